@@ -13,7 +13,7 @@ use model::backend::{Capabilities, Overwrites};
 pub struct File {
     /// Place of the file.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Whether its space is reserved.
     pub preallocate: bool,

@@ -20,7 +20,7 @@ use model::initiator::InitiatorSpec;
 use model::initiator::url::{LunUrl, pairs};
 use model::quantity::parse_size;
 
-/// Block length where nothing else is said and nothing beneath asks for more, in bytes.
+/// Block length in bytes, if the user gives none and the storage beneath needs no more.
 const DEFAULT_BLOCK: u32 = 512;
 
 /// Opens the device that `what` names, for this process alone.
@@ -57,7 +57,7 @@ pub fn open(
             let blocks = block_size.unwrap_or_else(|| logical_block(metadata.rdev()));
             Ok(Arc::new(NodeDevice::open_whole(path, blocks)?))
         }
-        // Whatever is wrong with it is said by the one who opens it.
+        // The function that opens the device reports any error.
         _ => {
             let options = FileOptions {
                 block_size: block_size.unwrap_or(DEFAULT_BLOCK),
@@ -69,7 +69,7 @@ pub fn open(
     }
 }
 
-/// A name of a device as others may read it: without the secrets and options of a URL.
+/// Returns the name of a device in a form for others: without the secrets and options of a URL.
 pub fn shown(what: &str) -> String {
     let Some((scheme, rest)) = what.split_once("://") else {
         let is_named = device_name::is_one(what);
@@ -84,21 +84,21 @@ pub fn shown(what: &str) -> String {
     let path = path.split('?').next().unwrap_or_default();
     match authority.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}://{host}/{path}"),
-        // A secret with a slash in it, which nobody can open.
+        // The secret holds a slash, so nobody can open this URL.
         None if path.contains('@') => format!("{scheme}://…"),
         None => format!("{scheme}://{authority}/{path}"),
     }
 }
 
-/// Whether `what` names a logical unit, which is reached by sessions.
+/// Reports whether `what` names a logical unit, which is reached through sessions.
 pub fn is_logical_unit(what: &str) -> bool {
     LunUrl::is_one(what) || device_name::is_one(what)
 }
 
-/// Opens the logical unit of an `iscsi://` URL, or of that name.
+/// Opens the logical unit of an `iscsi://` URL, or of a device name.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`] apply.
 pub fn logical_unit(
     what: &str,
     block_size: Option<u32>,
@@ -138,7 +138,7 @@ pub fn logical_unit(
     }
 }
 
-/// The options of a URL as others may read them, in their order: without the secrets.
+/// Returns the options of a URL in their order, in a form for others: without the secrets.
 pub fn shown_options(what: &str) -> Vec<(String, String)> {
     let query = match what.split_once("://") {
         // A secret before the host may hold a question mark.
@@ -164,7 +164,7 @@ fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError
     memory.open(block_size)
 }
 
-/// The sectors that a device has.
+/// Returns the sector size of a device, in bytes.
 fn logical_block(node: u64) -> u32 {
     let device = format!("/sys/dev/block/{}:{}", major(node), minor(node));
     // A partition has its disk's queue.

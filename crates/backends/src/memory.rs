@@ -13,7 +13,7 @@ use model::quantity::format_size;
 /// Backend in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 

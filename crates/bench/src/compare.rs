@@ -1,9 +1,10 @@
-//! What differs between two series of runs: green, red and yellow as people colour it by hand, and with a
-//! stated chance of being wrong.
+//! What differs between two series of runs: green, red and yellow as people colour it by hand, and
+//! with a stated chance of being wrong.
 //!
-//! Every row asks a question, and of many questions about equal things some would seem to differ by chance.
-//! So the chance is divided among the rows (Bonferroni): the whole table, not each row, calls equal things
-//! different with at most the stated probability. One run each cannot be told from noise at all, and is not.
+//! Every row asks a question, and of many questions about equal things some would seem to differ by
+//! chance. So the chance is divided among the rows (Bonferroni): the whole table, not each row,
+//! calls equal things different with at most the stated probability. One run each cannot be told
+//! from noise at all, and is not.
 
 use serde::Serialize;
 
@@ -20,17 +21,19 @@ pub enum Figure {
     MeanMs,
     /// The latency that 1 of 100 exceeds, in milliseconds; less is better.
     P99Ms,
-    /// esxtop's KAVG in milliseconds: mean time of a command on this side of the wire; less is better. A queue that
-    /// is too short shows here, and in no other figure.
+    /// esxtop's KAVG in milliseconds: mean time of a command on this side of the wire; less is
+    /// better. A queue that is too short shows here, and in no other figure.
     KavgMs,
-    /// esxtop's DAVG in milliseconds: mean time of a command from the wire to its answer; less is better.
+    /// esxtop's DAVG in milliseconds: mean time of a command from the wire to its answer; less is
+    /// better.
     DavgMs,
     /// Processor time per access in microseconds; less is better.
     CpuUs,
 }
 
-/// The last digit that esxtop shows. A command that nothing holds up is at the wire within less, and twice as much of
-/// next to nothing is no difference that anybody wants to hear of; nor has nothing a ratio.
+/// The last digit that esxtop shows. A command that nothing holds up is at the wire within less,
+/// and twice as much of next to nothing is no difference that anybody wants to hear of; nor has
+/// nothing a ratio.
 const LEAST_KAVG_MS: f64 = 0.01;
 
 impl Figure {

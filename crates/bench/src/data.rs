@@ -1,12 +1,12 @@
 //! What is written: bytes that a target can or cannot compress and deduplicate.
 //!
-//! A target that compresses or deduplicates answers zeros faster than data. So the pattern is part of every
-//! result, and what the name of a pattern says is true of the bytes:
+//! A target that compresses or deduplicates answers zeros faster than data. So the pattern is part
+//! of every result, and what the name of a pattern says is true of the bytes:
 //!
 //! - `zeros`: as `dd if=/dev/zero` writes, what a thin target may not even store;
 //! - `repeating`: each write holds one byte value throughout, as IOmeter's default does;
-//! - `random`: cannot be compressed. It comes from 16 MiB made once, so a deduplicating target finds blocks
-//!   again after 4,096 pages;
+//! - `random`: cannot be compressed. It comes from 16 MiB made once, so a deduplicating target
+//!   finds blocks again after 4,096 pages;
 //! - `compressible:C`: C percent of each 4 KiB page are zeros, and no two pages are equal;
 //! - `duplicated:D`: D percent of the pages are one of 16 that return all the time; the others are
 //!   unlike any other, and cannot be compressed;
@@ -222,8 +222,8 @@ impl Maker {
             if self.duplicated.says_yes(random) {
                 return self.duplicates[random.below(DUPLICATES) as usize].clone();
             }
-            // Other bytes in every 256: enough to be unlike any other page for whoever looks at blocks of
-            // 512, and far cheaper than a page of new random bytes.
+            // Other bytes in every 256: enough to be unlike any other page for whoever looks at
+            // blocks of 512, and far cheaper than a page of new random bytes.
             let mut page = PageMut::copy_of(&self.template);
             let mark = random.next_u64().to_le_bytes();
             for start in (0..self.dense).step_by(256) {

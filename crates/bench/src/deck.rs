@@ -1,8 +1,8 @@
 //! Yes or no in an exact share: of every hundred draws, as many say yes as the percentage says.
 //!
-//! Drawing independently would give the share only on average, and two runs of the same workload would differ
-//! by how many reads they happened to draw. Dealing from a shuffled deck of a hundred cards keeps the order
-//! random and the share exact, so that runs differ only by what they ran on.
+//! Drawing independently would give the share only on average, and two runs of the same workload
+//! would differ by how many reads they happened to draw. Dealing from a shuffled deck of a hundred
+//! cards keeps the order random and the share exact, so that runs differ only by what they ran on.
 
 use super::random::Random;
 

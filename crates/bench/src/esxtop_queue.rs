@@ -1,12 +1,13 @@
-//! How full the queue of a measured device was, in esxtop's columns, so that nobody has to have esxtop beside it.
+//! How full the queue of a measured device was, in esxtop's columns, so that nobody has to have
+//! esxtop beside it.
 
 use serde::{Deserialize, Serialize};
 
 use block::LatencySplit;
 use multipath::{load, used_percent};
 
-/// The queue of a device over the measured time, in esxtop's columns: means of what was there every few
-/// milliseconds.
+/// The queue of a device over the measured time, in esxtop's columns: means of what was there every
+/// few milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EsxtopQueue {
     /// DQLEN: the queue depth at the end.

@@ -1,5 +1,5 @@
-//! What was run on what, as facts with names: figures are worth nothing without them, and two results differ in
-//! what they were measured on before they differ in what came of it.
+//! What was run on what, as facts with names: figures are worth nothing without them, and two
+//! results differ in what they were measured on before they differ in what came of it.
 
 use serde::Serialize;
 

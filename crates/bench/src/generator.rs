@@ -1,10 +1,10 @@
 //! From an access specification to operations: what each worker asks for, one after the other.
 //!
-//! Deterministic: the same seed, specification and part of the device give the same operations, whatever the
-//! device answers and whenever it does. The shares are exact (see [`super::deck`]).
+//! Deterministic: the same seed, specification and part of the device give the same operations,
+//! whatever the device answers and whenever it does. The shares are exact (see [`super::deck`]).
 //!
-//! As in IOmeter an access that is not random continues where the last one ended, also where that one went to
-//! a random place, and starts over at the end of the part.
+//! As in IOmeter an access that is not random continues where the last one ended, also where that
+//! one went to a random place, and starts over at the end of the part.
 
 use super::deck::Deck;
 use super::random::Random;
@@ -38,8 +38,8 @@ impl Part {
         self.start + self.len
     }
 
-    /// Cuts it into `count` parts of equal length that start at multiples of `unit`; what is left over at
-    /// the end belongs to nobody.
+    /// Cuts it into `count` parts of equal length that start at multiples of `unit`; what is left
+    /// over at the end belongs to nobody.
     pub fn divide(self, count: u64, unit: u64) -> impl Iterator<Item = Part> {
         let len = self.len / count.max(1) / unit * unit;
         (0..count).map(move |number| Part {
@@ -79,9 +79,9 @@ struct Sequence {
 }
 
 impl Generator {
-    /// Operations within `part` of a device with blocks of `granularity` bytes. There are `sequences` runs
-    /// of accesses that take turns, each in its own share of the part, as a program with that many files
-    /// would make; one is the usual number.
+    /// Operations within `part` of a device with blocks of `granularity` bytes. There are
+    /// `sequences` runs of accesses that take turns, each in its own share of the part, as a
+    /// program with that many files would make; one is the usual number.
     ///
     /// The specification was checked, also against the granularity, and its largest access fits
     /// into each sequence's share (see [`Generator::least_part`]).
@@ -119,7 +119,8 @@ impl Generator {
         }
     }
 
-    /// The least bytes of one sequence that every access of the specification fits into, wherever it starts.
+    /// The least bytes of one sequence that every access of the specification fits into, wherever
+    /// it starts.
     pub fn least_part(specification: &AccessSpecification) -> u64 {
         let needs = |line: &AccessLine| u64::from(line.size) + u64::from(line.align);
         specification.lines.iter().map(needs).max().unwrap_or(0)

@@ -1,4 +1,5 @@
-//! How a workload is run: for how long, how deep, where, at which pace. What the workload itself does not say.
+//! How a workload is run: for how long, how deep, where, at which pace. What the workload itself
+//! does not say.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,9 @@ pub enum Pace {
     Closed,
     /// As closed, but at most this many per second.
     Limited(f64),
-    /// This many per second, each at its appointed time, whatever the device does. Latency is counted from
-    /// that time on: an access that could not start because the device was stuck has waited all the same.
+    /// This many per second, each at its appointed time, whatever the device does. Latency is
+    /// counted from that time on: an access that could not start because the device was stuck has
+    /// waited all the same.
     Open(f64),
 }
 
@@ -26,7 +28,8 @@ pub struct Parameters {
     pub run_time_ms: u64,
     /// Time before that is not measured, in milliseconds.
     pub ramp_up_ms: u64,
-    /// Accesses in flight per worker, where the workload does not say. With an open pace, the most there are.
+    /// Accesses in flight per worker, where the workload does not say. With an open pace, the most
+    /// there are.
     pub outstanding: u32,
     /// Threads, each with its own part of the working set, where the workload does not say.
     pub workers: u32,
@@ -88,8 +91,8 @@ pub enum Growth {
     Exponential,
 }
 
-/// The numbers from `start` to at most `end`, growing by `step`, as IOmeter cycles outstanding I/Os and workers.
-/// A step that does not grow gives the start alone.
+/// The numbers from `start` to at most `end`, growing by `step`, as IOmeter cycles outstanding I/Os
+/// and workers. A step that does not grow gives the start alone.
 pub fn cycle(start: u32, end: u32, step: u32, growth: Growth) -> Vec<u32> {
     let next = |number: &u32| match growth {
         Growth::Linear if step > 0 => number.checked_add(step),

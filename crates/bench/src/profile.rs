@@ -1,8 +1,8 @@
 //! The profiles that are built in: the tests that people who measure storage run and compare.
 //!
-//! Accesses are aligned to their own size up to 4 KiB, as file systems align them; IOmeter without an
-//! alignment goes to any 512 bytes, which on disks with sectors of 4 KiB measures the read before the write.
-//! A file that says so (`--profile FILE.icf`) is run as it says.
+//! Accesses are aligned to their own size up to 4 KiB, as file systems align them; IOmeter without
+//! an alignment goes to any 512 bytes, which on disks with sectors of 4 KiB measures the read
+//! before the write. A file that says so (`--profile FILE.icf`) is run as it says.
 
 use super::data::DataPattern;
 use super::workload::{Profile, Stream, Workload};

@@ -1,7 +1,7 @@
 //! Random numbers that come again from the same seed, on every machine and in every version.
 //!
-//! A published generator (xoshiro256++) written out here, because a crate may change its own between versions
-//! and then no run could be repeated.
+//! A published generator (xoshiro256++) written out here, because a crate may change its own
+//! between versions and then no run could be repeated.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -26,7 +26,8 @@ impl Random {
         }
     }
 
-    /// One of several streams of a seed that have nothing in common: one per worker, one per purpose.
+    /// One of several streams of a seed that have nothing in common: one per worker, one per
+    /// purpose.
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut base = Self::new(seed ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         Self::new(base.next_u64())
@@ -47,7 +48,8 @@ impl Random {
         result
     }
 
-    /// A number below `bound`, all equally likely to within 2⁻⁶⁴ of each other's share; 0 for a bound of 0.
+    /// A number below `bound`, all equally likely to within 2⁻⁶⁴ of each other's share; 0 for a
+    /// bound of 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -1,5 +1,5 @@
-//! Which logical unit a run had, over which sessions, and what of the asked settings was in force: what was
-//! negotiated is not always what was offered, and a path that is down carries nothing.
+//! Which logical unit a run had, over which sessions, and what of the asked settings was in force:
+//! what was negotiated is not always what was offered, and a path that is down carries nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! What must be known of a run to understand its figures: failures, an early end, a pace that was not reached.
+//! What must be known of a run to understand its figures: failures, an early end, a pace that was
+//! not reached.
 
 use super::reached::not_in_force;
 use super::results::{Measurement, Run};

@@ -1,6 +1,7 @@
 //! What was measured, as it is shown, saved, compared and reported: plain data with stable names.
 //!
-//! One file holds the results of one target on one machine. Rates are not saved; they follow from what is.
+//! One file holds the results of one target on one machine. Rates are not saved; they follow from
+//! what is.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,8 @@ pub struct Results {
     pub machine: Machine,
     /// What was measured.
     pub target: Target,
-    /// The settings of a sweep; the others are compared with the first. Empty where nothing was turned.
+    /// The settings of a sweep; the others are compared with the first. Empty where nothing was
+    /// turned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<BTreeMap<String, String>>,
     /// The runs in the order in which they were done.
@@ -154,8 +156,8 @@ pub struct CpuTime {
     pub elapsed_ns: u64,
 }
 
-/// Where the time of commands went, in esxtop's terms; mean microseconds per command. GAVG, what whoever asked
-/// has waited, is KAVG and DAVG together; QAVG is a part of KAVG.
+/// Where the time of commands went, in esxtop's terms; mean microseconds per command. GAVG, what
+/// whoever asked has waited, is KAVG and DAVG together; QAVG is a part of KAVG.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EsxtopLatency {
     /// Commands that ended in the measured time.
@@ -244,8 +246,8 @@ pub struct Measurement {
     pub longest_gap_ns: u64,
     /// Accesses that were in flight when the time was over. They are in the latencies, in no rate.
     pub late: u64,
-    /// Accesses of an open pace that never started: the rate was not reached, and the latencies are those of
-    /// the ones that did.
+    /// Accesses of an open pace that never started: the rate was not reached, and the latencies are
+    /// those of the ones that did.
     pub unstarted: u64,
     /// What failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -253,8 +255,8 @@ pub struct Measurement {
     /// Whether the user ended it before its time.
     #[serde(default)]
     pub interrupted: bool,
-    /// Accesses without an answer when it was interrupted, which nobody waited for: they are in no figure, and writes
-    /// among them may still reach the target.
+    /// Accesses without an answer when it was interrupted, which nobody waited for: they are in no
+    /// figure, and writes among them may still reach the target.
     #[serde(default)]
     pub abandoned: u64,
     /// Whether it ended because everything failed.

@@ -1,15 +1,16 @@
 //! Whether two series of measurements differ, with a stated chance of being wrong.
 //!
-//! What is compared are the means of whole runs. The seconds within one run depend on each other (caches fill,
-//! a disk gets hot), so a hundred of them are not a hundred measurements; runs that were repeated nearly are.
+//! What is compared are the means of whole runs. The seconds within one run depend on each other
+//! (caches fill, a disk gets hot), so a hundred of them are not a hundred measurements; runs that
+//! were repeated nearly are.
 //!
-//! The logarithms are compared, not the values: noise of storage grows with the figure, and what people want
-//! to know is a ratio ("3.5 % faster"). Two methods, each for how the runs were made:
+//! The logarithms are compared, not the values: noise of storage grows with the figure, and what
+//! people want to know is a ratio ("3.5 % faster"). Two methods, each for how the runs were made:
 //!
-//! - [`welch`] for runs that were made apart: Welch's t interval, which does not suppose that both sides are
-//!   equally noisy;
-//! - [`paired`] for runs that took turns (A B A B …): what changed meanwhile hit both of a pair alike and
-//!   cancels out.
+//! - [`welch`] for runs that were made apart: Welch's t interval, which does not suppose that both
+//!   sides are equally noisy;
+//! - [`paired`] for runs that took turns (A B A B …): what changed meanwhile hit both of a pair
+//!   alike and cancels out.
 
 /// An estimated ratio and the interval in which it lies with the asked confidence.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -22,8 +23,8 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// An interval around 1 whose ends are further apart than this factor leaves room for what everybody would call a
-/// difference.
+/// An interval around 1 whose ends are further apart than this factor leaves room for what
+/// everybody would call a difference.
 const MOST_ROOM: f64 = 2.0;
 
 impl Ratio {
@@ -32,7 +33,8 @@ impl Ratio {
         self.low > 1.0 || self.high < 1.0
     }
 
-    /// Whether it leaves so much room that it says nothing: neither that both differ nor that they hardly do.
+    /// Whether it leaves so much room that it says nothing: neither that both differ nor that they
+    /// hardly do.
     pub fn is_vague(&self) -> bool {
         !self.differs() && self.high > self.low * MOST_ROOM
     }
@@ -46,8 +48,9 @@ impl Ratio {
     }
 }
 
-/// The ratio of `b` to `a`, measured apart; `alpha` is the chance that the interval misses the true one.
-/// `None` where that cannot be told: fewer than two values on a side, or one that is not positive.
+/// The ratio of `b` to `a`, measured apart; `alpha` is the chance that the interval misses the true
+/// one. `None` where that cannot be told: fewer than two values on a side, or one that is not
+/// positive.
 pub fn welch(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     let (a, b) = (Moments::of_logarithms(a)?, Moments::of_logarithms(b)?);
     let (error_a, error_b) = (a.variance / a.count, b.variance / b.count);
@@ -65,8 +68,8 @@ pub fn welch(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     ))
 }
 
-/// The ratio of `b` to `a`, measured in pairs; as [`welch`] otherwise, and `None` also where the numbers of
-/// values differ.
+/// The ratio of `b` to `a`, measured in pairs; as [`welch`] otherwise, and `None` also where the
+/// numbers of values differ.
 pub fn paired(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     if a.len() != b.len() || a.iter().chain(b).any(|value| !is_positive(*value)) {
         return None;
@@ -107,7 +110,8 @@ impl Moments {
     }
 }
 
-/// The value that Student's t with these degrees of freedom stays below with this probability (0.5 to 1).
+/// The value that Student's t with these degrees of freedom stays below with this probability (0.5
+/// to 1).
 pub fn t_quantile(probability: f64, degrees: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while t_probability(high, degrees) < probability && high < 1e12 {
@@ -161,7 +165,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front * (fraction - 1.0)
 }
 
-/// The logarithm of the gamma function of a positive number, by Lanczos' approximation (g = 7, nine terms).
+/// The logarithm of the gamma function of a positive number, by Lanczos' approximation (g = 7, nine
+/// terms).
 fn ln_gamma(x: f64) -> f64 {
     const TERMS: [f64; 9] = [
         0.999_999_999_999_809_9,

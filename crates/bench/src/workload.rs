@@ -20,7 +20,8 @@ pub struct Stream {
     /// Worker threads; `None` for what the run says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// Places in each worker's region that are accessed in turn, as a program with that many files does.
+    /// Places in each worker's region that are accessed in turn, as a program with that many files
+    /// does.
     #[serde(default = "one")]
     pub sequences: u32,
     /// Its region's share of the working set, in relation to those of the other streams.

@@ -1,8 +1,8 @@
 //! Identity of a file or device, whatever path leads to it.
 //!
 //! Two logical units over one file or device would destroy each other's data. So would a unit on a
-//! device of a pool. The daemon therefore refuses the second user, and can say who the first one is.
-//! The locks of [`file`](crate::file) and [`device`](crate::device) keep other processes away.
+//! device of a pool. The daemon therefore refuses the second user, and can say who the first one
+//! is. The locks of [`file`](crate::file) and [`device`](crate::device) keep other processes away.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,18 +13,21 @@ use rustix::fs::{major, minor};
 /// The identity of a file or block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Identity {
-    /// A file, by file system and inode: the same through symbolic links, hard links and bind mounts.
+    /// A file, by file system and inode: the same through symbolic links, hard links and bind
+    /// mounts.
     File { device: u64, inode: u64 },
     /// A block device, by number: the same through every node that has it.
     Device(u64),
 }
 
-/// Everything that a write changes: the file or device itself, and for a loop device the file beneath it.
+/// Everything that a write changes: the file or device itself, and for a loop device the file
+/// beneath it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backing(Vec<Identity>);
 
 impl Backing {
-    /// Returns the identity of the file or device node at `path`. A path that leads nowhere has none.
+    /// Returns the identity of the file or device node at `path`. A path that leads nowhere has
+    /// none.
     pub fn at(path: &Path) -> Self {
         let Ok(metadata) = std::fs::metadata(path) else {
             return Self::default();

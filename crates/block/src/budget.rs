@@ -1,14 +1,15 @@
 //! The bound on memory held by requests in flight, over all sessions and loops.
 //!
-//! A loop takes a reservation before it lets an initiator send data and before it reads data for one,
-//! and gives it back once the data has gone. Where there is none it answers TASK SET FULL, and closes
-//! command windows (back-pressure), so that no number of sessions can exhaust memory. What counts is whole
-//! pages: a block of 512 bytes takes one.
+//! A loop takes a reservation before it lets an initiator send data and before it reads data for
+//! one, and gives it back once the data has gone. Where there is none it answers TASK SET FULL, and
+//! closes command windows (back-pressure), so that no number of sessions can exhaust memory. What
+//! counts is whole pages: a block of 512 bytes takes one.
 //!
 //! # Fairness
-//! A quarter of the budget is set apart: every session has the same small part of it, its *floor*, to
-//! itself. Beyond its floor a session takes from the common pool, but never more than it leaves to all
-//! others: one alone gets half, and whoever leaves everything undone cannot keep others from going on.
+//! A quarter of the budget is set apart: every session has the same small part of it, its *floor*,
+//! to itself. Beyond its floor a session takes from the common pool, but never more than it leaves
+//! to all others: one alone gets half, and whoever leaves everything undone cannot keep others from
+//! going on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,8 +53,8 @@ impl Budget {
         })
     }
 
-    /// How many sessions a budget of `cap` bytes is for at most: the floors of more would be more than half
-    /// of it.
+    /// How many sessions a budget of `cap` bytes is for at most: the floors of more would be more
+    /// than half of it.
     pub fn most_sessions(cap: u64) -> usize {
         usize::try_from(cap / 2 / LEAST_FLOOR)
             .unwrap_or(usize::MAX)

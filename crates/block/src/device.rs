@@ -136,7 +136,8 @@ fn examine(file: &File, name: &str, block_size: u32) -> io::Result<Result<Geomet
     }))
 }
 
-/// Bytes of the physical blocks of a device node, without opening it; `None` where that is not known.
+/// Bytes of the physical blocks of a device node, without opening it; `None` where that is not
+/// known.
 pub fn physical_block_size(path: &Path) -> Option<u32> {
     let metadata = std::fs::metadata(path).ok()?;
     let physical = metadata

@@ -21,12 +21,14 @@ pub enum BlockErrorKind {
     Reserved,
     /// The device vanished, shrank, or the daemon lost its hold on it.
     Gone,
-    /// What the device lies on is away, and will be used again by itself when it is back: the same request may
-    /// succeed then.
+    /// What the device lies on is away, and will be used again by itself when it is back: the same
+    /// request may succeed then.
     Away,
-    /// The request lies outside the capacity, which may have become less since its range was checked.
+    /// The request lies outside the capacity, which may have become less since its range was
+    /// checked.
     OutOfRange,
-    /// The request broke the rules of [`super::BlockDevice`]: it is no multiple of the granularity, say.
+    /// The request broke the rules of [`super::BlockDevice`]: it is no multiple of the granularity,
+    /// say.
     Invalid,
 }
 
@@ -147,7 +149,8 @@ impl BlockError {
         &self.0.context
     }
 
-    /// What was being done and where, without what it means: for those who say that in their own words.
+    /// What was being done and where, without what it means: for those who say that in their own
+    /// words.
     pub fn doing(&self) -> String {
         match self.0.offset {
             Some(offset) => format!("{} at byte {offset}", self.0.context),

@@ -1,5 +1,5 @@
-//! Keeping other hosts from writing to a device that they reach as well: a SCSI persistent reservation, where the device lies
-//! at the end of a wire.
+//! Keeping other hosts from writing to a device that they reach as well: a SCSI persistent
+//! reservation, where the device lies at the end of a wire.
 
 use std::fmt;
 use std::sync::Arc;

@@ -251,8 +251,8 @@ pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<u64, OpenError> 
     Ok(before)
 }
 
-/// Undoes [`grow`] before anybody could write to what it added: a file that it made `now` bytes long has `before`
-/// again. One that has another length by now is somebody else's work, and stays.
+/// Undoes [`grow`] before anybody could write to what it added: a file that it made `now` bytes
+/// long has `before` again. One that has another length by now is somebody else's work, and stays.
 ///
 /// # Errors
 /// The file cannot be changed.
@@ -279,9 +279,9 @@ pub(super) fn lock(file: &File, name: &str, place: Place<'_>) -> Result<(), Open
     })
 }
 
-/// Tries again for a while when something is busy: a thread may be just letting go of the same device
-/// that was closed before, or a daemon that was killed is being buried, and the kernel closes its files
-/// only once its last requests are over.
+/// Tries again for a while when something is busy: a thread may be just letting go of the same
+/// device that was closed before, or a daemon that was killed is being buried, and the kernel
+/// closes its files only once its last requests are over.
 pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS {
         match attempt() {

@@ -2,8 +2,8 @@
 //!
 //! The kernel reports a lost write to one fdatasync and then forgets it. So flushes never run side
 //! by side (the second would succeed for data that the first reported lost), and once one failed,
-//! all that follow fail until the device is opened anew, or an administrator has acknowledged the loss. Requests that arrive while one runs share
-//! the next one.
+//! all that follow fail until the device is opened anew, or an administrator has acknowledged the
+//! loss. Requests that arrive while one runs share the next one.
 
 use std::fmt;
 use std::io;
@@ -72,8 +72,8 @@ impl Flushes {
         self.lock().failed.clone()
     }
 
-    /// An administrator knows of what was lost: flushes are tried again. Whether that is possible now: not while one is under
-    /// way, whose failure must be told to those who wait for it.
+    /// An administrator knows of what was lost: flushes are tried again. Whether that is possible
+    /// now: not while one is under way, whose failure must be told to those who wait for it.
     #[must_use]
     pub(super) fn acknowledge_failure(&self) -> bool {
         let mut state = self.lock();

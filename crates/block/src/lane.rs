@@ -1,4 +1,5 @@
-//! A loop's own I/O lane: its io_uring (or threads that may block), its timers, its completion queue.
+//! A loop's own I/O lane: its io_uring (or threads that may block), its timers, its completion
+//! queue.
 //!
 //! Each event loop owns one lane and hands it to every [`BlockDevice::submit`]. Once per turn the
 //! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]; to sleep it waits for
@@ -192,8 +193,8 @@ impl Lane {
         self.take_finished(completions);
     }
 
-    /// The same without a look at the sockets of residents, which costs a system call: for a loop that
-    /// calls [`Lane::wait`] where there is nothing yet.
+    /// The same without a look at the sockets of residents, which costs a system call: for a loop
+    /// that calls [`Lane::wait`] where there is nothing yet.
     pub fn take_finished(&mut self, completions: &mut Vec<(u64, Outcome)>) {
         self.fire_timers();
         self.reap_ring();
@@ -293,8 +294,9 @@ impl Lane {
         })
     }
 
-    /// From now on nobody waits for what is pending, not even whoever drops the lane: for a program that ends
-    /// although a device hangs. Its memory leaks, and writes among it may still reach the device.
+    /// From now on nobody waits for what is pending, not even whoever drops the lane: for a program
+    /// that ends although a device hangs. Its memory leaks, and writes among it may still reach the
+    /// device.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
     }
@@ -320,7 +322,8 @@ impl Lane {
         }
     }
 
-    /// Counts a request that a pool's thread took; exactly one completion follows, by [`Lane::remote_of_pool`].
+    /// Counts a request that a pool's thread took; exactly one completion follows, by
+    /// [`Lane::remote_of_pool`].
     pub fn count_at_pool(&mut self) {
         self.at_pools += 1;
         self.count_pending();

@@ -1,8 +1,8 @@
-//! What lies on a device and is one itself: it changes how requests come and go, and is the device beneath in all
-//! else.
+//! What lies on a device and is one itself: it changes how requests come and go, and is the device
+//! beneath in all else.
 //!
-//! A layer says only what it does with requests. So a question that devices learn to answer is answered through
-//! every layer, and none can forget to pass it on.
+//! A layer says only what it does with requests. So a question that devices learn to answer is
+//! answered through every layer, and none can forget to pass it on.
 
 use std::fmt;
 

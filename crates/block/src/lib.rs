@@ -10,9 +10,10 @@
 //! # Invariants
 //! - `Ready(Ok)` or a completion with `Ok` means what [`Request`] promises, nothing less; a failed
 //!   write or flush is never reported as done.
-//! - After a failed flush the device keeps failing flushes until it is opened anew, or an administrator has acknowledged
-//!   the loss: a second flush must not report success for data the first one lost. Writing that data again is not enough, since
-//!   nobody knows which writes were lost.
+//! - After a failed flush the device keeps failing flushes until it is opened anew, or an
+//!   administrator has acknowledged the loss: a second flush must not report success for data the
+//!   first one lost. Writing that data again is not enough, since nobody knows which writes were
+//!   lost.
 //! - In memory, each 4 KiB-aligned page of a write is applied whole or not at all with respect to
 //!   readers. On a file or disk, requests that overlap and are in flight at once see what the
 //!   kernel gives, which may be a mix; whoever needs more keeps them apart (COMPARE AND WRITE).
@@ -60,8 +61,8 @@ pub struct Geometry {
     pub physical: u32,
     /// Where the first part of that size begins; less than it.
     pub alignment: u32,
-    /// The least size that a read or write should have: what lies beneath moves no less (the chunk of
-    /// a stripe); at least `physical`.
+    /// The least size that a read or write should have: what lies beneath moves no less (the chunk
+    /// of a stripe); at least `physical`.
     pub minimum: u32,
     /// The size a read or write should have to be fast.
     pub optimal: u32,
@@ -76,8 +77,8 @@ pub struct Geometry {
     pub thin: bool,
     /// Whether acknowledged writes may be lost without a flush.
     pub volatile_cache: bool,
-    /// How often the medium rotates in a minute, in SBC-4's words (MEDIUM ROTATION RATE): 0 where that
-    /// is not known, 1 where it does not rotate.
+    /// How often the medium rotates in a minute, in SBC-4's words (MEDIUM ROTATION RATE): 0 where
+    /// that is not known, 1 where it does not rotate.
     pub rotation_rate: u16,
 }
 
@@ -130,8 +131,8 @@ pub enum Request {
     },
     /// Make every write that completed before this request durable.
     Flush,
-    /// Free the space; reads return zeros afterwards. Only a volume of a pool too full to write the rest of a block that
-    /// the range covers in part keeps that block as it is.
+    /// Free the space; reads return zeros afterwards. Only a volume of a pool too full to write the
+    /// rest of a block that the range covers in part keeps that block as it is.
     Discard {
         /// First byte.
         offset: u64,
@@ -273,8 +274,8 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Starts a request. Never blocks.
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
 
-    /// Whether a read is answered with pages that the device keeps anyway, so that it takes no memory
-    /// of its own.
+    /// Whether a read is answered with pages that the device keeps anyway, so that it takes no
+    /// memory of its own.
     fn reads_in_place(&self) -> bool {
         false
     }
@@ -289,8 +290,9 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Reads and writes that begin at these places are about to be submitted, it seems: whoever will wait for
-    /// memory may begin to. Nothing else may follow from it; the places were not checked.
+    /// Reads and writes that begin at these places are about to be submitted, it seems: whoever
+    /// will wait for memory may begin to. Nothing else may follow from it; the places were not
+    /// checked.
     fn foresee(&self, accesses: &[Foreseen]) {
         let _ = accesses;
     }
@@ -300,38 +302,39 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         None
     }
 
-    /// When writes become durable, where an administrator decides that for the device; as of the last
-    /// [`BlockDevice::usage`].
+    /// When writes become durable, where an administrator decides that for the device; as of the
+    /// last [`BlockDevice::usage`].
     fn durability(&self) -> Option<Durability> {
         None
     }
 
-    /// Whether it takes no changes now, where an administrator decides that for the device; as of the last
-    /// [`BlockDevice::usage`].
+    /// Whether it takes no changes now, where an administrator decides that for the device; as of
+    /// the last [`BlockDevice::usage`].
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// The command by which an administrator lets it take changes again, where [`BlockDevice::is_read_only`]; `None`
-    /// where it never takes any.
+    /// The command by which an administrator lets it take changes again, where
+    /// [`BlockDevice::is_read_only`]; `None` where it never takes any.
     fn read_only_remedy(&self) -> Option<String> {
         None
     }
 
-    /// Why it takes no changes, or serves nothing, until an administrator has seen to it. May block; never called from an
-    /// event loop.
+    /// Why it takes no changes, or serves nothing, until an administrator has seen to it. May
+    /// block; never called from an event loop.
     fn suspension(&self) -> Option<Suspension> {
         None
     }
 
-    /// Why flushes and durable writes fail until the device is opened anew or the loss is acknowledged: acknowledged writes
-    /// may be lost. May block; never called from an event loop.
+    /// Why flushes and durable writes fail until the device is opened anew or the loss is
+    /// acknowledged: acknowledged writes may be lost. May block; never called from an event loop.
     fn lost_writes(&self) -> Option<String> {
         None
     }
 
-    /// An administrator knows of [`BlockDevice::lost_writes`]: flushes are tried again. Returns whether
-    /// that is possible now: some devices refuse while a flush is under way. May block; never called from an event loop.
+    /// An administrator knows of [`BlockDevice::lost_writes`]: flushes are tried again. Returns
+    /// whether that is possible now: some devices refuse while a flush is under way. May block;
+    /// never called from an event loop.
     fn acknowledge_lost_writes(&self) -> bool {
         true
     }
@@ -344,23 +347,27 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 
-    /// How often it was opened anew beneath those who use it. Each time it may have lost writes that were not flushed: blocks
-    /// that are read from then on may hold what they held before these.
+    /// How often it was opened anew beneath those who use it. Each time it may have lost writes
+    /// that were not flushed: blocks that are read from then on may hold what they held before
+    /// these.
     fn reopenings(&self) -> u64 {
         0
     }
 
-    /// Whether it never serves a request again, and has to be opened anew: its pool was exported, say.
+    /// Whether it never serves a request again, and has to be opened anew: its pool was exported,
+    /// say.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Why requests cannot be served now, where the device knows and it may pass: a network that is down.
+    /// Why requests cannot be served now, where the device knows and it may pass: a network that is
+    /// down.
     fn fault(&self) -> Option<String> {
         None
     }
 
-    /// Has other hosts kept from writing to it, or lets them. `None`: no other host is known to reach it, and nothing is done.
+    /// Has other hosts kept from writing to it, or lets them. `None`: no other host is known to
+    /// reach it, and nothing is done.
     fn fence(&self, order: fence::FenceOrder) -> Option<fence::Fencing> {
         let _ = order;
         None

@@ -23,8 +23,8 @@ const GROUP: usize = 64;
 const REGION: usize = 1024;
 /// Most runs that one [`Request::Extents`] tells.
 const MAX_EXTENTS: usize = 1024;
-/// Most pages that one [`Request::Extents`] looks at, for it is answered at once: 128 MiB of data, about
-/// a millisecond.
+/// Most pages that one [`Request::Extents`] looks at, for it is answered at once: 128 MiB of data,
+/// about a millisecond.
 const MAX_LOOKS: usize = 32 << 10;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -135,8 +135,8 @@ impl MemoryDevice {
         Pages::from_pages(pages, within, len)
     }
 
-    /// Asks for what accesses will need of main memory, all of one kind before the first of the next: the
-    /// places of the pages, then their reference counts and first bytes.
+    /// Asks for what accesses will need of main memory, all of one kind before the first of the
+    /// next: the places of the pages, then their reference counts and first bytes.
     fn prefetch(&self, accesses: &[Foreseen]) {
         for with_pages in [false, true] {
             for access in accesses {

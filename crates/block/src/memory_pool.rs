@@ -1,8 +1,8 @@
-//! The memory that all memory-backed units of this process share: what they store together never exceeds
-//! what the machine had free, and no new one is made that could not be filled.
+//! The memory that all memory-backed units of this process share: what they store together never
+//! exceeds what the machine had free, and no new one is made that could not be filled.
 //!
-//! A unit takes memory page by page as it is written. A full pool is told as a full disk is; without the
-//! pool it would be told by the kernel, which kills the daemon.
+//! A unit takes memory page by page as it is written. A full pool is told as a full disk is;
+//! without the pool it would be told by the kernel, which kills the daemon.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,8 @@ impl MemoryPool {
         Arc::new(pool)
     }
 
-    /// The pool of this process: nine tenths of the memory that is free now, and what is stored already.
+    /// The pool of this process: nine tenths of the memory that is free now, and what is stored
+    /// already.
     pub fn of_this_machine() -> Arc<Self> {
         static POOL: OnceLock<Arc<MemoryPool>> = OnceLock::new();
         let pool = POOL.get_or_init(Arc::default);
@@ -84,8 +85,8 @@ impl MemoryPool {
     }
 }
 
-/// Free memory in bytes: of the machine, or of the control group that this process is limited to, if
-/// that is less. `None` where the kernel does not tell.
+/// Free memory in bytes: of the machine, or of the control group that this process is limited to,
+/// if that is less. `None` where the kernel does not tell.
 fn free_memory() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = machine

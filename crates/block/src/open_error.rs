@@ -1,4 +1,5 @@
-//! Why a backend could not be opened: the error that block devices and the registry of backends share.
+//! Why a backend could not be opened: the error that block devices and the registry of backends
+//! share.
 
 use std::fmt;
 use std::io;
@@ -60,8 +61,8 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Refuses what is `len` bytes long and no multiple of its blocks, where nothing else tells a size: its rest would
-/// be left out, and nobody would know.
+/// Refuses what is `len` bytes long and no multiple of its blocks, where nothing else tells a size:
+/// its rest would be left out, and nobody would know.
 pub fn whole_blocks(name: &str, len: u64, block_size: u32, is_file: bool) -> Result<(), OpenError> {
     let block = u64::from(block_size);
     let rest = len % block;

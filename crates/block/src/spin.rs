@@ -1,21 +1,24 @@
-//! When to look again and when to sleep: a loop that has just worked spins for a moment, because the
-//! next command of a client with few outstanding ones comes sooner than a sleep and a wake-up take.
+//! When to look again and when to sleep: a loop that has just worked spins for a moment, because
+//! the next command of a client with few outstanding ones comes sooner than a sleep and a wake-up
+//! take.
 //!
-//! Spinning must pay for itself. Each spin that ends in vain doubles the number of sleeps before the
-//! next try; a sleep that turns out shorter than a spin would have been makes it worth trying again.
-//! So an idle or a slow connection costs nothing, and one that answers quickly is never slept on.
+//! Spinning must pay for itself. Each spin that ends in vain doubles the number of sleeps before
+//! the next try; a sleep that turns out shorter than a spin would have been makes it worth trying
+//! again. So an idle or a slow connection costs nothing, and one that answers quickly is never
+//! slept on.
 
 use std::time::{Duration, Instant};
 
-/// How long a loop spins that waits for a client with nothing else to do. Our answer wakes it; where its processor is a
-/// virtual machine's, that takes 50 to 90 µs, and a spin that ends before then is in vain each time: measured, a command
-/// outstanding at a time took 88 µs with spins of 50 µs and 27 to 33 µs with these, at less CPU for each.
+/// How long a loop spins that waits for a client with nothing else to do. Our answer wakes it;
+/// where its processor is a virtual machine's, that takes 50 to 90 µs, and a spin that ends before
+/// then is in vain each time: measured, a command outstanding at a time took 88 µs with spins of 50
+/// µs and 27 to 33 µs with these, at less CPU for each.
 pub const FOR_A_CLIENT: Duration = Duration::from_micros(120);
 /// How long one spins that waits for a device.
 pub const FOR_A_DEVICE: Duration = Duration::from_micros(50);
-/// How long one spins that serves a pool: for who asks next as for its devices, which take 100 to 150 µs to make a write
-/// durable. Measured with one such write outstanding: 120 µs brought a quarter more than none, 200 a tenth more than
-/// 120.
+/// How long one spins that serves a pool: for who asks next as for its devices, which take 100 to
+/// 150 µs to make a write durable. Measured with one such write outstanding: 120 µs brought a
+/// quarter more than none, 200 a tenth more than 120.
 pub const FOR_A_POOL: Duration = Duration::from_micros(200);
 /// log2 of the longest pause between tries, in sleeps.
 const MAX_BACKOFF: u32 = 10;
@@ -67,8 +70,9 @@ impl Spin {
         self.spinning
     }
 
-    /// The loop slept until there was something to look at. What counts is how long there was no work, the spin
-    /// before the sleep included: another one of that length would have been in vain, too.
+    /// The loop slept until there was something to look at. What counts is how long there was no
+    /// work, the spin before the sleep included: another one of that length would have been in
+    /// vain, too.
     #[inline]
     pub fn slept(&mut self, now: Instant) {
         if now.duration_since(self.last_work) < self.span {

@@ -93,8 +93,8 @@ impl Transfer {
         }
     }
 
-    /// Nothing was moved, or less than direct I/O can go on behind: asked again, the kernel would answer
-    /// the same for ever.
+    /// Nothing was moved, or less than direct I/O can go on behind: asked again, the kernel would
+    /// answer the same for ever.
     fn stuck(&self) -> Progress {
         Progress::Finished(Err(if self.is_read() {
             // It met the end of the file: somebody cut it.

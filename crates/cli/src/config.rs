@@ -45,7 +45,8 @@ pub(super) enum Verb {
     DiscoveryAuth(DiscoveryAuth),
     /// Choose the one user and secret that every discovery session must prove
     DiscoveryUser(DiscoverySecret),
-    /// Choose what initiators are answered that ask for a proof in a discovery session (mutual CHAP)
+    /// Choose what initiators are answered that ask for a proof in a discovery session (mutual
+    /// CHAP)
     DiscoverySecret(DiscoverySecret),
     /// Keep the whole configuration in a file, secrets included, to restore this machine from
     Export(backup::Export),

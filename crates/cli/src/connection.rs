@@ -23,7 +23,8 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub control: Option<ControlAddress>,
-    /// State folder of the daemon, /var/lib/sandstone where nothing is said; its control socket is looked for there
+    /// State folder of the daemon, /var/lib/sandstone where nothing is said; its control socket is
+    /// looked for there
     #[arg(
         long,
         global = true,
@@ -50,8 +51,8 @@ impl Connection {
             .unwrap_or_else(|| ControlAddress::Unix(self.state_folder().join(SOCKET_NAME)))
     }
 
-    /// Forgets what the environment said: a demo must not get into the state folder or at the socket of a daemon that
-    /// serves.
+    /// Forgets what the environment said: a demo must not get into the state folder or at the
+    /// socket of a daemon that serves.
     pub(super) fn forget_environment(&mut self, matches: &ArgMatches) {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         self.state = self.state.take().filter(|_| is_typed("state"));

@@ -21,8 +21,8 @@ pub struct Args {
     /// TCP port on 127.0.0.1 [default: 3260, or the next free one]
     #[arg(long, conflicts_with = "portal")]
     pub port: Option<u16>,
-    /// Listen here, so that other machines reach it: an address of this machine, or 0.0.0.0 for all of them. Whoever
-    /// reaches it can read and write the disk
+    /// Listen here, so that other machines reach it: an address of this machine, or 0.0.0.0 for all
+    /// of them. Whoever reaches it can read and write the disk
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = super::target::portal)]
     pub portal: Option<SocketAddr>,
     /// Capacity of the volume [default: 10G]

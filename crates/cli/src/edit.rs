@@ -19,7 +19,8 @@ pub(super) struct EditArgs {
     /// Only show what would change
     #[arg(short = 'n', long)]
     pub(super) dry_run: bool,
-    /// Do not ask: neither where sessions end or lose a logical unit, nor where other objects go with a removed one
+    /// Do not ask: neither where sessions end or lose a logical unit, nor where other objects go
+    /// with a removed one
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     pub(super) yes: bool,
     /// JSON, as the control API gives it
@@ -72,8 +73,8 @@ impl<B: Serialize> Request<'_, B> {
     }
 }
 
-/// Makes a change that removes no object. Where sessions would end or lose a logical unit by it, that is shown and asked
-/// about first.
+/// Makes a change that removes no object. Where sessions would end or lose a logical unit by it,
+/// that is shown and asked about first.
 pub(super) fn make<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
@@ -128,7 +129,8 @@ fn commit_or_ask<B: Serialize>(
     }
 }
 
-/// Makes a change of many objects, where that generation is still in force. A dry run prints one line for each object.
+/// Makes a change of many objects, where that generation is still in force. A dry run prints one
+/// line for each object.
 pub(super) fn make_briefly<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
@@ -166,8 +168,9 @@ pub(super) fn remove<B: Serialize>(
     remove_guarded(t, client, args, request, grave, Guard::Effect)
 }
 
-/// The same where something else must not have changed since the preview. What others do to other objects keeps
-/// nobody from his change; where they changed what this one does, it is shown and asked anew.
+/// The same where something else must not have changed since the preview. What others do to other
+/// objects keeps nobody from his change; where they changed what this one does, it is shown and
+/// asked anew.
 pub(super) fn remove_guarded<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,

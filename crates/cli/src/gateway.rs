@@ -1,5 +1,6 @@
-//! `--backend`: a logical unit that is a device of another machine, by its name or by a URL. A URL logs
-//! in to its target first; the unit then holds to the device itself, wherever its LUN may lead one day.
+//! `--backend`: a logical unit that is a device of another machine, by its name or by a URL. A URL
+//! logs in to its target first; the unit then holds to the device itself, wherever its LUN may lead
+//! one day.
 
 mod options;
 

@@ -39,7 +39,8 @@ pub(super) struct Create {
     /// Initiator name; may be given several times; * and ? are wildcards
     #[arg(short, long = "initiator", value_name = "IQN")]
     initiators: Vec<String>,
-    /// Initiator name that does not belong to it although a wildcard matches it; may be given several times
+    /// Initiator name that does not belong to it although a wildcard matches it; may be given
+    /// several times
     #[arg(long, value_name = "IQN")]
     except: Vec<String>,
     #[command(flatten)]
@@ -123,7 +124,8 @@ impl SecretArgs {
     }
 }
 
-/// 16 characters of 32 that cannot be taken for each other: 80 bits, and no more than Windows takes.
+/// 16 characters of 32 that cannot be taken for each other: 80 bits, and no more than Windows
+/// takes.
 fn generated() -> Result<String, Error> {
     const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut bytes = [0; 16];

@@ -1,10 +1,11 @@
 //! The command line: one verb tree over the control API, and the verbs that work on their own.
 //!
-//! Most verbs are clients of a daemon: they say what they want through [`control::Client`] and print the
-//! answer. `serve` and `demo` are a daemon; `bench`, `pool check`, `initiator discover` and `attach` of a URL, and what describes
-//! the program itself (`openapi`, `completion`, `man`) need none. Exit codes: 0 done, 1 refused or failed,
-//! 2 the command line was wrong; of `status` and `pool status -x` also 3 where something is to be done, and 4 where something
-//! is not served, not redundant, or lost ([`Health`]).
+//! Most verbs are clients of a daemon: they say what they want through [`control::Client`] and
+//! print the answer. `serve` and `demo` are a daemon; `bench`, `pool check`, `initiator discover`
+//! and `attach` of a URL, and what describes the program itself (`openapi`, `completion`, `man`)
+//! need none. Exit codes: 0 done, 1 refused or failed, 2 the command line was wrong; of `status`
+//! and `pool status -x` also 3 where something is to be done, and 4 where something is not served,
+//! not redundant, or lost ([`Health`]).
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -110,8 +111,9 @@ enum Verb {
     Config(Later<config::Verb>),
     /// How the daemon is, and its pools
     ///
-    /// The exit status is 0 where all is well, 3 where something is to be done, and 4 where something is not served, not
-    /// redundant, or lost: a pool that is not ONLINE or full, a faulted logical unit, a portal that does not listen.
+    /// The exit status is 0 where all is well, 3 where something is to be done, and 4 where
+    /// something is not served, not redundant, or lost: a pool that is not ONLINE or full, a
+    /// faulted logical unit, a portal that does not listen.
     Status(Later<status::Args>),
     /// Print the OpenAPI document of the control API
     Openapi,

@@ -22,7 +22,8 @@ use model::{Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Make a logical unit: on a volume of the pool, over a file, a block device, memory or another array
+    /// Make a logical unit: on a volume of the pool, over a file, a block device, memory or another
+    /// array
     Create(Create),
     /// Change a logical unit, live
     Modify(Modify),
@@ -30,8 +31,8 @@ pub(super) enum Verb {
     Online(Named),
     /// Stop serving it; initiators are told, the data stays
     Offline(Named),
-    /// End what stops its I/O: a stop, a write protection, reservations, ALUA states that initiators chose, a failed
-    /// SANITIZE, lost writes
+    /// End what stops its I/O: a stop, a write protection, reservations, ALUA states that
+    /// initiators chose, a failed SANITIZE, lost writes
     Clear(Clear),
     /// List logical units, and what stops or refuses their I/O
     #[command(visible_alias = "show")]
@@ -53,12 +54,12 @@ pub(super) struct Create {
 /// What a logical unit is made of; also used by `share`.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Shape {
-    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device. By itself it makes the volume
-    /// POOL/NAME in the pool
+    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device. By itself it makes
+    /// the volume POOL/NAME in the pool
     #[arg(short, long, value_parser = size)]
     pub(super) size: Option<u64>,
-    /// Use this volume of a pool, as in tank/vm1, or with --size make it; a snapshot, as in tank/vm1@monday, is
-    /// read-only
+    /// Use this volume of a pool, as in tank/vm1, or with --size make it; a snapshot, as in
+    /// tank/vm1@monday, is read-only
     #[arg(
         long = "volume",
         id = "pool_volume",
@@ -66,17 +67,19 @@ pub(super) struct Shape {
         group = "made_of"
     )]
     volume: Option<String>,
-    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K, on raidz 64K]
+    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K, on
+    /// raidz 64K]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "size", conflicts_with_all = ["file", "device", "backend", "memory"])]
     volblocksize: Option<u64>,
-    /// Keep the data in a file; a relative path is below the state folder [without a path: volumes/NAME.img]
+    /// Keep the data in a file; a relative path is below the state folder [without a path:
+    /// volumes/NAME.img]
     #[arg(long, value_name = "PATH", num_args = 0..=1, group = "made_of")]
     file: Option<Option<PathBuf>>,
     /// Use this block device: a disk, a partition, a zvol
     #[arg(long, value_name = "PATH", group = "made_of", conflicts_with = "size")]
     device: Option<PathBuf>,
-    /// Serve a device of another machine on: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN, which logs
-    /// in to the target; options after a ? are those of the login and the device
+    /// Serve a device of another machine on: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN,
+    /// which logs in to the target; options after a ? are those of the login and the device
     #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = crate::grammar::completion::device_names())]
     backend: Option<Remote>,
     /// Keep the data in memory; it vanishes with the daemon
@@ -88,8 +91,8 @@ pub(super) struct Shape {
     /// Logical block size; 4096 is not accepted by ESXi
     #[arg(long, value_name = "512|4096", default_value = "512", value_parser = size)]
     block_size: u64,
-    /// Physical block size: what lies beneath writes as a whole [default: the device's or volume's, at most 4K,
-    /// above which ESXi and SQL Server support none]
+    /// Physical block size: what lies beneath writes as a whole [default: the device's or volume's,
+    /// at most 4K, above which ESXi and SQL Server support none]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     physical_block_size: Option<u64>,
     /// Acknowledge writes from volatile cache (flushes and FUA are still obeyed)

@@ -50,8 +50,8 @@ pub(super) enum Verb {
     List(list::List),
     /// How pools are: what happened, what it means, what to do
     ///
-    /// With -x the exit status is 0 where all of them are healthy, 3 where something is to be done, and 4 where a pool is
-    /// not ONLINE, full, or has lost data.
+    /// With -x the exit status is 0 where all of them are healthy, 3 where something is to be done,
+    /// and 4 where a pool is not ONLINE, full, or has lost data.
     Status(Status),
     /// Properties of pools
     Get(get::Get),
@@ -59,19 +59,21 @@ pub(super) enum Verb {
     Set(set::Set),
     /// What pools and their devices read and write, and how long that takes
     ///
-    /// With an INTERVAL in seconds a report is printed after each, COUNT of them or until it is interrupted. The
-    /// first tells of the time since the pool was opened, each later one of the time since the one before.
+    /// With an INTERVAL in seconds a report is printed after each, COUNT of them or until it is
+    /// interrupted. The first tells of the time since the pool was opened, each later one of the
+    /// time since the one before.
     ///
-    /// Operations of a device are its requests; of a mirror or a raidz they are blocks, without copies and parity.
-    /// What was freed and is not free yet counts as allocated. Flushes and trims are not counted.
+    /// Operations of a device are its requests; of a mirror or a raidz they are blocks, without
+    /// copies and parity. What was freed and is not free yet counts as allocated. Flushes and trims
+    /// are not counted.
     Iostat(iostat::Iostat),
     /// Find pools on files and devices, and open one
     Import(import::Import),
     /// Make a copy of a pool's devices a pool of its own, with a number of its own
     ///
-    /// A copy made with dd or cp, a snapshot of the volume below, or a cloned virtual machine carries the labels of its
-    /// original, and nothing opens a pool of which there are two of one device. Only labels are written: checkpoints,
-    /// volumes and snapshots stay as they are.
+    /// A copy made with dd or cp, a snapshot of the volume below, or a cloned virtual machine
+    /// carries the labels of its original, and nothing opens a pool of which there are two of one
+    /// device. Only labels are written: checkpoints, volumes and snapshots stay as they are.
     Reguid(reguid::Reguid),
     /// Export a pool, so that any host may import it; forget one that is not open
     Export(ending::Export),
@@ -81,8 +83,9 @@ pub(super) enum Verb {
     Scrub(vdev::Scrub),
     /// Tell devices which space of a pool is free
     ///
-    /// Solid-state disks, thin volumes and sparse files get it back. `pool set autotrim=on` tells them of what becomes
-    /// free from then on; this tells them of all that is free, also of what lies in small pieces.
+    /// Solid-state disks, thin volumes and sparse files get it back. `pool set autotrim=on` tells
+    /// them of what becomes free from then on; this tells them of all that is free, also of what
+    /// lies in small pieces.
     Trim(trim::TrimArgs),
     /// Make all durable that pools have taken up to now, whether or not somebody flushed it
     Sync(Sync),
@@ -108,13 +111,15 @@ pub(super) enum Verb {
     Events(vdev::Events),
     /// What was done to pools, by whom and when; it is kept in them
     History(history::History),
-    /// Verify a pool offline, while it is not open: what it allocates, and every copy of every block
+    /// Verify a pool offline, while it is not open: what it allocates, and every copy of every
+    /// block
     Check(check::CheckArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that differ in redundancy
+    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that
+    /// differ in redundancy
     #[arg(short = 'f', long)]
     force: bool,
     /// Only show how the pool would be laid out; change nothing
@@ -123,8 +128,8 @@ pub(super) struct Create {
     /// Make files of this size where paths do not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
-    /// multihost=on, off or auto: whether it is protected against being open on two hosts; auto: where another host could
-    /// reach its devices
+    /// multihost=on, off or auto: whether it is protected against being open on two hosts; auto:
+    /// where another host could reach its devices
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = at_creation)]
     property: Option<String>,
     /// JSON, as the control API gives it
@@ -132,9 +137,9 @@ pub(super) struct Create {
     json: bool,
     /// Its name
     name: String,
-    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev; `log` before
-    /// those that answer durable writes, `cache` before those that keep what memory gives up, `spare` before
-    /// those that stand ready
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev;
+    /// `log` before those that answer durable writes, `cache` before those that keep what memory
+    /// gives up, `spare` before those that stand ready
     #[arg(required = true, value_name = "VDEV", value_hint = ValueHint::FilePath)]
     vdevs: Vec<String>,
 }
@@ -455,8 +460,8 @@ fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevV
     }
 }
 
-/// A row of a tree of vdevs behind a tab, and its note: beside it, or below it where the line would be too long for a
-/// terminal of 80 columns.
+/// A row of a tree of vdevs behind a tab, and its note: beside it, or below it where the line would
+/// be too long for a terminal of 80 columns.
 fn noted(row: &str, note: &str) -> String {
     let beside = format!("{row} {note}");
     if note.is_empty() || beside.chars().count() <= WIDTH {

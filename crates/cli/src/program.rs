@@ -1,8 +1,8 @@
-//! The program around the command line: the verbs that are daemons, and the work on this machine for which a client has
-//! no daemon to ask.
+//! The program around the command line: the verbs that are daemons, and the work on this machine
+//! for which a client has no daemon to ask.
 //!
-//! The command line knows the model and the client of the API. It does not know pools or servers: the crate that joins
-//! all parts fills in these functions.
+//! The command line knows the model and the client of the API. It does not know pools or servers:
+//! the crate that joins all parts fills in these functions.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,8 +33,8 @@ pub struct Program {
         fn(&RebuildLabels, &mut dyn FnMut(RebuildProgress<'_>)) -> Result<RebuildView, Error>,
     /// Returns the pools that the list of a state folder names, and their devices.
     pub pool_members: fn(&Path) -> Vec<PoolMembers>,
-    /// Asks an iSNS server for the targets of an initiator; each step takes at most the given time. An error is the
-    /// reason in words.
+    /// Asks an iSNS server for the targets of an initiator; each step takes at most the given time.
+    /// An error is the reason in words.
     pub isns_targets: fn(SocketAddr, &str, Duration) -> Result<Vec<FoundTarget>, String>,
 }
 

@@ -1,4 +1,5 @@
-//! `volume salvage`: a copy of what can be read of a volume that has lost blocks, and a list of what cannot.
+//! `volume salvage`: a copy of what can be read of a volume that has lost blocks, and a list of
+//! what cannot.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, Seek as _, SeekFrom, Write};

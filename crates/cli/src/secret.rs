@@ -1,5 +1,5 @@
-//! Where CHAP secrets come from: a file, the environment, or a question without echo; never the command
-//! line, which every user of the machine can read.
+//! Where CHAP secrets come from: a file, the environment, or a question without echo; never the
+//! command line, which every user of the machine can read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ const MUTUAL_SECRET: &str = "SANDSTONE_MUTUAL_CHAP_SECRET";
 /// As whom to log in, and what the target must prove.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LoginSecrets {
-    /// CHAP user name; the secret is asked for, or taken from --secret-file or SANDSTONE_CHAP_SECRET
+    /// CHAP user name; the secret is asked for, or taken from --secret-file or
+    /// SANDSTONE_CHAP_SECRET
     #[arg(short, long, value_name = "NAME")]
     pub(super) user: Option<String>,
     /// Read the secret from the first line of this file, - for standard input
@@ -75,7 +76,8 @@ fn one(
     Ok(Some(SetChap { user, secret }))
 }
 
-/// A passphrase: the first line of a file, or what is typed. One that is to seal something is typed twice.
+/// A passphrase: the first line of a file, or what is typed. One that is to seal something is typed
+/// twice.
 pub(super) fn passphrase(
     t: &mut Terminal<'_>,
     file: Option<&Path>,

@@ -20,8 +20,8 @@ pub struct Args {
     /// Event loops [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
-    /// Most memory that data in flight of all sessions may take [default: 1G]. Up to 4,096 sessions; with less than 64M
-    /// the limit is one for each 16K of it
+    /// Most memory that data in flight of all sessions may take [default: 1G]. Up to 4,096
+    /// sessions; with less than 64M the limit is one for each 16K of it
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_cap: Option<u64>,
     /// Most memory that blocks of pools may take [default: a quarter of the machine's]

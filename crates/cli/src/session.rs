@@ -16,7 +16,8 @@ pub(super) enum Verb {
     /// List sessions
     #[command(visible_alias = "show")]
     List(ListArgs),
-    /// Ask an initiator to log a session out when what it has sent is answered; it may log in again at once
+    /// Ask an initiator to log a session out when what it has sent is answered; it may log in again
+    /// at once
     Logout(Logout),
     /// End a session; the initiator may log in again at once
     Kill(Kill),

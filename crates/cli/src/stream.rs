@@ -35,7 +35,8 @@ enum Outcome {
 
 #[derive(Debug, Args)]
 pub(super) struct Send {
-    /// Only what changed since this snapshot, tank/vm1@sunday or @sunday; of a clone also since its origin, by its whole name
+    /// Only what changed since this snapshot, tank/vm1@sunday or @sunday; of a clone also since its
+    /// origin, by its whole name
     #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "intermediate", add = snapshot_names())]
     from: Option<String>,
     /// The same with all snapshots in between
@@ -93,7 +94,8 @@ pub(super) struct Receive {
     /// NAME is a folder: volumes are called in it by the last part of the name that was sent
     #[arg(short = 'e', conflicts_with = "path")]
     last: bool,
-    /// Set a property on what is received, whatever comes with the stream; may be given several times
+    /// Set a property on what is received, whatever comes with the stream; may be given several
+    /// times
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = set)]
     set: Vec<String>,
     /// Do not take this property from the stream; may be given several times
@@ -261,7 +263,8 @@ fn tell_left_out(err: &mut dyn Write, snapshot: &str, origin: Option<&str>) -> i
     )
 }
 
-/// A stream that passes by: it is looked at, so that what the daemon says in it is heard, and shown.
+/// A stream that passes by: it is looked at, so that what the daemon says in it is heard, and
+/// shown.
 struct Passage {
     decoder: Decoder,
     /// About how many bytes there will be.

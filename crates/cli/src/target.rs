@@ -27,8 +27,8 @@ pub(super) enum Verb {
     Portal(Portal),
     /// What the target proves itself with (mutual CHAP); initiators' secrets belong to hosts
     Auth(Auth),
-    /// Set the ALUA state of a target port group, live: of every portal group in it. Choices of initiators in
-    /// it end. While it is `transitioning` initiators wait
+    /// Set the ALUA state of a target port group, live: of every portal group in it. Choices of
+    /// initiators in it end. While it is `transitioning` initiators wait
     AluaState(SetState),
     /// Change alias, ALUA and limits, live
     Modify(Box<Modify>),
@@ -414,8 +414,8 @@ fn addresses(view: &TargetView) -> String {
         .join(" ")
 }
 
-/// Portal group, relative port id, target port group and ALUA state; behind it the number of choices that initiators made
-/// for themselves.
+/// Portal group, relative port id, target port group and ALUA state; behind it the number of
+/// choices that initiators made for themselves.
 fn ports(view: &TargetView) -> String {
     let port = |g: &model::config::PortalGroupSpec| {
         let choices = view.alua_choices.iter();

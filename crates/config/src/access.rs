@@ -1,8 +1,9 @@
 //! What one initiator may do at one target: the answer to a login, from the configuration alone.
 //!
 //! # How hosts, maps and secrets combine
-//! - An initiator belongs to every host one of whose patterns matches its name, but for the names that the host
-//!   excepts. It sees the maps of all of them, and the maps for every host. Without any map there is no access.
+//! - An initiator belongs to every host one of whose patterns matches its name, but for the names
+//!   that the host excepts. It sees the maps of all of them, and the maps for every host. Without
+//!   any map there is no access.
 //! - [`super::validate`] refuses configurations in which two maps that can meet share a LUN or a
 //!   logical unit, so the order of maps means nothing.
 //! - If any of its hosts asks for CHAP, the initiator must authenticate, against the host with the
@@ -109,8 +110,8 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What `initiator` may do at `target` when it logs in, having connected to the local address `portal` (`None`:
-/// as if it had come to the first portal group).
+/// What `initiator` may do at `target` when it logs in, having connected to the local address
+/// `portal` (`None`: as if it had come to the first portal group).
 ///
 /// Both names may be as the initiator sent them: [`iscsi::name`] says when two are one.
 ///
@@ -136,8 +137,8 @@ pub fn access(
     }
 }
 
-/// The same once it is logged in: a target that is offline, or sends initiators elsewhere, keeps the sessions that
-/// it has.
+/// The same once it is logged in: a target that is offline, or sends initiators elsewhere, keeps
+/// the sessions that it has.
 ///
 /// # Errors
 /// The session must not go on.
@@ -166,9 +167,10 @@ pub fn granted(
     })
 }
 
-/// How `initiator` must prove who it is in a discovery session. A secret of discovery's own takes the place of the hosts'
-/// secrets. With `discovery_auth` and no such secret, it proves what it must prove at a target. With `discovery_auth`, an
-/// initiator of no host discovers only where there is a map for every host.
+/// How `initiator` must prove who it is in a discovery session. A secret of discovery's own takes
+/// the place of the hosts' secrets. With `discovery_auth` and no such secret, it proves what it
+/// must prove at a target. With `discovery_auth`, an initiator of no host discovers only where
+/// there is a map for every host.
 ///
 /// # Errors
 /// The login must not go on.

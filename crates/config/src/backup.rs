@@ -1,11 +1,13 @@
-//! Backups: one file with the whole configuration of a machine, secrets included, that restores it on a bare one.
+//! Backups: one file with the whole configuration of a machine, secrets included, that restores it
+//! on a bare one.
 //!
 //! ```text
 //!     {"sandstone": "backup", "format": 1, "generation": 7, "crc32": "0f1e2d3c", "content":
 //!     { "version": …, "machine": …, "time_s": …, "config": { … }, "pools": [ … ] }
 //!     }
 //! ```
-//! The frame is that of the daemon's own files. A sealed backup is another frame around this one ([`seal`]).
+//! The frame is that of the daemon's own files. A sealed backup is another frame around this one
+//! ([`seal`]).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

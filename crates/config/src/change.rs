@@ -265,8 +265,8 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// A target port stays in its target port group: those who are logged in to it know it by that (VPD page 83h), and
-/// follow the states of that group.
+/// A target port stays in its target port group: those who are logged in to it know it by that (VPD
+/// page 83h), and follow the states of that group.
 fn keep_target_port_group(
     iqn: &str,
     before: &PortalGroupSpec,

@@ -164,7 +164,8 @@ fn different<'a, T: Clone + PartialEq, K: Eq + std::hash::Hash>(
     all.iter().filter(is_new).cloned().collect()
 }
 
-/// The kinds of objects, in the order of [`objects`] and of a listing: what others depend on comes first.
+/// The kinds of objects, in the order of [`objects`] and of a listing: what others depend on comes
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Setting,
@@ -427,7 +428,8 @@ pub enum ViewChange {
 
 /// Compares what the session of `initiator` at `target` saw with what it is to see.
 ///
-/// A target that was taken offline or redirects keeps its sessions, so only a lost target or view ends one.
+/// A target that was taken offline or redirects keeps its sessions, so only a lost target or view
+/// ends one.
 pub fn view_change(old: &Config, new: &Config, initiator: &str, target: &str) -> ViewChange {
     let after = match granted(new, initiator, target, None) {
         Err(refusal) => return ViewChange::End(refusal),

@@ -1,5 +1,5 @@
-//! "Why can't host X see LUN Y?": the answer, step by step, from the configuration; what stops I/O of what it sees is
-//! added from the data plane.
+//! "Why can't host X see LUN Y?": the answer, step by step, from the configuration; what stops I/O
+//! of what it sees is added from the data plane.
 //!
 //! The steps follow the way of a login: the name, its hosts, the logical unit, its maps, the
 //! targets they lead to. A step that fails says the command that mends it.

@@ -1,7 +1,8 @@
-//! Notes on generations of the configuration: when each was made, by whom, and which objects it changed.
+//! Notes on generations of the configuration: when each was made, by whom, and which objects it
+//! changed.
 //!
-//! A note is a comment in the file of its generation, beneath the file's checksum, and so is kept and lost with it. Files of
-//! older versions have none, and older versions skip it.
+//! A note is a comment in the file of its generation, beneath the file's checksum, and so is kept
+//! and lost with it. Files of older versions have none, and older versions skip it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -90,7 +91,8 @@ impl Note {
 
     /// The line that keeps it in a file, line end and all.
     pub(super) fn line(&self) -> String {
-        // Text and numbers can always be written, on one line. JSON may hold DEL as it is, which comments of TOML may not.
+        // Text and numbers can always be written, on one line. JSON may hold DEL as it is, which
+        // comments of TOML may not.
         let json = serde_json::to_string(self).unwrap_or_default();
         let json = json.replace('\x7f', "\\u007f");
         format!("{MARK}{json}\n")

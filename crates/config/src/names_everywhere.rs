@@ -1,4 +1,5 @@
-//! One rule for the names that others chose: the same verdict at every place that takes one, and the name kept byte for byte.
+//! One rule for the names that others chose: the same verdict at every place that takes one, and
+//! the name kept byte for byte.
 
 use iscsi::chap::Entropy;
 use iscsi::initiator::{Login, LoginSettings};
@@ -441,7 +442,8 @@ proptest! {
         }
     }
 
-    /// Spelling never changes what an initiator sees, and an exception holds for each spelling, whatever the patterns are.
+    /// Spelling never changes what an initiator sees, and an exception holds for each spelling,
+    /// whatever the patterns are.
     #[test]
     fn no_spelling_gets_in_where_another_one_does_not(
         patterns in proptest::collection::vec("[aAbB_ *?]{1,4}", 1..3),

@@ -1,20 +1,24 @@
-//! Where the data of logical units lies: which volume, whatever that is called at the moment; and whether a change points
-//! a unit to other data.
+//! Where the data of logical units lies: which volume, whatever that is called at the moment; and
+//! whether a change points a unit to other data.
 //!
-//! A volume has another name after `volume rename`, `volume promote` of a clone, or an import of its pool under a new
-//! name. Its pool's number and its own stay. The configuration notes both beside the name. So a unit follows its volume,
-//! also where the power fails between a rename and the change of the configuration.
+//! A volume has another name after `volume rename`, `volume promote` of a clone, or an import of
+//! its pool under a new name. Its pool's number and its own stay. The configuration notes both
+//! beside the name. So a unit follows its volume, also where the power fails between a rename and
+//! the change of the configuration.
 //!
 //! # Order
-//! 1. The number of a unit's volume is stored. Without it `volume rename` is refused (`pool/served.rs`).
+//! 1. The number of a unit's volume is stored. Without it `volume rename` is refused
+//!    (`pool/served.rs`).
 //! 2. The volume has its new name, and that is durable.
 //! 3. The new name is stored.
 //!
-//! A power cut, a full disk or another request between these finds the volume by its number. Its old name may be another
-//! volume's then, in this pool or in one that was imported in its place: no unit is ever opened on that one
-//! (`target/opening.rs`). Only an administrator says so, with `lu modify --volume`.
+//! A power cut, a full disk or another request between these finds the volume by its number. Its
+//! old name may be another volume's then, in this pool or in one that was imported in its place: no
+//! unit is ever opened on that one (`target/opening.rs`). Only an administrator says so, with `lu
+//! modify --volume`.
 //!
-//! A note holds as long as the unit has the volume's name from it. Pointing a unit elsewhere makes it void.
+//! A note holds as long as the unit has the volume's name from it. Pointing a unit elsewhere makes
+//! it void.
 
 use std::collections::HashMap;
 
@@ -59,8 +63,8 @@ pub fn placed(config: &Config) -> impl Iterator<Item = Placed<'_>> {
     })
 }
 
-/// A configuration in which units have the names that their volumes have now, and volumes are noted that were not known
-/// before; `None` where all of that is so already.
+/// A configuration in which units have the names that their volumes have now, and volumes are noted
+/// that were not known before; `None` where all of that is so already.
 pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {
     let news = news(config, volumes);
     if news.is_empty() {
@@ -71,8 +75,8 @@ pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {
     Some(after)
 }
 
-/// News of where units lie: volumes that were not noted yet, and those that have other names. A unit whose volume is noted
-/// takes no other one, whatever has the name.
+/// News of where units lie: volumes that were not noted yet, and those that have other names. A
+/// unit whose volume is noted takes no other one, whatever has the name.
 fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     let notes = notes(config);
     let on_volumes = || {
@@ -104,7 +108,8 @@ fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     renamed.chain(new).collect()
 }
 
-/// Takes over news of this configuration. A unit that was noted before keeps its place among the notes.
+/// Takes over news of this configuration. A unit that was noted before keeps its place among the
+/// notes.
 fn take_over(config: &mut Config, news: Vec<PlacedUnit>) {
     let mut news: HashMap<String, PlacedUnit> = news
         .into_iter()
@@ -135,9 +140,9 @@ pub fn forget(config: &mut Config, naa: &str) {
     }
 }
 
-/// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no more. Where there are such,
-/// all other units follow their volumes too: a name that one is given may be the new name of another's volume. Returns
-/// whether the result has to be validated again.
+/// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no
+/// more. Where there are such, all other units follow their volumes too: a name that one is given
+/// may be the new name of another's volume. Returns whether the result has to be validated again.
 pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> bool {
     let (old, notes_before) = (before.units_by_naa(), notes(before));
     let is_new = {
@@ -164,7 +169,8 @@ pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> b
     is_followed
 }
 
-/// Refuses two units on one volume, whatever names they have it by. Any number may be on one snapshot.
+/// Refuses two units on one volume, whatever names they have it by. Any number may be on one
+/// snapshot.
 ///
 /// # Errors
 /// There are two.

@@ -16,8 +16,8 @@
 //! - After a crash at any point the folder opens with the old configuration or the new one.
 //! - A [`Store::save`] that failed leaves the old one in force. If that cannot be promised (the
 //!   disk failed twice), the store refuses all further saves.
-//! - A damaged file costs nothing while the copy of its generation is whole. Where that is lost too, nothing is served:
-//!   an older configuration may let in a host that was shut out since.
+//! - A damaged file costs nothing while the copy of its generation is whole. Where that is lost
+//!   too, nothing is served: an older configuration may let in a host that was shut out since.
 //! - Two daemons never use one folder.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -96,8 +96,8 @@ impl Store {
         self.notice = Some(notice);
     }
 
-    /// Refuses a folder without any configuration in which others of its files lie: a new identity would make all
-    /// units others than those that initiators know.
+    /// Refuses a folder without any configuration in which others of its files lie: a new identity
+    /// would make all units others than those that initiators know.
     fn refuse_orphans(&self) -> Result<(), Error> {
         let Some(orphan) = self.orphan() else {
             return Ok(());
@@ -124,8 +124,8 @@ impl Store {
         orphans.into_iter().find(|orphan| orphan.exists())
     }
 
-    /// The configuration that is in force in a folder which another process may be using: it is replaced whole,
-    /// so what is read is one or the next.
+    /// The configuration that is in force in a folder which another process may be using: it is
+    /// replaced whole, so what is read is one or the next.
     ///
     /// # Errors
     /// It cannot be read, or is damaged.
@@ -147,7 +147,8 @@ impl Store {
         }
     }
 
-    /// Why the file itself is not what the daemon wrote; a whole copy of it may be there all the same.
+    /// Why the file itself is not what the daemon wrote; a whole copy of it may be there all the
+    /// same.
     pub fn damage(folder: &Path) -> Option<String> {
         let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
         file.load(open).trouble.map(|trouble| trouble.reason)
@@ -158,7 +159,8 @@ impl Store {
         &self.folder
     }
 
-    /// Replaces the stored configuration, and notes how it came to be. On an error the one before is still in force.
+    /// Replaces the stored configuration, and notes how it came to be. On an error the one before
+    /// is still in force.
     pub fn save(&mut self, config: &Config, note: &Note) -> Result<(), Error> {
         if self.broken {
             return Err(Error::new(
@@ -273,7 +275,8 @@ impl Store {
             .create(true)
             .truncate(false)
             .open(&path);
-        // A folder that cannot be written just now keeps nothing from being served that is configured.
+        // A folder that cannot be written just now keeps nothing from being served that is
+        // configured.
         let (mut lock, refusal) = match open {
             Ok(lock) => (lock, None),
             Err(error) => match options.open(&path) {
@@ -449,8 +452,8 @@ struct Held(File);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Closing is not enough: a process that is being started has the descriptor too, until it runs its own program.
-        // A lock that cannot be ended here ends with the descriptor.
+        // Closing is not enough: a process that is being started has the descriptor too, until it
+        // runs its own program. A lock that cannot be ended here ends with the descriptor.
         let _ = self.0.unlock();
     }
 }

@@ -127,7 +127,8 @@ fn object_name(kind: &str, name: &str) -> Result<(), Error> {
     ))
 }
 
-/// A name that another system may have chosen: of an imported target, of one to log in to, or of ours as others know us.
+/// A name that another system may have chosen: of an imported target, of one to log in to, or of
+/// ours as others know us.
 fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
     name::foreign(given).map_err(|fault| {
         Error::invalid(

@@ -1,4 +1,4 @@
-//! Where the control API listens and where clients look for it.
+//! Addresses at which the control API listens, and at which clients look for it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 
 use hint::Place;
 
-/// The socket of a daemon that runs as a service.
+/// Socket of a daemon that runs as a service.
 pub const SERVICE_SOCKET: &str = "/run/sandstone/control.sock";
 
-/// The socket's name in a state folder.
+/// Name of the socket in a state folder.
 pub const SOCKET_NAME: &str = "control.sock";
 
-/// A unix socket or, only where asked for, a TCP address.
+/// Address of the control API: a unix socket, or a TCP address if the administrator asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlAddress {
-    /// A unix socket; its file mode is the protection.
+    /// A unix socket, protected by its file mode.
     Unix(PathBuf),
-    /// TCP on a loopback address; every user of the machine can reach it.
+    /// A TCP port on a loopback address. Every user of the machine can reach it.
     Tcp(SocketAddr),
 }
 
 impl ControlAddress {
-    /// Where something is refused that listens there.
+    /// Returns the place to name in an error, if listening at the address is refused.
     pub fn place(&self) -> Place<'_> {
         match self {
             Self::Unix(path) => Place::SocketFile(path),
@@ -35,7 +35,7 @@ impl ControlAddress {
 impl FromStr for ControlAddress {
     type Err = String;
 
-    /// A path holds a slash or begins with a dot, an address has a port.
+    /// Parses an address. A path holds a slash or begins with a dot, and a TCP address has a port.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(address) = text.parse::<SocketAddr>() {
             if !address.ip().is_loopback() {

@@ -1,4 +1,4 @@
-//! What the API answers: objects of the configuration beside their state, and problems as JSON.
+//! Answers of the API: objects of the configuration with their current state, and problems as JSON.
 
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -18,47 +18,47 @@ use model::initiator::{AdapterTimes, DeviceSpec};
 use model::pool::health::PoolHealth;
 use model::{Error, ErrorKind};
 
-/// The daemon in short.
+/// Summary of the daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
-    /// Sandstone's version.
+    /// Version of Sandstone.
     pub version: String,
-    /// The daemon's process id.
+    /// Process id of the daemon.
     pub pid: u32,
-    /// Seconds since it started.
+    /// Seconds since the daemon started.
     pub uptime_s: u64,
-    /// The state folder.
+    /// Path of the state folder.
     pub state: String,
-    /// The generation of the configuration in force.
+    /// Generation of the configuration in force.
     pub generation: u64,
-    /// Logical units.
+    /// Number of logical units.
     pub units: usize,
-    /// Logical units that do not serve although they should.
+    /// Number of logical units that should serve, but do not.
     pub faulted_units: usize,
-    /// Targets.
+    /// Number of targets.
     pub targets: usize,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Sessions logged in.
+    /// Number of sessions that are logged in.
     pub sessions: usize,
-    /// Whether somebody has to see to something: the worst of all that is told here.
+    /// Whether an administrator must act: the worst health in this summary.
     #[serde(default)]
     pub health: Health,
-    /// Pools, also those that should be open and are not.
+    /// Pools, including pools that should be open but are not.
     #[serde(default)]
     pub pools: Vec<PoolHealth>,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
-    /// The states that stop or refuse I/O of logical units, or soon will.
+    /// States that stop or refuse I/O of logical units, or soon will.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hindrances: Vec<UnitHindrances>,
-    /// Damage to files of the state folder, and its remedy.
+    /// Damage to files of the state folder, each with its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
 
 impl Status {
-    /// The worst of what is told.
+    /// Returns the worst health in the summary.
     pub fn worst(&self) -> Health {
         let is_cut_off = self.portals.iter().any(|portal| portal.error.is_some());
         let served = match self.faulted_units > 0 || is_cut_off {
@@ -76,139 +76,139 @@ impl Status {
     }
 }
 
-/// A logical unit: what is wanted and what is.
+/// A logical unit: its configuration and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnitView {
-    /// What the administrator asked for.
+    /// Configuration of the unit.
     pub spec: UnitSpec,
-    /// How it is.
+    /// Current state of the unit.
     pub status: UnitStatus,
-    /// Its maps.
+    /// Maps of the unit.
     pub maps: Vec<MapSpec>,
 }
 
-/// A target: what is wanted and what is. Secrets are not shown.
+/// A target: its configuration and its state. Secrets are not shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TargetView {
-    /// What the administrator asked for.
+    /// Configuration of the target.
     pub spec: TargetSpec,
-    /// Its portals as they are.
+    /// Current state of the target's portals.
     pub portals: Vec<PortalStatus>,
-    /// The states that initiators chose for themselves, of its target port groups.
+    /// ALUA states that initiators chose for themselves, in the target's port groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alua_choices: Vec<AluaChoice>,
-    /// Sessions logged in.
+    /// Number of sessions that are logged in.
     pub sessions: usize,
 }
 
-/// A target group and what it is for.
+/// A target group, with the maps that use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TargetGroupView {
-    /// What the administrator asked for.
+    /// Configuration of the target group.
     pub spec: TargetGroupSpec,
-    /// The maps that name it.
+    /// Maps that name the target group.
     pub maps: Vec<MapSpec>,
 }
 
-/// A host: what is wanted and what is. Secrets are not shown.
+/// A host: its configuration and its state. Secrets are not shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostView {
-    /// What the administrator asked for.
+    /// Configuration of the host.
     pub spec: HostSpec,
-    /// Sessions logged in.
+    /// Number of sessions that are logged in.
     pub sessions: usize,
-    /// Its maps, without those for every host.
+    /// Maps of the host, without maps for every host.
     pub maps: Vec<MapSpec>,
 }
 
-/// This machine as an initiator.
+/// Summary of this machine as an initiator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AdapterView {
-    /// The name of the one host adapter in runtime names.
+    /// Name of the only host adapter, as in runtime names.
     pub adapter: String,
-    /// Its iSCSI name in force.
+    /// iSCSI name in force.
     pub name: String,
-    /// Whether somebody chose the name; else it is made of the host name.
+    /// Whether the administrator chose the name. Otherwise, it is made from the host name.
     pub is_chosen: bool,
-    /// Every time that is in force; logins may have others.
+    /// Times in force. Single logins may have other times.
     pub times: AdapterTimes,
-    /// Those of them that somebody chose.
+    /// Times that the administrator chose.
     pub chosen_times: AdapterTimes,
-    /// Targets that it is to be logged in to.
+    /// Number of targets to log in to.
     pub targets: usize,
-    /// Sessions wanted.
+    /// Number of sessions wanted.
     pub sessions: usize,
-    /// Sessions that are up.
+    /// Number of sessions that are up.
     pub sessions_up: usize,
-    /// Devices behind them.
+    /// Number of devices behind the sessions.
     pub devices: usize,
-    /// Paths to these.
+    /// Number of paths to the devices.
     pub paths: usize,
-    /// Paths that are dead.
+    /// Number of paths that are dead.
     pub dead_paths: usize,
 }
 
-/// A device: what is, and what was chosen for it.
+/// A device: its state, and the user's choices for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceView {
-    /// How it is.
+    /// Current state of the device.
     pub state: InitiatorDevice,
-    /// What was chosen; what is absent follows from claim rules and defaults.
+    /// Choices of the user. Claim rules and defaults decide the absent ones.
     pub chosen: Option<DeviceSpec>,
-    /// Logical units that serve it on.
+    /// Logical units of this machine that serve the device's data.
     pub units: Vec<String>,
 }
 
 /// A storage array type as `esxcli storage nmp satp list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SatpView {
-    /// ESXi's name.
+    /// Name of the type, as in ESXi.
     pub name: String,
-    /// The path selection of its devices whose rule names none.
+    /// Path selection of the type's devices, if their rule names none.
     pub default_psp: String,
-    /// In words.
+    /// Description of the type in words.
     pub description: String,
 }
 
-/// What `share` did, and what a client needs to know to use it.
+/// Result of `share`, with the facts that a client needs to use the unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Shared {
-    /// The change.
+    /// Change of the configuration.
     pub committed: super::transaction::Committed,
-    /// The logical unit.
+    /// Logical unit that was shared.
     pub unit: UnitSpec,
-    /// The host.
+    /// Name of the host.
     pub host: String,
-    /// The target's IQN.
+    /// IQN of the target.
     pub target: String,
-    /// Its addresses.
+    /// Addresses of the target.
     #[schema(value_type = Vec<String>)]
     pub portals: Vec<std::net::SocketAddr>,
-    /// The LUN.
+    /// LUN of the unit.
     pub lun: u16,
-    /// The CHAP user that the host must log in as.
+    /// CHAP user as which the host must log in.
     pub chap_user: Option<String>,
 }
 
 /// The configuration as a TOML document. Secrets are not shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigDocument {
-    /// The generation in force.
+    /// Generation of the configuration in force.
     pub generation: u64,
-    /// TOML; may be edited and sent back.
+    /// TOML text, which may be edited and sent back.
     pub toml: String,
 }
 
-/// A problem. It says what was wrong, what was not changed and what to try next.
+/// A problem. It says what was wrong, what was not changed, and what to try next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The stable kind.
     pub kind: ErrorKind,
-    /// What was wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What was not changed.
+    /// Part that was left unchanged.
     pub not_changed: String,
-    /// What to try next.
+    /// Step to try next.
     pub next: String,
 }
 
@@ -230,7 +230,7 @@ impl From<Problem> for Error {
 }
 
 impl Problem {
-    /// The HTTP status that goes with the kind.
+    /// Returns the HTTP status for the kind.
     pub fn status(&self) -> StatusCode {
         match self.kind {
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
@@ -251,7 +251,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A JSON body whose faults are answered as a [`Problem`].
+/// A JSON body. Its faults are answered as a [`Problem`].
 pub(super) struct Body<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
@@ -269,7 +269,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Query parameters whose faults are answered as a [`Problem`].
+/// Query parameters. Their faults are answered as a [`Problem`].
 pub(super) struct Params<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use model::hindrance::{Hindrance, HindranceKind, Stops};
 
-    /// A daemon whose one unit has this hindrance.
+    /// Returns the status of a daemon whose only unit has the given hindrance.
     fn hindered(kind: HindranceKind) -> Status {
         let hindrance = Hindrance {
             kind,

@@ -1,4 +1,5 @@
-//! The HTTP/JSON API: every route, its document, and what all routes share.
+//! The HTTP/JSON API: its routes, its OpenAPI document, and the state and helpers that all routes
+//! share.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,20 +36,21 @@ mod target;
 mod target_group;
 mod volume;
 
-/// What the routes work on.
+/// State that the routes work on.
 #[derive(Debug)]
 pub struct Plane {
-    /// The configuration and its changes.
+    /// Configuration and its changes.
     pub transactions: Transactions,
-    /// The pools.
+    /// Pools of the daemon.
     pub pools: Arc<Pools>,
-    /// The state folder, as told in the status.
+    /// Path of the state folder, as the status shows it.
     pub state_folder: PathBuf,
-    /// Where a target listens that is made without a portal; empty is every address, port 3260.
+    /// Portals of a target that is made without any. An empty list means every address, at port
+    /// 3260.
     pub default_portals: Vec<SocketAddr>,
-    /// When the daemon started.
+    /// Time at which the daemon started.
     pub since: Instant,
-    /// Units and volumes that are being made.
+    /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
 
@@ -57,7 +59,7 @@ impl Plane {
         self.transactions.config()
     }
 
-    /// Makes a change; other requests go on meanwhile.
+    /// Makes a change. Other requests continue meanwhile.
     async fn commit(self: Arc<Self>, change: Change, how: Commit) -> Answer<Committed> {
         apart(move || self.transactions.commit(&change, &how))
             .await
@@ -65,13 +67,13 @@ impl Plane {
     }
 }
 
-/// The largest body that is read as a whole: a configuration of a hundred thousand objects.
+/// Largest body that is read as a whole, in bytes: a configuration of a hundred thousand objects.
 const LARGEST_BODY: usize = 64 << 20;
 
 type Shared = Arc<Plane>;
 type Answer<T> = Result<Json<T>, Problem>;
 
-/// Runs what may take long, or wait for devices, where that keeps no other request waiting.
+/// Runs work that may take long or wait for devices, on a thread where it delays no other request.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -187,12 +189,12 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(status::metrics))
 }
 
-/// The OpenAPI document, generated from the types and routes.
+/// Returns the OpenAPI document, generated from the types and routes.
 pub fn openapi() -> utoipa::openapi::OpenApi {
     document::completed(routes().into_openapi())
 }
 
-/// The whole API.
+/// Returns the router of the whole API.
 pub fn router(plane: Shared) -> Router {
     let (router, document) = routes().split_for_parts();
     let document = Arc::new(document::completed(document));

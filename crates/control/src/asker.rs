@@ -1,9 +1,9 @@
-//! The asker of a change, and his words, as far as they can be known: for the histories of pools and of the
-//! configuration.
+//! The author of a change and the words of the request, as far as they are known. Histories of
+//! pools and of the configuration record both.
 //!
-//! A unix socket knows the user at its other end; an address does not. The command line says in a header what was
-//! typed; of any other client the request itself is kept. Nothing is decided by either: whoever may talk to the daemon at
-//! all may do everything.
+//! A unix socket knows the user at its other end, but a TCP address does not. The command line
+//! sends the typed command in a header. For any other client, the request itself is kept. No
+//! permission depends on either: a client that may talk to the daemon at all may do everything.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,16 +18,16 @@ use tokio::net::{TcpListener, UnixListener};
 use super::author::Author;
 use model::pool::history::Deed;
 
-/// The header with the command line that was typed, percent-encoded.
+/// Name of the header that holds the typed command line, percent-encoded.
 pub(super) const COMMAND: &str = "sandstone-command";
-/// The most of a command line that is told, in bytes.
+/// Most bytes of a command line that are recorded.
 const MAX_COMMAND: usize = 2048;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
     uid: Option<u32>,
-    /// Where it comes from, over TCP.
+    /// Address of the client, over TCP.
     address: Option<SocketAddr>,
 }
 
@@ -48,13 +48,13 @@ impl Connected<IncomingStream<'_, TcpListener>> for Peer {
     }
 }
 
-/// Who asks, and what.
+/// The author of a request, and the request.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
     peer: Option<Peer>,
     user: String,
     command: Option<String>,
-    /// Method and path.
+    /// Method and path of the request.
     request: String,
 }
 
@@ -80,7 +80,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 }
 
 impl Asker {
-    /// For the log and the history of the configuration. The body of the request is left out: it may hold secrets.
+    /// Returns the author for the log and the history of the configuration. The body of the request
+    /// is left out, because it may hold secrets.
     pub(super) fn author(&self) -> Author {
         let command = self.command.as_ref().unwrap_or(&self.request);
         match self.peer {
@@ -93,15 +94,15 @@ impl Asker {
         }
     }
 
-    /// The user at the other end of a socket; of an address nobody knows that.
+    /// Returns the user at the other end of a unix socket. A TCP address has no known user.
     pub(super) fn known_user(&self) -> Option<&str> {
         Some(self.user.as_str()).filter(|user| !user.is_empty())
     }
 
-    /// What is asked, with the body of the request.
+    /// Returns the entry for a pool's history, with the body of the request.
     pub(super) fn deed(&self, body: &impl Serialize) -> Deed {
         let text = self.command.clone().unwrap_or_else(|| {
-            // Whatever cannot be written was not read either.
+            // A body that cannot be written was not read either.
             let body = serde_json::to_string(body).unwrap_or_default();
             match body.as_str() {
                 "null" => self.request.clone(),
@@ -118,7 +119,7 @@ impl Asker {
     }
 }
 
-/// A command line as the header has it.
+/// Encodes a command line for the header.
 pub(super) fn header_of(command: &str) -> String {
     let end = command.floor_char_boundary(MAX_COMMAND);
     super::endpoint::escape(&command[..end])
@@ -147,7 +148,7 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The name of a user of this machine; the number where it has none here.
+/// Returns the name of a user of this machine, or the number if the user has no name here.
 pub(super) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {

@@ -1,4 +1,5 @@
-//! The author of a change, carried along with a request, so that the log and the history of the configuration name it.
+//! The author of a change, who travels with a request, so that the log and the history of the
+//! configuration name the author.
 //!
 //! Changes without a request are the daemon's own.
 
@@ -21,21 +22,21 @@ tokio::task_local! {
     static AUTHOR: Arc<Author>;
 }
 
-/// The author of a request, and the words of it.
+/// The author of a request, and the words of the request.
 #[derive(Debug)]
 pub struct Author {
-    /// A user of this machine; empty where nobody knows.
+    /// User of this machine, or empty if unknown.
     user: String,
-    /// The author in words, for the log.
+    /// Description of the author for the log.
     by: String,
     command: String,
     is_internal: bool,
-    /// Whether what the request changed stands in the log already.
+    /// Whether the log already has the changes of the request.
     is_told: AtomicBool,
 }
 
 impl Author {
-    /// A user of this machine.
+    /// Returns the author who is a user of this machine.
     pub(super) fn user(uid: u32, user: &str, command: &str) -> Self {
         Self {
             user: plain(user),
@@ -43,7 +44,7 @@ impl Author {
         }
     }
 
-    /// An author whom no user of this machine is known to be.
+    /// Returns an author who is not known to be a user of this machine.
     pub(super) fn somebody(by: &str, command: &str) -> Self {
         Self {
             user: String::new(),
@@ -54,7 +55,7 @@ impl Author {
         }
     }
 
-    /// The daemon, which does this by itself.
+    /// Returns the daemon as author of a change that it makes on its own.
     pub fn daemon(what: &str) -> Self {
         Self {
             is_internal: true,
@@ -62,19 +63,19 @@ impl Author {
         }
     }
 
-    /// The user of this process, who typed this command.
+    /// Returns the user of this process as author, with the typed command.
     pub fn here(command: &str) -> Self {
         let uid = rustix::process::geteuid().as_raw();
         Self::user(uid, &user_name(uid), command)
     }
 
-    /// Whose request this thread works for.
+    /// Returns the author of the request for which this thread works.
     pub(super) fn current() -> Arc<Self> {
         let own = |_| Arc::new(Self::daemon(""));
         AUTHOR.try_with(Arc::clone).unwrap_or_else(own)
     }
 
-    /// The author of a change in the history of the configuration.
+    /// Returns the author's entry for the history of the configuration.
     pub fn noted(&self) -> NotedChange {
         NotedChange {
             user: self.user.clone(),
@@ -84,30 +85,31 @@ impl Author {
         }
     }
 
-    /// The request only wants to know.
+    /// Marks the current request as one that changes nothing.
     pub(super) fn asks_only() {
         Self::current().is_told.store(true, Ordering::Relaxed);
     }
 
-    /// Does this author's work, on whichever thread.
+    /// Runs `work` on behalf of this author, on any thread.
     pub fn works<T>(self: Arc<Self>, work: impl FnOnce() -> T) -> T {
         AUTHOR.sync_scope(self, work)
     }
 }
 
-/// The user; and, where the socket knows it, the number.
+/// Shows the user, with the number if the socket knows it.
 impl fmt::Display for Author {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.by)
     }
 }
 
-/// Notes the author of a change of the configuration: a line for each object.
+/// Logs the author of a change of the configuration, with a line for each object.
 pub(super) fn note(committed: &Committed) {
     note_differences(&committed.differences, committed.generation);
 }
 
-/// Logs the author of side effects of a change, such as a volume that grew: a line for each object.
+/// Logs the author of side effects of a change, such as a volume that grew, with a line for each
+/// object.
 pub(super) fn note_differences(differences: &[Difference], generation: u64) {
     let author = Author::current();
     for difference in differences {
@@ -117,7 +119,7 @@ pub(super) fn note_differences(differences: &[Difference], generation: u64) {
     author.is_told.store(true, Ordering::Relaxed);
 }
 
-/// Notes who changed what beside the configuration: pools, volumes, sessions.
+/// Logs the authors of changes outside the configuration: pools, volumes, sessions.
 pub(super) async fn carry(asker: Asker, mut request: Request, next: Next) -> Response {
     let author = Arc::new(asker.author());
     request.extensions_mut().insert(asker);
@@ -129,13 +131,13 @@ pub(super) async fn carry(asker: Asker, mut request: Request, next: Next) -> Res
     answer
 }
 
-/// Whether a request says that nothing is to be changed.
+/// Reports whether the query of a request asks for a dry run, so that nothing changes.
 fn asks_only(query: Option<&str>) -> bool {
     let mut words = query.unwrap_or_default().split('&');
     words.any(|word| word == "dry_run=true")
 }
 
-/// A text that stays on its line of the log.
+/// Returns the text in a form that stays on its line of the log.
 pub(super) fn plain(text: &str) -> String {
     let visible = |letter: char| match letter.is_control() {
         true => letter.escape_default().to_string(),

@@ -1,4 +1,5 @@
-//! The client side of the control API, as the command line uses it: one request, one connection.
+//! The client side of the control API, as the command line uses it. Each request has its own
+//! connection.
 
 use std::io;
 use std::time::Duration;
@@ -20,19 +21,19 @@ use super::asker;
 use super::endpoint::{self, Endpoint};
 use model::{Error, ErrorKind};
 
-/// How long a connection may take to be accepted.
+/// Longest time for a connection to be accepted.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 
-/// A daemon to talk to.
+/// A client of one daemon.
 #[derive(Clone, Debug)]
 pub struct Client {
     address: ControlAddress,
-    /// What was typed, for histories.
+    /// Typed command line, for histories.
     command: Option<String>,
 }
 
 impl Client {
-    /// A client of the daemon at `address`; nothing is connected yet.
+    /// Returns a client of the daemon at `address`. It does not connect yet.
     pub fn new(address: ControlAddress) -> Self {
         Self {
             address,
@@ -40,12 +41,12 @@ impl Client {
         }
     }
 
-    /// Says with each request which command line it comes from.
+    /// Sets the command line that each request names as its origin.
     pub fn of_command(self, command: Option<String>) -> Self {
         Self { command, ..self }
     }
 
-    /// The headers that all requests have.
+    /// Adds the headers that all requests have.
     pub(super) fn introduce(&self, request: Builder, host: &str) -> Builder {
         let request = request.header(HOST, host);
         match &self.command {
@@ -54,7 +55,7 @@ impl Client {
         }
     }
 
-    /// Where the daemon is looked for.
+    /// Returns the address at which the client looks for the daemon.
     pub fn address(&self) -> &ControlAddress {
         &self.address
     }

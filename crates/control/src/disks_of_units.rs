@@ -1,5 +1,5 @@
-//! Devices that logical units are served from: a pool that asks for one is told whose it is. The kernel would only say
-//! that it is busy.
+//! Devices that serve logical units. If a pool asks for one of them, the error names its unit. The
+//! kernel would only say that the device is busy.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use block::backing::Backing;
 use model::{Error, ErrorKind};
 
 impl Plane {
-    /// Refuses files and devices that a logical unit is served from, by whatever path they are named.
+    /// Refuses files and devices that serve a logical unit, whatever path names them.
     ///
     /// # Errors
-    /// One of them is a unit's.
+    /// A file or device serves a logical unit.
     pub(super) fn refuse_disks_of_units<'a>(
         &self,
         paths: impl IntoIterator<Item = &'a Path>,

@@ -1,4 +1,5 @@
-//! A JSON list of any length, made while it is sent: no more of it is in memory than its receiver is about to take.
+//! JSON lists of any length, made while they are sent. Memory holds no more of a list than its
+//! receiver is about to take.
 
 use std::io;
 
@@ -11,15 +12,16 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use super::streaming::{PIECES, Pieces};
 
-/// Bytes of a piece that is handed over.
+/// Bytes of a piece that is sent.
 const PIECE: usize = 64 << 10;
 
-/// The answer with these items. Where one cannot be written, the connection ends before the list does.
+/// Returns an answer with the given items as a JSON list. If an item cannot be written, the
+/// connection ends before the list.
 pub(super) fn json_list<T: Serialize>(items: impl Iterator<Item = T> + Send + 'static) -> Response {
     let (outbox, inbox) = channel(PIECES);
     tokio::task::spawn_blocking(move || {
         if let Err(error) = write(items, &outbox) {
-            // Where nobody takes it any more, nobody is told either.
+            // If the receiver is gone, there is nobody to tell.
             let _ = outbox.blocking_send(Err(error));
         }
     });
@@ -54,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// The fault of the issue: all of a long list was in memory, twice.
+    /// Checks the fault of the issue: all of a long list was in memory, twice.
     #[test]
     fn no_more_of_a_list_is_made_than_is_about_to_be_taken() {
         const COUNT: usize = 20_000;
@@ -69,7 +71,7 @@ mod tests {
         let mut taken = Vec::new();
         while let Some(piece) = inbox.blocking_recv() {
             taken.extend_from_slice(&piece.expect("a piece"));
-            // One piece waits to be taken, one to be handed over, and one is being made.
+            // One piece waits to be taken, one waits to be sent, and one is being made.
             let ahead = made.load(Ordering::SeqCst) * 103;
             assert!(ahead <= taken.len() + 4 * PIECE, "{ahead} {}", taken.len());
         }

@@ -1,10 +1,11 @@
-//! The control plane: transactions over the configuration, the HTTP/JSON API and its client.
+//! The control plane: transactions over the configuration, the HTTP/JSON API, and its client.
 //!
 //! # Invariants
-//! - Whatever is in force is on the disk, and whatever is on the disk is in force or was refused
-//!   and taken back ([`transaction`]).
-//! - Nothing here runs on an event loop of the data plane, and no event loop waits for it.
-//! - No secret is in an answer, a listing or a message, but in a backup, which the control socket alone gives.
+//! - The configuration in force is on the disk. A configuration on the disk is in force, or was
+//!   refused and taken back ([`transaction`]).
+//! - No code here runs on an event loop of the data plane, and no event loop waits for it.
+//! - No answer, listing or message holds a secret. The exception is a backup, which only the
+//!   control socket gives.
 
 pub mod address;
 pub mod answer;

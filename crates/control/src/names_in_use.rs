@@ -1,4 +1,5 @@
-//! Names that somebody is making something of. Whoever needs one of them waits until that is over.
+//! Names of objects that a request is making. A request that needs a name in use waits until the
+//! name is free.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ pub struct NamesInUse {
     freed: Condvar,
 }
 
-/// As long as it is there, nobody else holds one of its names.
+/// A hold on names. While it exists, no other request holds one of them.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     of: &'a NamesInUse,
@@ -18,7 +19,8 @@ pub(super) struct Held<'a> {
 }
 
 impl NamesInUse {
-    /// Waits until none of these names is held, and holds all of them: never some, so nobody waits in a ring.
+    /// Waits until none of these names is held, then holds all of them. It never holds only some,
+    /// so requests cannot wait for each other in a ring.
     pub(super) fn hold(&self, names: Vec<String>) -> Held<'_> {
         let is_held = |held: &mut BTreeSet<String>| names.iter().any(|name| held.contains(name));
         let waited = self.freed.wait_while(self.lock(), is_held);

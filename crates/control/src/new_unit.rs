@@ -1,5 +1,6 @@
-//! New logical units: what nobody said of their physical blocks is asked of what lies beneath. A volume is
-//! made first where it is asked for, and goes again where the unit cannot be made.
+//! Creation of logical units. If the request does not give the physical block size, it comes from
+//! the storage beneath. If the request asks for a volume, the volume is made first, and destroyed
+//! again if the unit cannot be made.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use model::pool::history::Deed;
 use model::{Config, Error, ErrorKind};
 
 impl Plane {
-    /// `lu create`
+    /// Makes a logical unit, for `lu create`.
     ///
     /// # Errors
-    /// What was wrong; there is no volume that was not there before.
+    /// The unit could not be made. No new volume remains.
     pub fn create_unit(
         &self,
         request: CreateUnit,
@@ -34,10 +35,11 @@ impl Plane {
         done.map(|(committed, _)| committed)
     }
 
-    /// `share`, with a unit that is made where there is none of its name; and the configuration right after it.
+    /// Shares a logical unit, for `share`, and makes it if no unit has its name. Returns also the
+    /// configuration right after the change.
     ///
     /// # Errors
-    /// As of [`Plane::create_unit`].
+    /// The errors of [`Plane::create_unit`] apply.
     pub fn share_unit(
         &self,
         request: &Share,
@@ -58,7 +60,7 @@ impl Plane {
             let create = request.create.clone();
             let Some(create) = create.filter(|_| !exists()) else {
                 match share(None) {
-                    // It was deleted between the look and the change: now it has to be made.
+                    // The unit was deleted between the look and the change. It has to be made now.
                     Err(_) if request.create.is_some() && !exists() => continue,
                     done => return done,
                 }
@@ -67,7 +69,8 @@ impl Plane {
         }
     }
 
-    /// Keeps others from making the same unit, or a unit on the same volume, until this one is made.
+    /// Keeps other requests from making the unit, or a unit on its volume, until this request is
+    /// done.
     fn hold(&self, unit: &str, create: Option<&CreateUnit>) -> Held<'_> {
         let volume = create.and_then(|create| create.backend.volume());
         let volume = volume.map(|volume| format!("volume {volume}"));
@@ -95,8 +98,8 @@ impl Plane {
             };
         };
         if !how.dry_run {
-            // Another unit may still be listed under this name, which its volume had before. What cannot be stored now
-            // refuses this unit as well.
+            // Another unit may still be listed under this name, which its volume had before. If the
+            // new name cannot be stored now, this unit is refused too.
             self.follow_or_tell();
         }
         let Some(new) = request.new_volume.take().filter(|_| !how.dry_run) else {
@@ -106,7 +109,7 @@ impl Plane {
         let backend = request.backend.clone();
         let name = request.name.clone();
         let mut done = self.described(request, &volume, how).and_then(commit);
-        // Somebody may have made the unit of something else, before this one came to it.
+        // Another request may have made the unit on a different backend first.
         let is_used = done.as_ref().is_ok_and(|(_, config)| {
             config
                 .unit(&name)
@@ -122,7 +125,7 @@ impl Plane {
         done
     }
 
-    /// Destroys a volume that was made for a unit which there is not, unless somebody else has made one of it.
+    /// Destroys a volume whose unit could not be made, unless another unit uses the volume by now.
     fn take_back(&self, volume: String) {
         let undo = DatasetChange::Destroy {
             names: vec![volume],
@@ -135,7 +138,8 @@ impl Plane {
         }
     }
 
-    /// The request with what a disk tells of itself, where it is one of a disk.
+    /// Completes the request with the physical block size that a disk reports, if the backend is a
+    /// disk.
     fn described_by_disk(&self, mut request: CreateUnit) -> CreateUnit {
         if request.physical_block_size.is_none() {
             let plane = self.transactions.data_plane();
@@ -145,7 +149,7 @@ impl Plane {
         request
     }
 
-    /// The request with what the pool knows of the volume.
+    /// Completes the request with the facts that the pool knows of the volume.
     fn described(
         &self,
         mut request: CreateUnit,
@@ -159,7 +163,7 @@ impl Plane {
                     .physical_block_size
                     .get_or_insert(supported(physical));
             }
-            // It may be one that would be made.
+            // The volume may be one that the real request would make.
             Err(_) if how.dry_run => {}
             Err(error) => {
                 let (problem, next) = (error.problem(), error.advice());
@@ -170,7 +174,7 @@ impl Plane {
     }
 }
 
-/// ESXi and SQL Server support no larger ones.
+/// Limits the physical block size to the largest that ESXi and SQL Server support.
 fn supported(physical: u32) -> u32 {
     physical.min(default_physical_block_size())
 }

@@ -1,4 +1,5 @@
-//! The control thread: serves the API on a unix socket or a loopback address until it is stopped.
+//! The control thread. It serves the API on a unix socket or a loopback address until it is
+//! stopped.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -23,10 +24,10 @@ use super::api::{Plane, router};
 use super::asker::Peer;
 use model::{Error, ErrorKind};
 
-/// How long connections may take to end when the daemon does.
+/// Longest time that connections may take to end when the daemon ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
 
-/// The running control thread; dropping it stops the thread and removes the socket.
+/// The running control thread. Dropping it stops the thread and removes the socket.
 #[derive(Debug)]
 pub struct ControlServer {
     address: ControlAddress,
@@ -35,7 +36,7 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens on `address` and serves `plane` from a thread of its own.
+    /// Listens on `address`, and serves `plane` on a thread of its own.
     pub fn start(address: ControlAddress, plane: Arc<Plane>) -> Result<Self, Error> {
         let failed = |e: io::Error| {
             Error::new(
@@ -60,10 +61,11 @@ impl ControlServer {
             let (begun, has_begun) = oneshot::channel();
             let stopped = async move {
                 drop(stopped.await);
-                // Nobody may wait any more.
+                // The caller may no longer be waiting.
                 let _ = begun.send(());
             };
-            // An accept loop ends only through `stopped`; errors of one connection end that one.
+            // The accept loop only ends through `stopped`. An error of one connection ends that
+            // connection only.
             runtime.block_on(async move {
                 let served = async move {
                     match listener {
@@ -81,7 +83,7 @@ impl ControlServer {
                         }
                     }
                 };
-                // Who does not take the rest of a stream keeps nobody from ending.
+                // A client that does not take the rest of a stream must not delay the end.
                 let patience = async move {
                     if has_begun.await.is_ok() {
                         tokio::time::sleep(LAST_ANSWERS).await;
@@ -104,7 +106,8 @@ impl ControlServer {
         })
     }
 
-    /// Where it listens; with the port that was chosen, where port 0 was asked for.
+    /// Returns the address on which the server listens. If port 0 was requested, it holds the
+    /// chosen port.
     pub fn address(&self) -> &ControlAddress {
         &self.address
     }
@@ -141,8 +144,8 @@ fn listen(address: &ControlAddress) -> io::Result<(Listener, ControlAddress)> {
     }
 }
 
-/// Binds under a temporary name, closes it to others, and only then lets it be connected to and
-/// seen: at no moment can another user reach it.
+/// Binds a unix socket that no other user can reach at any moment. The socket first gets a
+/// temporary name, and is closed to others. Only then can clients see it and connect to it.
 fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     if let Some(parent) = path
         .parent()
@@ -171,8 +174,8 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Refuses requests that name another host than the loopback: a web page that makes a browser
-/// resolve its own name to 127.0.0.1 must not reach the API.
+/// Refuses requests that name a host other than the loopback. A web page could make a browser
+/// resolve the page's own name to 127.0.0.1. It must not reach the API.
 fn loopback_only(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| async move {
         let host = request

@@ -22,12 +22,12 @@ use super::endpoint::Endpoint;
 use super::endpoint::stream::Octets;
 use model::{Error, ErrorKind};
 
-/// Pieces that wait to be taken at most.
+/// Most pieces that wait to be taken.
 pub(super) const PIECES: usize = 8;
 /// Bytes of a piece that is read at once.
 const PIECE: usize = 256 << 10;
 
-/// A body whose pieces come from elsewhere; one that is an error ends the connection.
+/// A body whose pieces come from a channel. A piece that is an error ends the connection.
 pub(super) struct Pieces(pub(super) Receiver<io::Result<Bytes>>);
 
 impl Body for Pieces {
@@ -84,7 +84,7 @@ impl Client {
     ) -> Result<A, Error> {
         let path = path(endpoint, &[], query)?;
         let (outbox, inbox) = channel(PIECES);
-        // It may wait for its source for ever: nobody waits for it.
+        // The thread may wait for its source for ever. No other thread waits for this one.
         std::thread::spawn(move || {
             loop {
                 let mut piece = vec![0; PIECE];
@@ -157,7 +157,7 @@ impl Client {
         answer.map_err(|error| self.broken(&error))
     }
 
-    /// The answer, where it is no problem.
+    /// Returns the answer, unless it is a problem.
     async fn successful(&self, answer: Response<Incoming>) -> Result<Response<Incoming>, Error> {
         let status = answer.status();
         if status.is_success() {

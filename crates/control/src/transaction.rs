@@ -1,11 +1,14 @@
-//! Changes to the running system, each all or nothing: edit a copy, validate it, store it, put it in force; taken back
-//! where the data plane refuses.
+//! Changes to the running system, each all or nothing. A change edits a copy of the configuration,
+//! validates it, stores it, and puts it into force. If the data plane refuses it, the change is
+//! taken back.
 //!
-//! A change is a function of the newest configuration. Verbs that come together wait in a queue; whoever gets the store
-//! does all that wait, in the order in which they came, and makes them durable at once (`queue.rs`).
+//! A change is a function of the newest configuration. Requests that arrive together wait in a
+//! queue. The thread that gets the store makes all waiting changes in their order of arrival, and
+//! makes them durable at once (`queue.rs`).
 //!
-//! A change may take long: a target port group that goes out of service waits for its commands. Who only looks, or asks what
-//! a change would do, does not wait for it, and finds what is in force until it is over.
+//! A change may take long: a target port group that goes out of service waits for its commands.
+//! Readers and previews do not wait for a change. They find the configuration in force until the
+//! change is over.
 
 mod effect;
 mod queue;
@@ -26,86 +29,88 @@ use config::validate::validate;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
 
-/// How a change is to be made.
+/// Options for making a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Commit {
-    /// Only say what would change.
+    /// Whether the request only reports what would change.
     #[serde(default)]
     pub dry_run: bool,
-    /// Remove what depends on a deleted object too.
+    /// Whether objects that depend on a deleted object are removed too.
     #[serde(default)]
     pub cascade: bool,
-    /// Refuse unless this generation is in force: nothing changed since the caller looked.
+    /// Generation that must be in force, so that nothing has changed since the caller looked.
+    /// Otherwise, the change is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_generation: Option<u64>,
-    /// Refuse unless the change does what it did in a preview, which told this as its `effect`. What others changed
-    /// meanwhile elsewhere does not matter.
+    /// `effect` of a preview. The change is refused if it would do anything else. Changes by others
+    /// elsewhere do not matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_effect: Option<String>,
-    /// Refuse where a session would end, or lose a logical unit.
+    /// Whether the change is refused if a session would end, or lose a logical unit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_sessions: bool,
 }
 
-/// What a change did, or would do.
+/// Result of a change, made or only previewed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Committed {
-    /// The generation in force before.
+    /// Generation that was in force before.
     pub from_generation: u64,
-    /// The generation that is in force now, or would be.
+    /// Generation that is in force now, or would be.
     pub generation: u64,
-    /// Whether nothing was done because the caller only asked.
+    /// Whether the request was a dry run, so that nothing was changed.
     pub dry_run: bool,
-    /// What changed; empty where everything was so already.
+    /// Objects that changed. The list is empty if the configuration was already as requested.
     pub differences: Vec<Difference>,
-    /// Sessions that notice.
+    /// Sessions that notice the change.
     pub sessions: Vec<SessionEffect>,
-    /// A digest of what changes and of which sessions lose something by it, for `if_effect`.
+    /// Digest of the changes and of the sessions that lose something, for `if_effect`.
     #[serde(default)]
     pub effect: String,
-    /// What else whoever asked for it should know.
+    /// Further notices for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
 
-/// What a change means for one session.
+/// The effect of a change on one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionEffect {
-    /// The session's number.
+    /// Number of the session.
     pub tsih: u16,
-    /// Who is logged in.
+    /// iSCSI name of the initiator that is logged in.
     pub initiator: String,
-    /// At which target.
+    /// iSCSI name of the session's target.
     pub target: String,
-    /// What happens, in words.
+    /// Description of the effect.
     pub effect: String,
     /// Whether the session ends or loses a LUN.
     pub loses: bool,
 }
 
-/// The configuration in force and the two places that must agree on it: the disk and the data
+/// The configuration in force, and the two places that must agree on it: the disk and the data
 /// plane.
 pub struct Transactions {
     /// Changes that wait for their turn.
     queue: Queue,
-    /// Held by who makes changes, from the first look at the configuration on.
+    /// Store of configurations. A thread that makes changes locks it before its first look at the
+    /// configuration.
     store: Mutex<Store>,
-    /// The configuration in force.
+    /// Configuration in force.
     config: RwLock<Arc<Config>>,
-    /// Damage to the stored configuration that the start found.
+    /// Damage to the stored configuration that was found at the start.
     notice: Option<String>,
     data_plane: Arc<dyn DataPlane>,
 }
 
-/// While it is there the configuration stays as it is.
+/// A guard: while it exists, the configuration does not change.
 #[derive(Debug)]
 pub struct Unchanged<'a>(
     #[expect(dead_code, reason = "it is held, not asked")] MutexGuard<'a, Store>,
 );
 
-/// Tells the generation only: a configuration holds secrets and is long.
+/// Shows the generation only, because a configuration holds secrets and is long.
 impl std::fmt::Debug for Transactions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let generation = self.config().generation;
@@ -116,7 +121,7 @@ impl std::fmt::Debug for Transactions {
 }
 
 impl Transactions {
-    /// Takes over an open store whose `config` the data plane already serves.
+    /// Takes over an open store. The data plane already serves its `config`.
     pub fn new(store: Store, config: Arc<Config>, data_plane: Arc<dyn DataPlane>) -> Self {
         Self {
             queue: Queue::default(),
@@ -127,23 +132,25 @@ impl Transactions {
         }
     }
 
-    /// The configuration in force.
+    /// Returns the configuration in force.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The configuration in force, with the names that volumes have now: it may not have been possible to store them. Asked
-    /// while the configuration is [`Transactions::unchanged`], it tells who serves what of the pools.
+    /// Returns the configuration in force, with the current names of volumes, even if these could
+    /// not be stored. While the configuration is [`Transactions::unchanged`], the result tells
+    /// which units serve the pools' volumes.
     pub fn followed(&self) -> Arc<Config> {
         let config = self.config();
         let followed = placement::followed(&config, self.data_plane.volumes());
         followed.map_or(config, Arc::new)
     }
 
-    /// Has units use the names that their volumes have now, and notes volumes that were not known before.
+    /// Updates the names of units' volumes to the current ones, and notes volumes that were not
+    /// known before.
     ///
     /// # Errors
-    /// The names cannot be stored or put in force.
+    /// The names cannot be stored or put into force.
     pub fn follow_volumes(&self) -> Result<(), Error> {
         if placement::followed(&self.config(), self.data_plane.volumes()).is_none() {
             return Ok(());
@@ -151,38 +158,39 @@ impl Transactions {
         self.take_turn(Wanted::Follow, &Commit::default()).map(drop)
     }
 
-    /// Waits for a change that is under way, and keeps others waiting: for who does what the configuration has to
-    /// allow.
+    /// Waits for a change under way, and then keeps others waiting. It is for callers whose action
+    /// depends on the configuration.
     pub fn unchanged(&self) -> Unchanged<'_> {
         Unchanged(self.lock())
     }
 
-    /// How many changes wait for their turn.
+    /// Returns the number of changes that wait for their turn.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Damage to the stored configuration that the start found, and its remedy.
+    /// Returns the damage to the stored configuration that was found at the start, with its remedy.
     pub fn notice(&self) -> Option<String> {
         self.notice.clone()
     }
 
-    /// The data plane.
+    /// Returns the data plane.
     pub fn data_plane(&self) -> &dyn DataPlane {
         &*self.data_plane
     }
 
-    /// The generations that are kept, with what is noted of them; the last is in force.
+    /// Returns the kept generations with their notes. The last is in force.
     pub fn history(&self) -> Result<Vec<GenerationView>, Error> {
         self.lock().history()
     }
 
-    /// Makes a change, or with [`Commit::dry_run`] tells what it would do.
+    /// Makes a change. With [`Commit::dry_run`], it only reports the effect.
     pub fn commit(&self, change: &Change, how: &Commit) -> Result<Committed, Error> {
         self.commit_seen(change, how).map(|(told, _)| told)
     }
 
-    /// The same, with the configuration right after it: the one in force may be a later one by then.
+    /// Makes a change, and returns also the configuration right after it. The configuration in
+    /// force may be a later one by then.
     pub fn commit_seen(&self, change: &Change, how: &Commit) -> Outcome {
         if !how.dry_run {
             return self.take_turn(Wanted::Change(change.clone()), how);
@@ -193,12 +201,13 @@ impl Transactions {
         Ok((told, Arc::new(after)))
     }
 
-    /// Goes back to what an earlier generation said, as a new generation.
+    /// Restores the configuration of an earlier generation, as a new generation.
     pub fn rollback(&self, generation: u64, how: &Commit) -> Result<Committed, Error> {
         self.replace(Wanted::Generation(generation), how)
     }
 
-    /// Puts a backup in force on a machine that serves nothing yet. Its pools, disks and addresses may come later.
+    /// Puts a backup into force on a machine that serves nothing yet. Its pools, disks and
+    /// addresses may come later.
     pub fn restore(&self, config: Config, how: &Commit) -> Result<Committed, Error> {
         self.replace(Wanted::Backup(Box::new(config)), how)
     }
@@ -216,7 +225,7 @@ impl Transactions {
         Ok(told)
     }
 
-    /// Waits until it was done, and notes who did it.
+    /// Waits until the change is made, and notes its author.
     fn take_turn(&self, wanted: Wanted, how: &Commit) -> Outcome {
         let done = self.wait_for_turn(wanted, how);
         if let Ok((committed, _)) = &done {
@@ -225,7 +234,7 @@ impl Transactions {
         done
     }
 
-    /// Waits until it was done, by this thread or by one that had its turn before.
+    /// Waits until the change is made, by this thread or by one that had its turn before.
     fn wait_for_turn(&self, wanted: Wanted, how: &Commit) -> Outcome {
         let job = self.queue.add(Job::new(wanted, how.clone()));
         let mut store = self.lock();
@@ -234,7 +243,7 @@ impl Transactions {
         }
         self.make_all(&mut store, self.queue.take());
         job.outcome().unwrap_or_else(|| {
-            // Whoever had taken it panicked.
+            // The thread that had taken the job panicked.
             Err(Error::new(
                 ErrorKind::Unavailable,
                 "the request failed in a way that nobody foresaw",
@@ -244,12 +253,12 @@ impl Transactions {
         })
     }
 
-    /// A changed configuration with notes of the volumes that its units lie on.
+    /// Returns a changed configuration with notes of the volumes on which its units lie.
     fn completed(&self, before: &Config, mut after: Config) -> Result<Config, Error> {
         if after.generation == before.generation {
             return Ok(after);
         }
-        // Under their current names two units may share a volume.
+        // Two units may share a volume once current names are used.
         if placement::complete(before, &mut after, self.data_plane.volumes()) {
             validate(&after)?;
         }
@@ -269,8 +278,8 @@ impl Transactions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {
-        // What is in force changes only by one assignment after everything that can fail, so a panic
-        // elsewhere cannot have left it half-done.
+        // The configuration in force changes only by one assignment, after everything that can
+        // fail. So a panic elsewhere cannot have left it half done.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! Logical units that there are: they grow, are pointed to other data, and follow their volumes to other names.
+//! Changes of existing logical units: they grow, get other data, and follow their volumes to other
+//! names.
 
 use std::path::Path;
 
@@ -16,16 +17,17 @@ use model::{Config, Error, ErrorKind};
 use pools::served::Served;
 
 impl Plane {
-    /// The logical units that are on volumes of pools. Whoever takes something away asks for them while the configuration is
-    /// [`unchanged`](super::Transactions::unchanged).
+    /// Returns the logical units that are on volumes of pools. A caller that takes something away
+    /// reads them while the configuration is [`unchanged`](super::Transactions::unchanged).
     pub(super) fn served(&self) -> Served {
         let config = self.transactions.config();
         Served::of(&config, &self.transactions.followed())
     }
 
-    /// Has units use the names that their volumes have now. Called before the volumes of units that are not noted yet could
-    /// get other names, and after what could have renamed any. Where the names cannot be stored, units stay on their volumes
-    /// all the same, whose numbers are noted; the notice tells of it.
+    /// Updates the names of units' volumes, and returns a notice if the names cannot be stored.
+    /// Call it before volumes of units that are not noted yet could be renamed, and after any
+    /// rename. If the names cannot be stored, the units stay on their volumes all the same, because
+    /// the volumes' numbers are noted.
     pub fn follow_or_tell(&self) -> Option<String> {
         let error = self.transactions.follow_volumes().err()?;
         let notice = self.behind(&error);
@@ -33,7 +35,7 @@ impl Plane {
         Some(notice)
     }
 
-    /// Names the units that the stored configuration still lists under old names of their volumes.
+    /// Returns a notice that names the units still listed under old names of their volumes.
     fn behind(&self, error: &Error) -> String {
         let (stored, followed) = (self.transactions.config(), self.transactions.followed());
         let now = followed.units_by_naa();
@@ -61,10 +63,10 @@ impl Plane {
         )
     }
 
-    /// `lu modify`, `lu online`, `lu offline`
+    /// Changes a logical unit, for `lu modify`, `lu online` and `lu offline`.
     ///
     /// # Errors
-    /// What was wrong; nothing was changed, or what was is told.
+    /// The change failed. Nothing was changed, or the error tells what was.
     pub fn modify_unit(
         &self,
         name: &str,
@@ -98,8 +100,8 @@ impl Plane {
         Ok(committed)
     }
 
-    /// Refuses to change a unit whose volume has another name than the configuration, where that cannot be stored: the change
-    /// would be of another volume that has the old name by now.
+    /// Refuses to change a unit if its volume's new name cannot be stored. Otherwise, the change
+    /// would affect another volume that has the old name by now.
     fn follow_before_change_of(&self, name: &str, how: &Commit) -> Result<(), Error> {
         if how.dry_run {
             return Ok(());
@@ -113,8 +115,9 @@ impl Plane {
         }
     }
 
-    /// Grows the volume of a unit that is to be larger, which leaves nothing of the size to be asked for. The volume comes
-    /// before the unit: what a unit is pointed to must not be smaller than the unit.
+    /// Grows the volume of a unit that is to be larger. The request for the unit then needs no
+    /// size. The volume comes before the unit, because a unit's backend must not be smaller than
+    /// the unit.
     fn grow_first(
         &self,
         name: &str,
@@ -131,7 +134,7 @@ impl Plane {
             return Ok(None);
         };
         request.size = None;
-        // Asked first: a change that is refused must not have grown a volume.
+        // The change is tried as a dry run first: a refused change must not have grown a volume.
         let asked = Commit {
             dry_run: true,
             ..how.clone()
@@ -141,7 +144,8 @@ impl Plane {
         self.grow(unit, &volume, size, how.dry_run)
     }
 
-    /// `volume set volsize` for a unit; `None` where the volume has that size already.
+    /// Grows the volume of a unit, as `volume set volsize` does. Returns `None` if the volume
+    /// already has that size.
     fn grow(
         &self,
         unit: &UnitSpec,

@@ -1,4 +1,5 @@
-//! The holder that keeps a device node busy, as the kernel tells it: a mount, swap space, or a device that lies on it.
+//! The holder that keeps a device node busy, as the kernel tells it: a mount, swap space, or a
+//! device that lies on it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ impl Holder {
         Self::of_number(device, Path::new("/"))
     }
 
-    /// The holder of a device by number, below a root of `proc` and `sys`. A partition in use keeps its whole disk busy.
+    /// The holder of a device by number, below a root of `proc` and `sys`. A partition in use keeps
+    /// its whole disk busy.
     fn of_number(device: Dev, root: &Path) -> Option<Self> {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let own = format!("{}:{}", major(device), minor(device));

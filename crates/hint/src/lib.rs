@@ -1,5 +1,6 @@
-//! Steps to try where the kernel refuses something. One errno asks for other steps at each place: EACCES at port
-//! 80 is no question of who owns the state folder. Every hint is therefore chosen by the place and the cause together.
+//! Steps to try where the kernel refuses something. One errno asks for other steps at each place:
+//! EACCES at port 80 is no question of who owns the state folder. Every hint is therefore chosen by
+//! the place and the cause together.
 
 use std::io;
 use std::net::SocketAddr;
@@ -110,7 +111,8 @@ impl Cause {
     /// The causes that the standard library has no stable kind for.
     fn of_errno(errno: Errno) -> Option<Self> {
         Some(match errno {
-            // ENODATA and EILSEQ are the kernel's words for a bad sector and for a failed protection check.
+            // ENODATA and EILSEQ are the kernel's words for a bad sector and for a failed
+            // protection check.
             Errno::IO | Errno::REMOTEIO | Errno::NODATA | Errno::ILSEQ => Self::Medium,
             Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM => Self::Gone,
             Errno::BADE => Self::Reserved,

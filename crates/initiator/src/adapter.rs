@@ -1,7 +1,7 @@
 //! A host adapter: sessions to targets and the devices behind them, living in a lane.
 //!
-//! The lane that houses it runs its sockets. Requests may come from any lane: they are put on the wire
-//! by the home lane, which is woken if it is another thread's.
+//! The lane that houses it runs its sockets. Requests may come from any lane: they are put on the
+//! wire by the home lane, which is woken if it is another thread's.
 
 use std::fmt;
 use std::io;
@@ -22,8 +22,8 @@ use model::initiator::settings::{DeviceSettings, TargetSettings};
 
 /// How often a program that waits for its sessions looks whether a name was found.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// The longest that the end of an adapter waits for old writes to settle, whatever is set: whoever ends a program does not
-/// wait for ever.
+/// The longest that the end of an adapter waits for old writes to settle, whatever is set: whoever
+/// ends a program does not wait for ever.
 const LONGEST_SETTLING: Duration = Duration::from_secs(15);
 
 /// A host adapter.
@@ -201,7 +201,8 @@ impl Adapter {
     /// Sleeps until a socket or the clock asks for a turn.
     fn sleep(&self, until: Instant) {
         let due = {
-            // Both at one moment: a name that is found between them would be waited for until the clock asks again.
+            // Both at one moment: a name that is found between them would be waited for until the
+            // clock asks again.
             let mut fabric = self.fabric();
             let due = fabric.next_deadline_us();
             let due = due.map_or(until, |due| fabric.instant(due).min(until));
@@ -311,7 +312,8 @@ impl Resident for Adapter {
     }
 
     fn leave(&self, lane: &mut Lane) {
-        // Who writes to these disks next may be another process, which knows nothing of what settles.
+        // Who writes to these disks next may be another process, which knows nothing of what
+        // settles.
         let unsettled = self.fabric().unsettled_for().min(LONGEST_SETTLING);
         if !unsettled.is_zero() {
             tracing::info!(

@@ -11,8 +11,8 @@ use model::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 
 impl Adapter {
-    /// Gives a target other ways and settings. With `renew`, sessions that stay are made anew, one after
-    /// another. Looks up names, which may block.
+    /// Gives a target other ways and settings. With `renew`, sessions that stay are made anew, one
+    /// after another. Looks up names, which may block.
     ///
     /// # Errors
     /// A portal's name cannot be looked up; nothing was changed.
@@ -29,7 +29,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// Puts other settings of a target's sessions in force that need neither new ways nor new logins.
+    /// Puts other settings of a target's sessions in force that need neither new ways nor new
+    /// logins.
     pub fn set_session(&self, target: usize, settings: SessionSettings) {
         self.fabric().set_session(target, settings);
         self.ring();
@@ -53,7 +54,8 @@ impl Adapter {
         self.ring();
     }
 
-    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as is set.
+    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as
+    /// is set.
     pub(super) fn set_patience(&self, device: usize, patience: Option<Duration>) {
         let us = patience.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
         self.fabric().set_patience(device, us);
@@ -65,8 +67,8 @@ impl Adapter {
         self.fabric().devices[device].has_lost_writes = false;
     }
 
-    /// An administrator knows of lost writes: flushes are carried out again. Those that were to save what was lost fail
-    /// nevertheless (`requests.rs`).
+    /// An administrator knows of lost writes: flushes are carried out again. Those that were to
+    /// save what was lost fail nevertheless (`requests.rs`).
     pub(super) fn acknowledge_lost_writes(&self, device: usize) {
         self.fabric().devices[device].has_lost_writes = false;
     }

@@ -1,5 +1,6 @@
-//! The attempts of one login: after one that failed for what it offered comes another that offers less
-//! ([`iscsi::initiator::Offer`]), on a new connection. If all fail, the error names the first and the last.
+//! The attempts of one login: after one that failed for what it offered comes another that offers
+//! less ([`iscsi::initiator::Offer`]), on a new connection. If all fail, the error names the first
+//! and the last.
 
 use iscsi::initiator::Offer;
 
@@ -16,7 +17,8 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// An attempt over this link has failed. `Ok`: the next one offers less, and should follow at once.
+    /// An attempt over this link has failed. `Ok`: the next one offers less, and should follow at
+    /// once.
     ///
     /// # Errors
     /// Nothing is left to offer; the next login begins with everything again.
@@ -49,9 +51,9 @@ impl Attempts {
         }
     }
 
-    /// An attempt has succeeded. Returns its offer in words, if it was not the first one. The proof that the target took is
-    /// offered by the next login too. Parameters, on which speed depends, are all offered again: their attempt may have
-    /// failed for a connection that broke.
+    /// An attempt has succeeded. Returns its offer in words, if it was not the first one. The proof
+    /// that the target took is offered by the next login too. Parameters, on which speed depends,
+    /// are all offered again: their attempt may have failed for a connection that broke.
     pub(super) fn succeeded(&mut self) -> Option<String> {
         self.first = None;
         self.offer.are_parameters_plain = false;

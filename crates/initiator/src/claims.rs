@@ -1,5 +1,6 @@
-//! Who uses a device of the daemon's adapter for itself alone: a pool, or a logical unit. Two of them on one
-//! disk would destroy each other's data, as two on one file would; a file is locked, and this is the lock.
+//! Who uses a device of the daemon's adapter for itself alone: a pool, or a logical unit. Two of
+//! them on one disk would destroy each other's data, as two on one file would; a file is locked,
+//! and this is the lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -115,8 +115,8 @@ impl CommandLimits {
         }
     }
 
-    /// Zeros, by WRITE SAME (16) of one block where the unit knows it: it says zeros whether it frees
-    /// the blocks or not, where UNMAP is a hint that may be ignored.
+    /// Zeros, by WRITE SAME (16) of one block where the unit knows it: it says zeros whether it
+    /// frees the blocks or not, where UNMAP is a hint that may be ignored.
     fn zeros(&self, offset: u64, len: u64, unmap: bool, fua: bool, mut each: impl FnMut(Planned)) {
         if self.write_same == 0 {
             return self.transfers(offset, len, |at, lba, blocks, length| {

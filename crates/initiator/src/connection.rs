@@ -78,7 +78,8 @@ impl SessionUser for Exchange {
 }
 
 impl Connection {
-    /// Connects and logs in; a login that fails for what it offers is followed by one that offers less.
+    /// Connects and logs in; a login that fails for what it offers is followed by one that offers
+    /// less.
     ///
     /// # Errors
     /// The connection fails or the target refuses.

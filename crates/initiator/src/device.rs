@@ -59,16 +59,17 @@ impl MultipathDevice {
         }
     }
 
-    /// The same, used by one alone for as long as this lives. Whoever that is begins with what is there: what was lost of
-    /// the writes of those before is not his.
+    /// The same, used by one alone for as long as this lives. Whoever that is begins with what is
+    /// there: what was lost of the writes of those before is not his.
     pub(super) fn held_by(mut self, claim: Claim) -> Self {
         self.adapter.begin_anew(self.index);
         self.claim = Some(claim);
         self
     }
 
-    /// The same, whose I/O fails when all paths have been down for so long (or for as long as is set, where that
-    /// is less): for whoever has copies elsewhere and would rather go on with these.
+    /// The same, whose I/O fails when all paths have been down for so long (or for as long as is
+    /// set, where that is less): for whoever has copies elsewhere and would rather go on with
+    /// these.
     pub fn with_patience(mut self, limit: Duration) -> Self {
         self.adapter.set_patience(self.index, Some(limit));
         self.is_impatient = true;

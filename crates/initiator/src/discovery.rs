@@ -1,7 +1,8 @@
 //! Discovery: asking a portal by SendTargets which targets there are (RFC 7143 §4.3, Appendix C).
 //!
 //! A session of its own that waits, under one time limit for everything: a portal that is broken,
-//! slow or hostile costs that much time and a bounded amount of memory, and is told apart by its error.
+//! slow or hostile costs that much time and a bounded amount of memory, and is told apart by its
+//! error.
 
 mod found;
 
@@ -114,8 +115,8 @@ fn link_advice(error: &LinkError) -> &'static str {
     }
 }
 
-/// Asks `portal` (`host[:port]`) for all targets that it shows to the initiator of `settings`. Targets
-/// that name no address are at the portal that was asked.
+/// Asks `portal` (`host[:port]`) for all targets that it shows to the initiator of `settings`.
+/// Targets that name no address are at the portal that was asked.
 ///
 /// # Errors
 /// It cannot be reached, refuses, or answers nothing that can be used.
@@ -184,7 +185,8 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The text that answers SendTargets=All, and what was special about the login's offer where the first one failed.
+    /// The text that answers SendTargets=All, and what was special about the login's offer where
+    /// the first one failed.
     fn ask(&self, address: SocketAddr) -> Result<(Vec<u8>, Option<String>), Reason> {
         let mut attempts = Attempts::default();
         loop {

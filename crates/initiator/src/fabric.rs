@@ -13,8 +13,8 @@
 //! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
 //!
 //! # Invariants
-//! - A path is up only after its unit has said who it is in this life of its session; where the device is reserved for this
-//!   host, only after it takes part in that.
+//! - A path is up only after its unit has said who it is in this life of its session; where the
+//!   device is reserved for this host, only after it takes part in that.
 //! - A lost session's connection is closed so that the kernel sends no more of it, before a single
 //!   command of it is sent elsewhere.
 
@@ -116,11 +116,12 @@ pub(super) struct Device {
     pub(super) limits: CommandLimits,
     /// By path number.
     pub(super) paths: Vec<Way>,
-    /// Writes that were reported as done are lost: every flush fails from then on, until an administrator acknowledges
-    /// that, or somebody opens it for himself alone and so begins with what is there.
+    /// Writes that were reported as done are lost: every flush fails from then on, until an
+    /// administrator acknowledges that, or somebody opens it for himself alone and so begins with
+    /// what is there.
     pub(super) has_lost_writes: bool,
-    /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are down,
-    /// microseconds.
+    /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are
+    /// down, microseconds.
     pub(super) patience_us: Option<u64>,
     /// Other hosts are kept from writing to it, or are going to be.
     reservation: Option<reservations::Reservation>,

@@ -142,8 +142,8 @@ impl Host {
         listeners.iter().for_each(|on_change| on_change());
     }
 
-    /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which may
-    /// block. All or nothing.
+    /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which
+    /// may block. All or nothing.
     ///
     /// # Errors
     /// A portal's name cannot be looked up, or the kernel refuses a thread.
@@ -182,7 +182,8 @@ impl Host {
         !self.lock().unresolved.is_empty()
     }
 
-    /// Logs in to what could not be looked up before, where that is possible now. `spec` is in force.
+    /// Logs in to what could not be looked up before, where that is possible now. `spec` is in
+    /// force.
     pub fn try_again(&self, spec: &InitiatorSpec) {
         let mut state = self.lock();
         for target in &spec.targets {
@@ -238,7 +239,8 @@ impl Host {
                 }
                 (None, _) => match adapter.log_in(settings) {
                     Ok(number) => drop(state.targets.insert(target.iqn.clone(), number)),
-                    // It could not be looked up before either: that is no reason to refuse a change.
+                    // It could not be looked up before either: that is no reason to refuse a
+                    // change.
                     Err(_) if state.unresolved.contains_key(&target.iqn) => {}
                     Err(error) => return Err(failed(error)),
                 },
@@ -299,8 +301,8 @@ impl Host {
         self.adapter()?.device_called(name)
     }
 
-    /// Waits up to `limit` for the devices of these names, as long as a session is still coming up that leads to a
-    /// target that may show them.
+    /// Waits up to `limit` for the devices of these names, as long as a session is still coming up
+    /// that leads to a target that may show them.
     pub fn settle(&self, names: &[&str], may_show: impl Fn(&str) -> bool, limit: Duration) {
         let until = Instant::now() + limit;
         let undecided = |session: &InitiatorSession| {

@@ -1,5 +1,5 @@
-//! One TCP connection of a session: connecting, LOGIN, full-feature phase. Bytes in and out; nothing
-//! here waits.
+//! One TCP connection of a session: connecting, LOGIN, full-feature phase. Bytes in and out;
+//! nothing here waits.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -22,9 +22,9 @@ use net::tcp_info::TcpInfo;
 const MAX_LOGIN_DATA: usize = 8192;
 /// Bytes that wait for the socket beyond this are not added to: the peer is slower than we are.
 const OUTPUT_CHUNK: usize = 1 << 20;
-/// So many commands, or bytes, are handed to the socket before the turn is over: the target works on
-/// them while we prepare the next ones. Where both wait for a whole batch of the other, one core is
-/// always idle; each system call costs about as much as a command.
+/// So many commands, or bytes, are handed to the socket before the turn is over: the target works
+/// on them while we prepare the next ones. Where both wait for a whole batch of the other, one core
+/// is always idle; each system call costs about as much as a command.
 const BATCH_COMMANDS: u32 = 8;
 const BATCH_BYTES: usize = 16 << 10;
 
@@ -188,7 +188,8 @@ impl Link {
         }
     }
 
-    /// The offer of another attempt after this error, also in words. `None`: it would change nothing.
+    /// The offer of another attempt after this error, also in words. `None`: it would change
+    /// nothing.
     pub(super) fn second_offer(&self, error: &LinkError) -> Option<(Offer, String)> {
         let Phase::LoggingIn { login, input } = &self.phase else {
             return None;
@@ -360,8 +361,8 @@ impl Link {
         }
     }
 
-    /// Ends the connection so that the kernel sends nothing of what still waits: what was written may
-    /// be repeated elsewhere from now on.
+    /// Ends the connection so that the kernel sends nothing of what still waits: what was written
+    /// may be repeated elsewhere from now on.
     pub(super) fn abort(self) {
         // Where the option is refused, the kernel goes on for a while; the fence covers that too.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));

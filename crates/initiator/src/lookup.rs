@@ -1,5 +1,5 @@
-//! The name of a portal that a redirection leads to (TargetAddress, RFC 7143 §13.8): looked up on a thread of its own,
-//! for that can take long, and a lane does not wait.
+//! The name of a portal that a redirection leads to (TargetAddress, RFC 7143 §13.8): looked up on a
+//! thread of its own, for that can take long, and a lane does not wait.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -48,7 +48,8 @@ pub(super) struct Lookup {
     pub(super) isid: Isid,
     /// `host:port`
     pub(super) portal: String,
-    /// The portal that sent it away: of several addresses, one of its family is reached from the same source.
+    /// The portal that sent it away: of several addresses, one of its family is reached from the
+    /// same source.
     pub(super) from: SocketAddr,
     pub(super) is_permanent: bool,
 }

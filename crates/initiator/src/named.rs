@@ -1,5 +1,6 @@
-//! A device by its name: logged in to as the daemon's configuration says, by a process of its own. The names of its
-//! sessions are drawn anew (ISID), so the daemon's own sessions to the same targets go on beside them.
+//! A device by its name: logged in to as the daemon's configuration says, by a process of its own.
+//! The names of its sessions are drawn anew (ISID), so the daemon's own sessions to the same
+//! targets go on beside them.
 
 use std::fmt;
 

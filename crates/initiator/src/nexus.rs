@@ -1,5 +1,5 @@
-//! An I_T nexus: one session, through one portal, from one place; lost and made again for as long as
-//! it is wanted.
+//! An I_T nexus: one session, through one portal, from one place; lost and made again for as long
+//! as it is wanted.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,10 +21,11 @@ pub(super) struct PathOf {
     /// Index of the device.
     pub(super) device: usize,
     pub(super) path: PathId,
-    /// In this life of the session, and since the target last said that something changed, the unit has
-    /// said that it is this device, and it carries I/O.
+    /// In this life of the session, and since the target last said that something changed, the unit
+    /// has said that it is this device, and it carries I/O.
     pub(super) is_known: bool,
-    /// The unit is this device, and carries no I/O before the path takes part in the host's reservation of it.
+    /// The unit is this device, and carries no I/O before the path takes part in the host's
+    /// reservation of it.
     pub(super) waits_to_take_part: bool,
 }
 
@@ -65,7 +66,8 @@ pub(super) struct Nexus {
     /// Bytes up to the end of the ping.
     pub(super) ping_ends: u64,
     pub(super) is_suspect: bool,
-    /// The target asked us to log out, and that was sent: nothing new goes down it until the next login.
+    /// The target asked us to log out, and that was sent: nothing new goes down it until the next
+    /// login.
     pub(super) is_leaving: bool,
     /// Number of the connection, of those that were begun.
     pub(super) life: u32,
@@ -123,7 +125,8 @@ impl Nexus {
         }
     }
 
-    /// The error of a connection that was lost; `None` where a login failed for what it offered, and offers less next.
+    /// The error of a connection that was lost; `None` where a login failed for what it offered,
+    /// and offers less next.
     pub(super) fn attempt_failed(&mut self, error: LinkError) -> Option<LinkError> {
         match &self.state {
             State::Coming { link, detour, .. } if self.parting_until_us.is_none() => {

@@ -74,7 +74,8 @@ pub fn open(url: LunUrl, lane: &mut Lane) -> Result<Arc<MultipathDevice>, Adapte
     })
 }
 
-/// Logs in to the targets of a configuration and opens the device of this name, which may have options.
+/// Logs in to the targets of a configuration and opens the device of this name, which may have
+/// options.
 ///
 /// # Errors
 /// The name or an option is malformed, no session came to be, or none shows such a device.

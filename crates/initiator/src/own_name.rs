@@ -14,8 +14,8 @@ pub(super) fn in_force(spec: &InitiatorSpec) -> String {
     }
 }
 
-/// This machine's initiator name: open-iscsi's where it is installed, so that the target's permissions
-/// hold for both; else one made from the host's name.
+/// This machine's initiator name: open-iscsi's where it is installed, so that the target's
+/// permissions hold for both; else one made from the host's name.
 pub fn initiator_name() -> String {
     let file = std::fs::read_to_string(NAME_FILE).unwrap_or_default();
     let names = file

@@ -1,10 +1,11 @@
 //! The requests of one device that are under way, and the commands that each was split into.
 //!
 //! # Lost writes
-//! A target may tell of lost writes once, and report success for every SYNCHRONIZE CACHE after that. A request that ends
-//! with one promises that its own writes, or those before it, are durable. They may be what was lost. So a loss dooms all
-//! such requests at the moment when it is told, whether their SYNCHRONIZE CACHE is under way or is still to come. A doomed
-//! request fails, whatever its commands report later. An acknowledgement therefore need not wait for any request.
+//! A target may tell of lost writes once, and report success for every SYNCHRONIZE CACHE after
+//! that. A request that ends with one promises that its own writes, or those before it, are
+//! durable. They may be what was lost. So a loss dooms all such requests at the moment when it is
+//! told, whether their SYNCHRONIZE CACHE is under way or is still to come. A doomed request fails,
+//! whatever its commands report later. An acknowledgement therefore need not wait for any request.
 
 use iscsi::initiator::Command;
 use scsi::application_client::shape;
@@ -21,8 +22,8 @@ const WRITE_SAME_16: u8 = 0x93;
 const SYNCHRONIZE_CACHE_16: u8 = 0x91;
 const SENT_LESS: &str = "the target sent fewer bytes than it was asked for";
 const TOOK_LESS: &str = "the target took fewer bytes than it was sent";
-/// Commands that a request for zeros has under way: it may cover a whole disk, and others want their
-/// turn.
+/// Commands that a request for zeros has under way: it may cover a whole disk, and others want
+/// their turn.
 const ZEROS_AT_ONCE: u64 = 32;
 
 /// A request whose last command has ended.
@@ -202,7 +203,8 @@ impl Requests {
             .is_some_and(|command| command.cdb[0] == SYNCHRONIZE_CACHE_16)
     }
 
-    /// The target told of lost writes: requests that are to be flushed, or are being flushed, will fail.
+    /// The target told of lost writes: requests that are to be flushed, or are being flushed, will
+    /// fail.
     pub(super) fn doom_flushes(&mut self) {
         for (_, whole) in &mut self.wholes {
             whole.is_doomed |= whole.then_flush;

@@ -1,7 +1,7 @@
 //! Which logical units a session shows, and who each is: REPORT LUNS, then a probe of each.
 //!
-//! A session that was lost is scanned again before a single I/O goes down it: the number that was one
-//! device's may be another's by now.
+//! A session that was lost is scanned again before a single I/O goes down it: the number that was
+//! one device's may be another's by now.
 
 use scsi::application_client::cdb::{self, Cdb};
 use scsi::application_client::probe::{Portrait, Probe, ProbeError, ProbeProgress};

@@ -23,8 +23,9 @@ pub struct Report {
 /// The largest transfer of the test in bytes: more than one burst, so that R2Ts are needed too.
 const LARGE: u32 = 2 << 20;
 
-/// Logs in with digests, reads the capacity, writes pieces from one block to [`LARGE`] at both ends of
-/// the unit, flushes, reads them back in a second session and compares. What was there is put back.
+/// Logs in with digests, reads the capacity, writes pieces from one block to [`LARGE`] at both ends
+/// of the unit, flushes, reads them back in a second session and compares. What was there is put
+/// back.
 ///
 /// # Errors
 /// What went wrong, in words.

@@ -1,5 +1,5 @@
-//! The volatile write cache of a logical unit, as its Caching mode page tells and sets it (WCE, SBC-4
-//! 6.5.6): what users of arrays turn on and off to see what it is worth.
+//! The volatile write cache of a logical unit, as its Caching mode page tells and sets it (WCE,
+//! SBC-4 6.5.6): what users of arrays turn on and off to see what it is worth.
 //!
 //! A session of its own for each question: nobody else's I/O is touched.
 
@@ -42,7 +42,8 @@ impl WriteCache {
         Ok(Self { target, lun })
     }
 
-    /// Of an open device, on its first way that leads somewhere; `targets` are those of its configuration.
+    /// Of an open device, on its first way that leads somewhere; `targets` are those of its
+    /// configuration.
     pub fn reached_by(device: &InitiatorDevice, targets: &[TargetSettings]) -> Option<Self> {
         let mut ways = device.ways.iter();
         ways.find_map(|way| {

@@ -88,8 +88,8 @@ impl From<io::Error> for Failure {
 }
 
 impl Client {
-    /// Makes the server's picture true. Returns the pause until it is to be looked after again; `None`
-    /// when there is nothing to look after.
+    /// Makes the server's picture true. Returns the pause until it is to be looked after again;
+    /// `None` when there is nothing to look after.
     fn work(&mut self) -> Option<Duration> {
         if self.wanted.targets.is_empty() && self.registered.is_none() {
             return None;
@@ -162,8 +162,8 @@ impl Client {
         Ok(())
     }
 
-    /// From one registration to another without taking away what stays: initiators that are notified
-    /// of changes hear of those only.
+    /// From one registration to another without taking away what stays: initiators that are
+    /// notified of changes hear of those only.
     fn change(
         &mut self,
         connection: &mut Connection,
@@ -226,8 +226,8 @@ impl Client {
         }
     }
 
-    /// The node that speaks (the Source Attribute): servers take changes of an entity only from a node
-    /// of that entity, so one that is registered already, and if possible one that stays.
+    /// The node that speaks (the Source Attribute): servers take changes of an entity only from a
+    /// node of that entity, so one that is registered already, and if possible one that stays.
     fn source(&self, wanted: &Registration) -> String {
         let wanted_names = wanted.nodes.iter().map(|node| &node.name);
         let Some(registered) = &self.registered else {

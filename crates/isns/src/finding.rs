@@ -45,8 +45,8 @@ impl From<io::Error> for FindError {
     }
 }
 
-/// The targets that `server` shows to the initiator of this name; each step takes at most `limit`. A
-/// server that knows no such initiator is told of it for as long as it is asked.
+/// The targets that `server` shows to the initiator of this name; each step takes at most `limit`.
+/// A server that knows no such initiator is told of it for as long as it is asked.
 ///
 /// # Errors
 /// The server does not answer, or refuses.

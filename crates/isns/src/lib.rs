@@ -1,5 +1,5 @@
-//! Registration with iSNS servers: initiators that ask one find the targets without being told their
-//! addresses (RFC 4171; the messages are [`iscsi::isns`]).
+//! Registration with iSNS servers: initiators that ask one find the targets without being told
+//! their addresses (RFC 4171; the messages are [`iscsi::isns`]).
 //!
 //! A thread for each configured server, off the event loops, does nothing but keep that server's
 //! picture true: a slow or dead server delays nobody.
@@ -88,8 +88,8 @@ impl Registrar {
         }
     }
 
-    /// Keeps `announcement` registered with exactly these servers; with those that are no longer among
-    /// them it is deregistered. Returns at once.
+    /// Keeps `announcement` registered with exactly these servers; with those that are no longer
+    /// among them it is deregistered. Returns at once.
     pub fn announce(&self, servers: &[SocketAddr], announcement: Announcement) {
         let announcement = Arc::new(announcement);
         let mut clients = self.lock();

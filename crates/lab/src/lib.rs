@@ -1,7 +1,8 @@
 //! A storage network on one machine: what people measured in the field, repeated by one command.
 //!
-//! Two network namespaces are joined by links of chosen speed and MTU. A daemon of ours serves in one of them,
-//! `bench run` and `bench network` measure in the other, and between both the links can be cut.
+//! Two network namespaces are joined by links of chosen speed and MTU. A daemon of ours serves in
+//! one of them, `bench run` and `bench network` measure in the other, and between both the links
+//! can be cut.
 //!
 //! | what | where |
 //! |---|---|

@@ -32,8 +32,8 @@ pub struct Figures {
     pub mean_ms: f64,
     /// Latency that one of a hundred exceeds, in milliseconds; 0 for a TCP stream.
     pub p99_ms: f64,
-    /// esxtop's KAVG, on this side of the wire, and DAVG, from the wire to the answer, in milliseconds; 0 for a TCP
-    /// stream.
+    /// esxtop's KAVG, on this side of the wire, and DAVG, from the wire to the answer, in
+    /// milliseconds; 0 for a TCP stream.
     pub kavg_ms: f64,
     /// See [`Self::kavg_ms`].
     pub davg_ms: f64,
@@ -179,7 +179,8 @@ impl Site<'_> {
         option("save", results.to_string_lossy().into_owned());
         words.extend(["--destroy-data", "--json"].map(str::to_owned));
         if matches!(variant.unit, Unit::Volume(_)) {
-            // What was never written is read from nowhere, and writing over something is the common case.
+            // What was never written is read from nowhere, and writing over something is the common
+            // case.
             words.push("--fill".to_owned());
         }
         words

@@ -1,8 +1,8 @@
 //! Two namespaces and the links between them.
 //!
-//! Link N has 10.77.N.1 at the initiator's end and 10.77.N.2 at the target's. Each end is shaped by a token
-//! bucket (tc's tbf) at what Ethernet leaves of the link's speed: Linux counts a frame's header but neither its
-//! preamble, check sequence nor gap, which take 24 bytes of the wire.
+//! Link N has 10.77.N.1 at the initiator's end and 10.77.N.2 at the target's. Each end is shaped by
+//! a token bucket (tc's tbf) at what Ethernet leaves of the link's speed: Linux counts a frame's
+//! header but neither its preamble, check sequence nor gap, which take 24 bytes of the wire.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +14,8 @@ use super::command::system;
 use super::error::LabError;
 use bench::network::wire::{ETHERNET, ETHERNET_HEADER};
 
-/// What the names of namespaces and state folders begin with; the process number of their owner follows.
+/// What the names of namespaces and state folders begin with; the process number of their owner
+/// follows.
 pub(super) const PREFIX: &str = "sandstone-lab-";
 
 /// Two namespaces and the links between them; gone when dropped, with all that runs in them.
@@ -150,8 +151,8 @@ impl Network {
         Ok(all)
     }
 
-    /// Resets the connections of a link, as a target does that restarts: the target's end is destroyed, and
-    /// the initiator's hears of it. Gives how many there were.
+    /// Resets the connections of a link, as a target does that restarts: the target's end is
+    /// destroyed, and the initiator's hears of it. Gives how many there were.
     ///
     /// # Errors
     /// What this machine lacks or refuses.

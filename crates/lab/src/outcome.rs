@@ -1,4 +1,5 @@
-//! What came of an experiment: our figures beside the report's, what differs, and whether demands are met.
+//! What came of an experiment: our figures beside the report's, what differs, and whether demands
+//! are met.
 
 use serde::Serialize;
 
@@ -82,8 +83,8 @@ impl Figure {
 }
 
 impl Outcome {
-    /// From what was measured: `(wanted, given, reached)` are the speed asked for and given, in bits per second
-    /// and link, and the bytes per second that the cores reach without shaping.
+    /// From what was measured: `(wanted, given, reached)` are the speed asked for and given, in
+    /// bits per second and link, and the bytes per second that the cores reach without shaping.
     pub(super) fn new(
         experiment: &'static Experiment,
         plan: &Plan,

@@ -1,4 +1,5 @@
-//! What the field reports say, word for word: figures that people measured by hand on their own hardware.
+//! What the field reports say, word for word: figures that people measured by hand on their own
+//! hardware.
 
 use serde::Serialize;
 

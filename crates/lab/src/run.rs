@@ -1,4 +1,5 @@
-//! An experiment from beginning to end: links, daemon, calibration, rounds in which the variants take turns.
+//! An experiment from beginning to end: links, daemon, calibration, rounds in which the variants
+//! take turns.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -33,11 +34,12 @@ pub enum Step<'a> {
     End(Figures),
 }
 
-/// How long a calibration takes, and how many there are: what else the machine does meanwhile only makes it
-/// seem slower than it is, so the best one counts.
+/// How long a calibration takes, and how many there are: what else the machine does meanwhile only
+/// makes it seem slower than it is, so the best one counts.
 const CALIBRATION: Duration = Duration::from_secs(1);
 const CALIBRATIONS: u32 = 2;
-/// The share of what the cores reach that links may have together, so that it is the links that limit.
+/// The share of what the cores reach that links may have together, so that it is the links that
+/// limit.
 const HEADROOM: f64 = 0.5;
 
 /// Makes an experiment. Leaves nothing behind, however it ends.
@@ -83,8 +85,8 @@ pub fn run(
     ))
 }
 
-/// What the cores reach with links of no given speed, in bytes per second; unlimited where the experiment's
-/// load is not about bytes.
+/// What the cores reach with links of no given speed, in bytes per second; unlimited where the
+/// experiment's load is not about bytes.
 fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> {
     let variant = &experiment.variants[experiment.calibrate];
     site.network.shape(None, variant.mtu)?;

@@ -1,5 +1,6 @@
-//! The daemon of an experiment: a state folder of its own, one target, units, in the target's namespace. Three of
-//! them are always there; volumes, and the pool that they lie in, are made for the experiments that use them.
+//! The daemon of an experiment: a state folder of its own, one target, units, in the target's
+//! namespace. Three of them are always there; volumes, and the pool that they lie in, are made for
+//! the experiments that use them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Backend of a logical unit as the configuration names it, and everything that its name alone
+//! Backend of a logical unit as the configuration names it, and the facts that the name alone
 //! tells.
 //!
 //! Only this file and the registry in `crates/backends` tell one kind from another. All other code
@@ -12,52 +12,53 @@ use utoipa::ToSchema;
 
 use crate::error::Error;
 
-/// What a logical unit is made of.
+/// Backend of a logical unit: the storage that holds its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum BackendSpec {
-    /// Main memory; contents vanish with the daemon.
+    /// Main memory. The contents vanish with the daemon.
     Memory {
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
     },
     /// A file.
     File {
-        /// Where; relative paths are below the state folder.
+        /// Path of the file. A relative path is below the state folder.
         #[schema(value_type = String)]
         path: PathBuf,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// Reserve the space now.
+        /// Whether the space is reserved when the file is made.
         #[serde(default)]
         preallocate: bool,
     },
-    /// A block device: a disk, a partition, a real zvol.
+    /// A block device of this machine: a disk, a partition, or a zvol of ZFS.
     Device {
-        /// Its node below /dev.
+        /// Path of the device node below /dev.
         #[schema(value_type = String)]
         path: PathBuf,
     },
-    /// A device of another machine, reached through this one's initiator. Named by what it is, not
-    /// by where it is: a LUN may lead to another disk one day.
+    /// A device of another machine, reached through this machine's initiator. The configuration
+    /// names the device by its identity, not by its place, because a LUN may lead to another disk
+    /// one day.
     Iscsi {
-        /// Its name: `naa.…`, `eui.…` or `t10.…`.
+        /// Name of the device: `naa.…`, `eui.…` or `t10.…`.
         device: String,
     },
-    /// A volume of a pool, or a snapshot that is only read.
+    /// A volume of a pool, or a snapshot, which can only be read.
     Volume {
-        /// Its name with the pool's, as in `tank/vm1`.
+        /// Full name of the volume or snapshot, as in `tank/vm1`.
         volume: String,
     },
 }
 
 impl BackendSpec {
-    /// Returns a backend of that many bytes of memory.
+    /// Returns a backend of `size` bytes of memory.
     pub fn memory(size: u64) -> Self {
         Self::Memory { size }
     }
 
-    /// Returns a backend in a file of that many bytes, without space reserved for it.
+    /// Returns a backend in a file of `size` bytes, without reserved space.
     pub fn file(path: impl Into<PathBuf>, size: u64) -> Self {
         Self::File {
             path: path.into(),
@@ -66,7 +67,7 @@ impl BackendSpec {
         }
     }
 
-    /// Returns a backend in a file of that many bytes, all of which are reserved.
+    /// Returns a backend in a file of `size` bytes, all of them reserved.
     pub fn reserved_file(path: impl Into<PathBuf>, size: u64) -> Self {
         Self::File {
             path: path.into(),
@@ -80,7 +81,7 @@ impl BackendSpec {
         Self::Device { path: path.into() }
     }
 
-    /// Returns a backend on a disk of another machine.
+    /// Returns a backend on a disk of another machine, named by the disk's identity.
     pub fn remote_disk(device: impl Into<String>) -> Self {
         Self::Iscsi {
             device: device.into(),
@@ -94,7 +95,7 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the volume or snapshot that the backend is, with the pool's name.
+    /// Returns the full name of the backend's volume or snapshot, if the backend is one.
     pub fn volume(&self) -> Option<&str> {
         match self {
             Self::Volume { volume } => Some(volume),
@@ -104,8 +105,7 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the name of the volume that the backend is, to be changed where the volume has
-    /// another.
+    /// Returns the name of the backend's volume for a change, which follows a rename of the volume.
     pub fn volume_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Volume { volume } => Some(volume),
@@ -115,7 +115,7 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the disk that this machine's initiator reaches for the backend.
+    /// Returns the name of the disk that this machine's initiator reaches for the backend.
     pub fn disk_of_initiator(&self) -> Option<&str> {
         match self {
             Self::Iscsi { device } => Some(device),
@@ -125,7 +125,7 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the file or device node that the backend is on this machine.
+    /// Returns the path of the backend's file or device node on this machine.
     pub fn path(&self, state_folder: &Path) -> Option<PathBuf> {
         match self {
             Self::File { path, .. } => Some(state_folder.join(path)),
@@ -134,8 +134,7 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the name of the place where the data lies, as the configuration has it. Memory is no
-    /// place.
+    /// Returns the name of the data's place, as the configuration has it. Memory has no place.
     pub fn place(&self) -> Option<&Path> {
         match self {
             Self::Memory { .. } => None,
@@ -145,14 +144,14 @@ impl BackendSpec {
         }
     }
 
-    /// Reports whether the other backend is of the same kind and its data lies in the same place.
+    /// Reports whether the other backend is of the same kind and holds its data in the same place.
     pub fn is_at_place_of(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
             && self.place() == other.place()
     }
 
-    /// Returns the bytes that the configuration gives the backend. All others have their size from
-    /// elsewhere.
+    /// Returns the size in bytes that the configuration gives the backend. The sizes of other kinds
+    /// come from elsewhere.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Memory { size } | Self::File { size, .. } => Some(*size),
@@ -160,11 +159,10 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the bytes that the configuration gives the backend of the unit `unit`, to be
-    /// changed.
+    /// Returns the configured size of the backend of `unit`, in bytes, for a change.
     ///
     /// # Errors
-    /// The size is set elsewhere; the error says where.
+    /// The size is set elsewhere. The error names the place.
     pub fn size_mut(&mut self, unit: &str) -> Result<&mut u64, Error> {
         match self {
             Self::Memory { size } | Self::File { size, .. } => Ok(size),
@@ -186,12 +184,12 @@ impl BackendSpec {
         }
     }
 
-    /// Reports whether the backend is a snapshot of a volume, by its name.
+    /// Reports whether the backend's name is that of a snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.volume().is_some_and(|volume| volume.contains('@'))
     }
 
-    /// Returns the volume that the backend is, unless it is a snapshot, with the pool's name.
+    /// Returns the full name of the backend's volume, unless it is a snapshot.
     pub fn writable_volume(&self) -> Option<&str> {
         self.volume().filter(|volume| !volume.contains('@'))
     }
@@ -206,7 +204,7 @@ impl BackendSpec {
         matches!(self, Self::File { preallocate, .. } if *preallocate)
     }
 
-    /// Checks the rules of the backend alone, for a unit with these properties. `who` names the
+    /// Checks the rules of the backend alone, for a unit with the given properties. `who` names the
     /// unit in an error.
     ///
     /// # Errors
@@ -231,7 +229,7 @@ impl BackendSpec {
     }
 }
 
-/// Shows the backend as listings have it.
+/// Shows the backend as listings show it.
 impl fmt::Display for BackendSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -248,7 +246,8 @@ impl fmt::Display for BackendSpec {
 pub struct Capabilities {
     /// Writes that land where the old bytes were.
     pub overwrites: Overwrites,
-    /// Whether the physical blocks of the device are those of a disk, which initiators must be told.
+    /// Whether the physical blocks of the device are those of a disk, which initiators must be
+    /// told.
     pub has_physical_blocks: bool,
     /// Changes of the device that the unit takes over by itself.
     pub follows: Follows,

@@ -1,4 +1,5 @@
-//! The one door between the control plane and the data plane, and what comes through it.
+//! The single interface between the control plane and the data plane, and the types that pass
+//! through it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,103 +13,108 @@ use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::volume_id::{VolumeId, Volumes};
 use crate::{Config, Error};
 
-/// Everything the control plane asks of the part that moves blocks.
+/// Interface of the data plane: everything that the control plane asks of the part that moves
+/// blocks.
 ///
-/// Calls come from the control thread, one [`DataPlane::apply`] at a time; they may block it, never
-/// an event loop.
+/// Calls come from the control thread, with one [`DataPlane::apply`] at a time. They may block that
+/// thread, but never an event loop.
 pub trait DataPlane: Send + Sync {
-    /// Makes `config`, which keeps every rule of `config::validate`, the one in force:
-    /// opens backends, binds portals, swaps views without dropping a session that may stay.
-    /// All or nothing: after an error the configuration before is still in force.
+    /// Puts `config` into force: opens backends, binds portals, and swaps views. It drops no
+    /// session that may stay. `config` keeps every rule of `config::validate`. After an error, the
+    /// previous configuration is still in force as a whole.
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError>;
 
-    /// As [`DataPlane::apply`] where nothing is served yet, for a configuration whose disks and
-    /// addresses may come later: what cannot be served now is awaited, as at a start, and nothing
-    /// is made in its place.
+    /// Puts `config` into force when nothing is served yet, as at a start. Its disks and addresses
+    /// may come later: the data plane waits for all that it cannot serve now. It makes nothing in
+    /// its place.
     fn restore(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         self.apply(config)
     }
 
-    /// Opens and binds what could not be before, where that is possible now. It is also done again
-    /// and again by itself; this is for those who know that something has changed.
+    /// Opens and binds everything that failed before and is possible now. The data plane also tries
+    /// again on its own. This call is for callers that know of a change.
     fn try_again(&self);
 
-    /// The sessions that are logged in.
+    /// Returns the sessions that are logged in.
     fn sessions(&self) -> Vec<SessionInfo>;
 
-    /// Ends a session; whether there was one of that number.
+    /// Ends the session of number `tsih`, and reports whether it existed.
     fn kill_session(&self, tsih: u16) -> bool;
 
-    /// Asks the initiator of a session to log out within so many seconds, and ends it then; whether
-    /// there was one of that number.
+    /// Asks the initiator of session `tsih` to log out, and ends the session after `within_s`
+    /// seconds. Reports whether the session existed.
     fn ask_to_log_out(&self, tsih: u16, within_s: u16) -> bool;
 
-    /// The logical units as they are now.
+    /// Returns the current state of all logical units.
     fn units(&self) -> Vec<UnitStatus>;
 
-    /// One of them: to ask all for their space costs something for each.
+    /// Returns the current state of one logical unit. Asking all units for their space costs time
+    /// for each.
     fn unit(&self, name: &str) -> Option<UnitStatus> {
         self.units().into_iter().find(|unit| unit.name == name)
     }
 
-    /// The ALUA states that initiators chose for themselves, on all units.
+    /// Returns the ALUA states that initiators chose for themselves, on all units.
     fn alua_choices(&self) -> Vec<AluaChoice> {
         Vec::new()
     }
 
-    /// Ends those of a target port group: the administrator's state holds for everybody.
+    /// Ends the ALUA states that initiators chose for a target port group. The administrator's
+    /// state then holds for all initiators.
     ///
     /// # Errors
-    /// They have ended, and that could not be stored.
+    /// The states have ended, but their end could not be stored.
     fn end_alua_choices(&self, group: u16) -> Result<(), Error> {
         let _ = group;
         Ok(())
     }
 
-    /// Ends what stops I/O of a unit that is served; returns what has ended.
+    /// Ends hindrances that stop I/O of a served unit, and returns those that have ended.
     ///
     /// # Errors
-    /// The unit is not served; it cannot end now; or it has ended, and that could not be stored.
+    /// The unit is not served, the hindrance cannot end now, or it has ended but its end could not
+    /// be stored.
     fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error>;
 
-    /// The portals as they are now, also those that could not be bound.
+    /// Returns the current state of the portals, including portals that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
 
-    /// Damage to the saved state of units that are served all the same, in sentences without a full
-    /// stop.
+    /// Returns the damage to the saved state of units that are served all the same, as sentences
+    /// without a full stop.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// This machine's sessions at other machines' targets.
+    /// Returns this machine's sessions at the targets of other machines.
     fn initiator_sessions(&self) -> Vec<InitiatorSession>;
 
-    /// The devices behind them.
+    /// Returns the devices that the initiator reaches through its sessions.
     fn initiator_devices(&self) -> Vec<InitiatorDevice>;
 
-    /// Looks again at the units of that target, or of all; whether there is such a target.
+    /// Rescans the logical units of the target `iqn`, or of all targets. Reports whether the target
+    /// exists.
     fn initiator_rescan(&self, iqn: Option<&str>) -> bool;
 
-    /// Bytes of the physical blocks of the disk that a logical unit is to be made of; `None` where
-    /// it is made of none, or the disk does not tell.
+    /// Returns the physical block size of the disk `backend`, in bytes. The result is `None` if the
+    /// backend is no disk, or the disk does not report a size.
     fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32>;
 
-    /// The volumes that logical units lie on.
+    /// Returns the volumes of open pools, to which logical units refer.
     fn volumes(&self) -> &dyn Volumes {
         &NoVolumes
     }
 
-    /// Waits until nothing is under way on these units, which are offline. Whether that was so in
-    /// time.
+    /// Waits until nothing is under way on the given units, which are offline. Reports whether they
+    /// came to rest in time.
     fn is_at_rest(&self, _units: &[String]) -> bool {
         true
     }
 
-    /// The data of these units, which are at rest, was replaced by other data.
+    /// Notes that the data of the given units was replaced by other data. The units are at rest.
     fn data_was_replaced(&self, _units: &[String]) {}
 
-    /// Begins an orderly end: no new logins, all initiators told that their sessions end,
-    /// everything flushed.
+    /// Begins an orderly shutdown: refuses new logins, tells all initiators that their sessions
+    /// end, and flushes all data.
     fn shutdown(&self);
 }
 
@@ -125,14 +131,14 @@ impl Volumes for NoVolumes {
     }
 }
 
-/// Why a configuration could not be put in force.
+/// A configuration that could not be put into force, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyError {
-    /// What it was about: `lu vol1`, `portal 10.0.0.1:3260`.
+    /// Object that failed: `lu vol1`, `portal 10.0.0.1:3260`.
     pub object: String,
-    /// What was wrong, as a clause without a full stop.
+    /// Reason of the failure, as a clause without a full stop.
     pub message: String,
-    /// What to try next.
+    /// Step to try next.
     pub next: String,
 }
 
@@ -144,39 +150,39 @@ impl std::fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
-/// One session.
+/// A session of an initiator at a target of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionInfo {
     /// Target session identifying handle: the session's number in `session kill`.
     pub tsih: u16,
-    /// Number of the event loop that serves it, from 0 on.
+    /// Number of the event loop that serves the session, from 0 on.
     pub event_loop: u16,
-    /// The initiator's iSCSI name.
+    /// iSCSI name of the initiator.
     pub initiator: String,
-    /// The initiator's InitiatorAlias, where it sent one.
+    /// InitiatorAlias of the initiator, if it sent one.
     pub alias: Option<String>,
     /// Initiator session id, 12 hexadecimal digits.
     pub isid: String,
-    /// The target; `None` in a discovery session.
+    /// iSCSI name of the target. `None` means a discovery session.
     pub target: Option<String>,
     /// Portal group tag.
     pub portal_group: u16,
-    /// Its connections, by CID.
+    /// Connections of the session, by CID.
     pub connections: Vec<ConnectionInfo>,
-    /// The CHAP user it authenticated as.
+    /// CHAP user that the initiator proved.
     pub chap_user: Option<String>,
-    /// Negotiated keys in the order of RFC 7143 13: name and value.
+    /// Negotiated keys in the order of RFC 7143 13, each with name and value.
     #[schema(value_type = Vec<Vec<String>>)]
     pub parameters: Vec<(String, String)>,
-    /// The LUNs it sees.
+    /// LUNs that the session sees.
     pub luns: Vec<u16>,
-    /// Commands completed.
+    /// Number of commands completed.
     pub commands: u64,
     /// Bytes sent to the initiator as data-in.
     pub read_bytes: u64,
     /// Bytes received from the initiator as data-out.
     pub written_bytes: u64,
-    /// Commands in flight now.
+    /// Number of commands in flight now.
     pub in_flight: u32,
     /// Seconds since the session logged in.
     pub age_s: u64,
@@ -187,10 +193,10 @@ pub struct SessionInfo {
 pub struct ConnectionInfo {
     /// Connection id.
     pub cid: u16,
-    /// The portal it came to.
+    /// Address of the portal that the connection uses.
     #[schema(value_type = String)]
     pub local: SocketAddr,
-    /// Where it came from.
+    /// Address from which the connection came.
     #[schema(value_type = String)]
     pub peer: SocketAddr,
     /// Whether CRC32C protects headers.
@@ -199,60 +205,62 @@ pub struct ConnectionInfo {
     pub data_digest: bool,
 }
 
-/// One logical unit as it is now.
+/// Current state of one logical unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnitStatus {
     /// Name of the pool.
     pub name: String,
-    /// Whether it serves commands.
+    /// Whether the unit serves commands.
     pub online: bool,
-    /// Why it does not, where that is no decision of the administrator's.
+    /// Reason why the unit serves no commands, unless the administrator decided so.
     pub fault: Option<String>,
-    /// The remedy, where somebody has to do something.
+    /// Remedy, if the administrator has to act.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Capacity in bytes.
     pub size: u64,
-    /// Bytes of a physical block, as initiators are told: never fewer than a disk beneath has.
-    /// `None` where the unit is not served.
+    /// Physical block size in bytes, as initiators see it. It is never smaller than that of a disk
+    /// beneath. `None` means that the unit is not served.
     #[serde(default)]
     pub physical_block_size: Option<u32>,
-    /// Bytes allocated for it, where the backend tells.
+    /// Bytes allocated for the unit, if the backend reports them.
     pub allocated: Option<u64>,
-    /// Bytes it can still take of the pool or file system beneath, where the backend tells.
+    /// Bytes that the unit can still take from the pool or file system beneath, if the backend
+    /// reports them.
     pub available: Option<u64>,
-    /// Whether writes are acknowledged from volatile cache now (WCE; initiators may change it).
+    /// Whether writes are now acknowledged from volatile cache (WCE). Initiators may change this.
     pub write_cache: bool,
-    /// Whether writes are refused to everybody now: by the unit, its volume, or initiators (SWP).
+    /// Whether all initiators' writes are refused now: by the unit, its volume, or initiators
+    /// (SWP).
     #[serde(default)]
     pub read_only: bool,
-    /// Who holds a reservation, in words; `None` where nobody does.
+    /// Holder of a reservation, in words. `None` means that no initiator holds one.
     pub reservation: Option<String>,
-    /// Everything that stops or refuses its I/O, or soon will.
+    /// Hindrances that stop or refuse the unit's I/O, or soon will.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hindrances: Vec<Hindrance>,
-    /// READ commands completed.
+    /// Number of READ commands completed.
     pub reads: u64,
-    /// WRITE commands completed.
+    /// Number of WRITE commands completed.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Commands that ended with an error of the medium or the backend.
+    /// Number of commands that ended with an error of the medium or the backend.
     pub errors: u64,
 }
 
-/// One portal as it is now.
+/// Current state of one portal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortalStatus {
-    /// The address that is really bound.
+    /// Address that is really bound.
     #[schema(value_type = String)]
     pub address: SocketAddr,
-    /// The target.
+    /// iSCSI name of the target.
     pub target: String,
     /// Portal group tag.
     pub tag: u16,
-    /// Why it is not bound; `None` where it is.
+    /// Reason why the portal is not bound. `None` means that it is bound.
     pub error: Option<String>,
 }

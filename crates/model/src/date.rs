@@ -1,12 +1,12 @@
-//! Seconds since 1970 as a date that people read.
+//! Dates for people, made from seconds since 1970.
 
-/// `2026-11-22 04:05:06 UTC`
+/// Returns the time as `2026-11-22 04:05:06 UTC`.
 pub fn utc(time_s: u64) -> String {
     let (minute, second) = (to_minute(time_s), time_s % 60);
     format!("{minute}:{second:02} UTC")
 }
 
-/// `2026-11-22 04:05 UTC`
+/// Returns the time as `2026-11-22 04:05 UTC`.
 pub fn utc_minute(time_s: u64) -> String {
     format!("{} UTC", to_minute(time_s))
 }
@@ -18,10 +18,10 @@ fn to_minute(time_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
-/// Year, month and day of the Gregorian calendar, counted in years that begin with March: the day
-/// that may be missing comes last.
+/// Returns year, month and day of the Gregorian calendar. The computation lets years begin with
+/// March, so the day that may be missing comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
-    /// From 0000-03-01 to 1970-01-01.
+    /// Number of days from 0000-03-01 to 1970-01-01.
     const TO_1970: u64 = 719_468;
     const DAYS_IN_400_YEARS: u64 = 146_097;
     let days = days + TO_1970;

@@ -1,5 +1,5 @@
-//! What went wrong with a configuration: a stable kind, what was wrong, what was not changed and
-//! what to try next. The control API sends exactly these four fields.
+//! Errors that users see, in four fields: a stable kind, the problem, the part that was left
+//! unchanged, and the next step. The control API sends exactly these four fields.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use hint::Place;
 
-/// The stable kind of an [`Error`]; scripts may match on it.
+/// Stable kind of an [`Error`]. Scripts may match on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
-    /// What was asked breaks a rule.
+    /// The request breaks a rule.
     Invalid,
-    /// Something named does not exist.
+    /// An object that the request names does not exist.
     NotFound,
-    /// Something of that name exists already.
+    /// An object of the given name exists already.
     Exists,
-    /// Something else depends on it.
+    /// The named object is used by another object.
     InUse,
-    /// The configuration changed since the caller looked.
+    /// The configuration changed since the caller read it.
     Stale,
-    /// Another daemon uses the state folder.
+    /// The state folder is used by another daemon.
     Locked,
     /// The stored configuration is damaged.
     Corrupt,
     /// A file could not be read or written.
     Storage,
-    /// The data plane could not carry the change out.
+    /// The data plane could not carry out the change.
     Refused,
     /// The daemon does not answer.
     Unavailable,
 }
 
 impl ErrorKind {
-    /// The kind as it stands in JSON.
+    /// Returns the kind's name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -52,25 +52,25 @@ impl ErrorKind {
     }
 }
 
-/// What an error says was left alone unless it knows better.
+/// Default statement of an error about the part that was left unchanged.
 pub const NOTHING_CHANGED: &str = "nothing was changed";
 
-/// A refusal or failure, in the words an administrator needs.
+/// A refusal or failure, in the words that an administrator needs.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The stable kind.
     pub kind: ErrorKind,
-    /// What was wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What was not changed.
+    /// Part that was left unchanged.
     pub not_changed: String,
-    /// What to try next.
+    /// Step to try next.
     pub next: String,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
-    /// An error of `kind`: `message` says what was wrong, `next` what to try.
+    /// Returns an error of `kind`. `message` describes the problem, and `next` the step to try.
     pub fn new(kind: ErrorKind, message: impl Into<String>, next: impl Into<String>) -> Self {
         Self {
             kind,
@@ -81,40 +81,40 @@ impl Error {
         }
     }
 
-    /// A broken rule.
+    /// Returns an error for a broken rule.
     pub fn invalid(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message, next)
     }
 
-    /// A name that nothing has.
+    /// Returns an error for a name that no object has.
     pub fn not_found(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message, next)
     }
 
-    /// A name that is taken.
+    /// Returns an error for a name that is taken.
     pub fn exists(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self::new(ErrorKind::Exists, message, next)
     }
 
-    /// A file of the state folder that could not be read or written; `doing` completes "could not
-    /// …".
+    /// Returns an error for a file of the state folder that could not be read or written. `doing`
+    /// completes "could not …".
     pub fn storage(doing: impl fmt::Display, source: std::io::Error) -> Self {
         Self::system(Place::StateFolder, doing, source)
     }
 
-    /// An error of the kernel at a place; `doing` completes "could not …".
+    /// Returns an error of the kernel at `place`. `doing` completes "could not …".
     pub fn system(place: Place<'_>, doing: impl fmt::Display, source: std::io::Error) -> Self {
         let message = format!("could not {doing}: {source}");
         Self::new(ErrorKind::Storage, message, place.next(&source)).caused_by(source)
     }
 
-    /// The same error with a more exact statement of what was left alone.
+    /// Replaces the statement about the part that was left unchanged by a more exact one.
     pub fn not_changed(mut self, what: impl Into<String>) -> Self {
         self.not_changed = what.into();
         self
     }
 
-    /// The same error with its cause.
+    /// Adds the cause to the error.
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self

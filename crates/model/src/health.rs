@@ -1,25 +1,26 @@
-//! Whether somebody has to see to something: one word that people, scripts and alerts act upon.
+//! Health: whether an administrator must act, in one word for people, scripts and alerts.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How urgently somebody is needed. The worst of several is the largest.
+/// Urgency with which an administrator is needed. The worst of several values is the largest.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// Nobody is.
+    /// Nothing needs an administrator.
     #[default]
     Healthy,
-    /// Everything is served as it should be, and something is to be done so that it stays so.
+    /// Everything is served as it should be, but an administrator must act to keep it so.
     Attention,
-    /// Something is not served, not redundant, or lost.
+    /// A part is not served, not redundant, or lost.
     Impaired,
 }
 
 impl Health {
-    /// The exit code of commands that ask for it; 1 and 2 are those of commands that failed.
+    /// Returns the exit code of commands that report health. Codes 1 and 2 are left to commands
+    /// that failed.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Healthy => 0,
@@ -28,7 +29,7 @@ impl Health {
         }
     }
 
-    /// The word for it.
+    /// Returns the word for the health.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",

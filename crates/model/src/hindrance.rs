@@ -1,6 +1,6 @@
-//! Everything that stops or refuses I/O of a logical unit, as an administrator sees it.
+//! Hindrances: everything that stops or refuses I/O of a logical unit, as an administrator sees it.
 //!
-//! Listings, the status, explanations and metrics draw from [`Hindrance`]; what refuses commands is
+//! Listings, the status, explanations and metrics draw from [`Hindrance`]. Commands are refused by
 //! [`scsi::Hindrance`]. The table in `docs/operations.md` has one row for each [`HindranceKind`].
 
 use scsi::Imposed;
@@ -10,53 +10,55 @@ use utoipa::ToSchema;
 use crate::health::Health;
 use crate::name;
 
-/// One state that stops or refuses I/O of a unit, or soon will.
+/// A state that stops or refuses I/O of a unit, or soon will.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hindrance {
-    /// Which it is.
+    /// Kind of the hindrance.
     pub kind: HindranceKind,
-    /// The accesses that it stops.
+    /// Accesses that the hindrance stops.
     pub stops: Stops,
-    /// The initiator that imposed it, where one did and its name is known.
+    /// Initiator that imposed the hindrance, if one did and its name is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The one initiator that it binds; `None` where it is not bound to one.
+    /// The one initiator that the hindrance binds. `None` means that it is not bound to one
+    /// initiator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binds_only: Option<String>,
-    /// The one target port group (ALUA) through which it stops I/O; `None` where it does so through
-    /// all.
+    /// The one target port group (ALUA) through which the hindrance stops I/O. `None` means all
+    /// groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_port_group: Option<u16>,
-    /// The finding, a clause without a full stop.
+    /// Finding, as a clause without a full stop.
     pub finding: String,
-    /// The command that ends it, or a remedy in words. `None` where it ends by itself only.
+    /// Command that ends the hindrance, or a remedy in words. `None` means that it only ends on its
+    /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
 }
 
-/// The accesses that a hindrance stops.
+/// Accesses that a hindrance stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stops {
-    /// Nothing yet.
+    /// No accesses yet.
     Nothing,
-    /// Writes.
+    /// Writes only.
     Writes,
     /// Reads and writes.
     Everything,
 }
 
-/// The kinds of hindrances; each has one word everywhere.
+/// Kinds of hindrances. Each has one word, used everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HindranceKind {
     /// The administrator took the unit offline.
     Offline,
-    /// The disk, file or pool beneath is away or broken.
+    /// The disk, file or pool beneath is missing or broken.
     Fault,
-    /// SANITIZE is under way.
+    /// A SANITIZE command is under way.
     Sanitize,
-    /// SANITIZE failed, or did not end before a restart.
+    /// A SANITIZE command failed, or did not end before a restart.
     SanitizeFailed,
     /// An initiator stopped the unit (START STOP UNIT).
     Stopped,
@@ -72,11 +74,11 @@ pub enum HindranceKind {
     ReadOnly,
     /// The volume, file or disk beneath takes no writes.
     ReadOnlyBeneath,
-    /// Flushes and durable writes fail, since acknowledged writes may be lost.
+    /// Flushes and durable writes fail, because acknowledged writes may be lost.
     LostWrites,
     /// An initiator write protected the unit (SWP).
     WriteProtect,
-    /// No space is left for writes that need some.
+    /// No space is left for writes that need new space.
     Full,
     /// The soft threshold of thin provisioning is reached.
     Threshold,
@@ -102,7 +104,7 @@ impl HindranceKind {
         Self::Threshold,
     ];
 
-    /// Its word: in listings, JSON, metrics and `lu clear`.
+    /// Returns the kind's word in listings, JSON, metrics and `lu clear`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Offline => "offline",
@@ -123,12 +125,12 @@ impl HindranceKind {
         }
     }
 
-    /// How well a daemon is while a unit has it.
+    /// Returns the health of a daemon while a unit has this hindrance.
     pub fn health(self) -> Health {
         match self {
             Self::Fault | Self::LostWrites | Self::SanitizeFailed | Self::Full => Health::Impaired,
             Self::Threshold => Health::Attention,
-            // Somebody wants it so, or it passes.
+            // These states are wanted by the administrator or an initiator, or they pass.
             Self::Offline
             | Self::Sanitize
             | Self::Stopped
@@ -142,12 +144,13 @@ impl HindranceKind {
         }
     }
 
-    /// The kind of that word.
+    /// Returns the kind of the given word.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// The work of `lu clear` for it; `None` where another verb ends it, or none.
+    /// Returns the work of `lu clear` for the kind. `None` means that another verb ends it, or
+    /// none.
     pub fn clearing(self) -> Option<Clearing> {
         let imposed = |imposed| Some(Clearing::Imposed(imposed));
         match self {
@@ -169,14 +172,14 @@ impl HindranceKind {
         }
     }
 
-    /// The words that `lu clear` takes.
+    /// Returns the words that `lu clear` accepts.
     pub fn clearable() -> impl Iterator<Item = &'static str> {
         let kinds = Self::ALL.into_iter();
         let kinds = kinds.filter(|kind| kind.clearing().is_some());
         kinds.map(Self::word)
     }
 
-    /// The danger where it is ended lightly; `None` where there is none.
+    /// Returns the danger of ending the hindrance lightly. `None` means that there is none.
     pub fn danger(self) -> Option<&'static str> {
         match self {
             Self::Reservation | Self::PersistentReservation => Some(
@@ -206,20 +209,20 @@ impl HindranceKind {
 /// The work of `lu clear` for a kind of hindrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clearing {
-    /// Ends what initiators imposed.
+    /// Ends the states that initiators imposed.
     Imposed(Imposed),
-    /// Notes that the administrator knows of lost writes.
+    /// Records that the administrator knows of the lost writes.
     LostWrites,
 }
 
 impl Hindrance {
-    /// Whether an initiator of this name may be stopped by it, on some session at least.
+    /// Reports whether the hindrance may stop the given initiator, on at least one session.
     pub fn concerns(&self, initiator: &str) -> bool {
         let binds = self.binds_only.as_deref();
         binds.is_none_or(|only| name::is_same(only, initiator))
     }
 
-    /// Finding, word and end in one line.
+    /// Returns the finding, the word and the remedy in one line.
     pub fn told(&self) -> String {
         let Self { kind, finding, .. } = self;
         match &self.end {
@@ -232,35 +235,35 @@ impl Hindrance {
 /// The hindrances of one unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnitHindrances {
-    /// The unit.
+    /// Name of the unit.
     pub unit: String,
-    /// The states that stop or refuse its I/O.
+    /// States that stop or refuse the unit's I/O.
     pub hindrances: Vec<Hindrance>,
 }
 
-/// The states that `lu clear` ended, or would.
+/// States that `lu clear` ended, or would end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cleared {
-    /// Whether it only told what it would do.
+    /// Whether the command was a dry run, which only reports.
     pub dry_run: bool,
-    /// The unit.
+    /// Name of the unit.
     pub unit: String,
-    /// The states that have ended.
+    /// States that have ended, or would end.
     pub ended: Vec<Hindrance>,
 }
 
-/// An ALUA state that an initiator chose for itself, on one unit.
+/// An ALUA state that an initiator chose for itself on one unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AluaChoice {
-    /// The unit.
+    /// Name of the unit.
     pub unit: String,
-    /// The initiator.
+    /// iSCSI name of the initiator.
     pub initiator: String,
-    /// The target port group.
+    /// Target port group whose state the initiator chose.
     pub target_port_group: u16,
-    /// The administrator's state, which holds for all others.
+    /// State that the administrator set, which holds for all other initiators.
     pub administrator: crate::config::AluaState,
-    /// The state that is in force for the initiator.
+    /// State that is in force for the initiator.
     pub chosen: crate::config::AluaState,
 }
 
@@ -277,7 +280,7 @@ mod tests {
         assert_eq!(HindranceKind::of_word("none"), None);
     }
 
-    /// Device servers know initiators by folded names, administrators type them as they like.
+    /// Device servers know initiators by folded names. Administrators type the names in any case.
     #[test]
     fn a_state_concerns_its_initiator_however_that_is_spelled() {
         let mut choice = Hindrance {

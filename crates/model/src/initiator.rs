@@ -1,5 +1,5 @@
-//! What an administrator configured of this machine as a client: times, targets to log in to,
-//! devices, claim rules.
+//! The configuration of this machine as an initiator: times, targets to log in to, devices, and
+//! claim rules.
 
 pub mod configured;
 pub mod options;
@@ -13,82 +13,83 @@ use utoipa::ToSchema;
 use crate::config::ChapSecret;
 use multipath::{ClaimRules, Psp, RoundRobin};
 
-/// This machine as an initiator.
+/// Configuration of this machine as an initiator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InitiatorSpec {
-    /// Its iSCSI name; empty: made of the host name.
+    /// iSCSI name of this machine. An empty name is made from the host name.
     #[serde(default)]
     pub name: String,
-    /// How long it waits, for whatever.
+    /// Times for which the adapter waits.
     #[serde(default, skip_serializing_if = "AdapterTimes::is_default")]
     pub times: AdapterTimes,
-    /// Targets that it is logged in to.
+    /// Targets that the initiator logs in to.
     #[serde(default)]
     pub targets: Vec<LoginSpec>,
-    /// What was chosen for single devices.
+    /// Choices of the user for single devices.
     #[serde(default)]
     pub devices: Vec<DeviceSpec>,
-    /// User rules and default path selections of array types.
+    /// User rules, and default path selections of array types.
     #[serde(default)]
     pub rules: ClaimRules,
 }
 
 impl InitiatorSpec {
-    /// Whether nothing was ever said.
+    /// Reports whether no time was ever configured.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The login of that target, whose name is told byte for byte.
+    /// Returns the login of the target `iqn`. The name must match byte for byte.
     pub fn target(&self, iqn: &str) -> Option<&LoginSpec> {
         self.targets.iter().find(|target| target.iqn == iqn)
     }
 }
 
-/// Times of the whole adapter; each `None` is the default.
+/// Times of the whole adapter. Each `None` means the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterTimes {
-    /// Seconds that I/O waits while all paths are down (Misc.APDTimeout), default 140.
+    /// Seconds that I/O waits while all paths are down (Misc.APDTimeout). The default is 140.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apd_timeout_s: Option<u32>,
-    /// How long a lost session's writes count as able to land although nobody confirmed its end,
-    /// default 140000.
+    /// Time for which a lost session's writes may still land, although nothing has confirmed the
+    /// session's end. The default is 140000 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_timeout_ms: Option<FenceTimeout>,
-    /// Milliseconds that they still count so after its end was confirmed; default: by the vendor of
-    /// the device, 0 for Sandstone, 5000 for IET and tgt, 1000 for all others.
+    /// Milliseconds for which a lost session's writes may still land after its end was confirmed.
+    /// The default depends on the device's vendor: 0 for Sandstone, 5000 for IET and tgt, and 1000
+    /// for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_settle_ms: Option<u32>,
-    /// Milliseconds of silence with commands outstanding before a NOP-Out, default 250.
+    /// Milliseconds of silence with commands outstanding before a NOP-Out. The default is 250.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_after_ms: Option<u32>,
-    /// Milliseconds of silence after that before a session is given up, default 450.
+    /// Milliseconds of silence after a NOP-Out before a session is given up. The default is 450.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_after_ms: Option<u32>,
-    /// Milliseconds of silence of an idle session before a NOP-Out, default 5000.
+    /// Milliseconds of silence of an idle session before a NOP-Out. The default is 5000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_ping_after_ms: Option<u32>,
-    /// As `dead_after_ms`, where no other path lives, default 10000.
+    /// Value of `dead_after_ms` while no other path lives. The default is 10000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_after_alone_ms: Option<u32>,
-    /// Milliseconds after a first failed login before the next one, twice as many after each
-    /// further one, default 100.
+    /// Milliseconds from a first failed login to the next try. Each further failure doubles the
+    /// time. The default is 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_first_ms: Option<u32>,
-    /// The most milliseconds between two logins, default 5000.
+    /// Most milliseconds between two logins. The default is 5000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_most_ms: Option<u32>,
 }
 
 impl AdapterTimes {
-    /// Whether nothing was ever said.
+    /// Reports whether no time was ever configured.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These, and those of `old` where nothing is said.
+    /// Returns these times, with the values of `old` where a time is not set.
     pub fn or(&self, old: &Self) -> Self {
         Self {
             apd_timeout_s: self.apd_timeout_s.or(old.apd_timeout_s),
@@ -104,16 +105,16 @@ impl AdapterTimes {
     }
 }
 
-/// How long a write of a lost session that nobody confirmed to be over holds back what overlaps it.
+/// Time for which a lost session's writes hold back overlapping I/O, unless its end is confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
     expecting = "write the fence timeout in milliseconds, or \"never\""
 )]
 pub enum FenceTimeout {
-    /// So many milliseconds.
+    /// Number of milliseconds.
     After(u32),
-    /// Until somebody confirms it.
+    /// No limit: the write holds back overlapping I/O until the session's end is confirmed.
     Never(Never),
 }
 
@@ -121,15 +122,15 @@ pub enum FenceTimeout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Never {
-    /// `never`
+    /// The word `never` in a configuration.
     Never,
 }
 
 impl FenceTimeout {
-    /// Until somebody confirms it.
+    /// No limit: the write holds back overlapping I/O until the session's end is confirmed.
     pub const NEVER: Self = Self::Never(Never::Never);
 
-    /// Milliseconds; `None` for never.
+    /// Returns the time in milliseconds, or `None` for never.
     pub fn milliseconds(self) -> Option<u32> {
         match self {
             Self::After(ms) => Some(ms),
@@ -138,28 +139,28 @@ impl FenceTimeout {
     }
 }
 
-/// A target of another machine that this one is logged in to.
+/// A target of another machine that this machine logs in to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginSpec {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub iqn: String,
-    /// Its portals, `host:port`.
+    /// Portals of the target, as `host:port`.
     pub portals: Vec<String>,
-    /// Source addresses or network interfaces: every portal is reached from each. Empty: wherever
-    /// the kernel routes.
+    /// Source addresses or network interfaces. Every portal is reached from each of them. If the
+    /// list is empty, the kernel chooses the route.
     #[serde(default)]
     pub binds: Vec<String>,
-    /// Sessions for each portal and bind.
+    /// Number of sessions for each portal and bind.
     #[serde(default = "one")]
     pub sessions: u32,
-    /// Our CHAP name and secret.
+    /// CHAP name and secret of this machine.
     #[serde(default)]
     pub chap: Option<ChapSecret>,
-    /// What the target must prove (mutual CHAP).
+    /// CHAP name and secret that the target must prove (mutual CHAP).
     #[serde(default)]
     pub mutual_chap: Option<ChapSecret>,
-    /// Each `None` is the default.
+    /// Parameters of the sessions. Each `None` means the default.
     #[serde(default)]
     pub parameters: LoginParameters,
 }
@@ -168,74 +169,77 @@ fn one() -> u32 {
     1
 }
 
-/// How sessions are made and kept; each `None` is the default.
+/// Parameters for making and keeping sessions. Each `None` means the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginParameters {
-    /// CHAP_A to offer: of `sha3-256`, `sha256`, `sha1` and `md5`, the preferred one first; all of
-    /// them where absent.
+    /// CHAP_A values to offer, the preferred one first: `sha3-256`, `sha256`, `sha1` and `md5`. If
+    /// absent, all are offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap_algorithms: Option<Vec<String>>,
-    /// Header digest: required, forbidden, or as the target likes.
+    /// Header digest: required, forbidden, or left to the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_digest: Option<bool>,
-    /// Data digest: required, forbidden, or as the target likes.
+    /// Data digest: required, forbidden, or left to the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_digest: Option<bool>,
-    /// MaxOutstandingR2T, default 8.
+    /// MaxOutstandingR2T. The default is 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_outstanding_r2t: Option<u16>,
-    /// FirstBurstLength in bytes, default 262144.
+    /// FirstBurstLength in bytes. The default is 262144.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_burst_length: Option<u32>,
-    /// MaxBurstLength in bytes, default 1048576.
+    /// MaxBurstLength in bytes. The default is 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_burst_length: Option<u32>,
-    /// MaxRecvDataSegmentLength in bytes, default 262144.
+    /// MaxRecvDataSegmentLength in bytes. The default is 262144.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_recv_data_segment_length: Option<u32>,
-    /// ImmediateData, default yes.
+    /// ImmediateData. The default is yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub immediate_data: Option<bool>,
-    /// InitialR2T, default no.
+    /// InitialR2T. The default is no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_r2t: Option<bool>,
-    /// Send and receive buffers of the sockets in bytes; the kernel tunes them where absent.
+    /// Size of the sockets' send and receive buffers, in bytes. If absent, the kernel tunes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_window: Option<u32>,
-    /// Acknowledge at once instead of delayed (TCP_QUICKACK), default no.
+    /// Whether TCP acknowledges at once instead of delayed (TCP_QUICKACK). The default is no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_ack: Option<bool>,
-    /// Milliseconds of silence with commands outstanding before a NOP-Out; default: the adapter's.
+    /// Milliseconds of silence with commands outstanding before a NOP-Out. The default is the
+    /// adapter's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_after_ms: Option<u32>,
-    /// Milliseconds of silence after that before the session is given up; default: the adapter's.
+    /// Milliseconds of silence after a NOP-Out before the session is given up. The default is the
+    /// adapter's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_after_ms: Option<u32>,
-    /// The most seconds that a login may take, default 5.
+    /// Most seconds that a login may take. The default is 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_timeout_s: Option<u16>,
-    /// The most seconds that a command may take before it is aborted and repeated, default 30.
+    /// Most seconds that a command may take before it is aborted and repeated. The default is 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_timeout_s: Option<u16>,
 }
 
-/// What was chosen for one device; each `None` is left to claim rules and defaults.
+/// Choices of the user for one device. Each `None` is left to claim rules and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
-    /// Its name: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
+    /// Name of the device: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
     pub name: String,
-    /// Its path selection.
+    /// Path selection of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub psp: Option<Psp>,
-    /// The path that VMW_PSP_FIXED prefers, by runtime name.
+    /// Runtime name of the path that VMW_PSP_FIXED prefers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_path: Option<String>,
-    /// DQLEN: commands at the device at once, default 128.
+    /// Most commands at the device at once (DQLEN). The default is 128.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
-    /// The most bytes of one command (DiskMaxIOSize); what the device names, or 1 MiB.
+    /// Most bytes of one command (DiskMaxIOSize). The default is the size that the device reports,
+    /// or 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_io: Option<u32>,
     /// Limits of VMW_PSP_RR.
@@ -244,7 +248,7 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Whether nothing was chosen.
+    /// Reports whether no choice was made.
     pub fn is_empty(&self) -> bool {
         let nothing = Self {
             name: self.name.clone(),
@@ -258,7 +262,7 @@ impl DeviceSpec {
 mod tests {
     use super::*;
 
-    /// As daemons wrote it that knew no times.
+    /// Configuration as daemons wrote it before they knew these times.
     const OLD: &str = r#"
         name = "iqn.2026-01.x:gateway"
         [[targets]]

@@ -1,6 +1,6 @@
-//! The words that all parts share: names and sizes, what an administrator configures, what the
-//! daemon shows of itself, and the error that a user sees. The API, the command line and the parts
-//! behind them speak in these types. Nothing here does I/O.
+//! The shared vocabulary of all crates: names and sizes, the configuration, the views of the
+//! daemon's state, and the error that a user sees. The API, the command line and the crates behind
+//! them use these types. Nothing here does I/O.
 
 pub mod backend;
 pub mod config;

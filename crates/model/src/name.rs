@@ -1,33 +1,33 @@
-//! iSCSI names: those that we make, and those that others chose.
+//! iSCSI names: the names that this machine makes, and the names that other systems chose.
 //!
-//! A name that is made here ([`own`]) has the form of RFC 7143 4.2.7 and is in lower case. A name
-//! that another system chose is kept byte for byte, by the one rule of [`iscsi::name`]: that of a
-//! target to log in to, of an initiator that logs in, or of an imported target. The rule also tells
-//! when two names are one.
+//! A name made here ([`own`]) has the form of RFC 7143 4.2.7 and is in lower case. A name from
+//! another system is kept byte for byte, by the rule of [`iscsi::name`]. This applies to targets to
+//! log in to, to initiators that log in, and to imported targets. The rule also decides whether two
+//! names are equal.
 
 use std::fmt;
 
 use iscsi::name::MAX_LENGTH;
 pub use iscsi::name::{check as foreign, check_pattern as pattern, folded, is_same};
 
-/// Why a string is not an iSCSI name.
+/// Reason why a string is not an iSCSI name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// Nothing at all.
+    /// The name is empty.
     Empty,
-    /// Longer than [`MAX_LENGTH`].
+    /// The name is longer than [`MAX_LENGTH`].
     TooLong(usize),
-    /// A character that no iSCSI name may hold.
+    /// The name has a character that no iSCSI name may hold.
     Character(char),
-    /// Not `iqn.`, `eui.` or `naa.`.
+    /// The name does not begin with `iqn.`, `eui.` or `naa.`.
     Type,
-    /// `iqn.` must be followed by `yyyy-mm.`.
+    /// The name lacks `yyyy-mm.` after `iqn.`.
     Date,
-    /// The date must be followed by a reversed domain name.
+    /// The name lacks a reversed domain name after the date.
     Authority,
-    /// `eui.` is followed by 16 hexadecimal digits.
+    /// The name lacks 16 hexadecimal digits after `eui.`.
     Eui,
-    /// `naa.` is followed by 16 or 32 hexadecimal digits.
+    /// The name lacks 16 or 32 hexadecimal digits after `naa.`.
     Naa,
 }
 
@@ -52,10 +52,10 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// A name to be made here, checked and in lower case.
+/// Returns a name that is to be made here, checked and in lower case.
 ///
 /// # Errors
-/// The standard does not allow it.
+/// The standard does not allow the name.
 pub fn own(name: &str) -> Result<String, NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -72,8 +72,8 @@ pub fn own(name: &str) -> Result<String, NameError> {
     Ok(name)
 }
 
-/// A line about a usable name that bends the standard, which another system may compare by rules of
-/// its own.
+/// Returns a line about a usable name that bends the standard. Another system may compare such a
+/// name by rules of its own.
 pub fn oddity(name: &str) -> Option<String> {
     let why = match own(name) {
         Ok(normal) if normal == name => return None,
@@ -86,7 +86,8 @@ pub fn oddity(name: &str) -> Option<String> {
     ))
 }
 
-/// Whether a word begins like the standard's names, and so means one and no object of ours.
+/// Reports whether a word begins like an iSCSI name. If so, it means an iSCSI name and no object of
+/// this daemon.
 pub fn begins_as_name(word: &str) -> bool {
     let folded = folded(word);
     ["iqn.", "eui.", "naa."]
@@ -94,7 +95,8 @@ pub fn begins_as_name(word: &str) -> bool {
         .any(|form| folded.starts_with(form))
 }
 
-/// A name as one word of a sentence or a shell: in quotes where it would fall apart.
+/// Returns the name as one word of a sentence or a shell, in quotes if it would otherwise fall
+/// apart.
 pub fn shown(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_.:@%+=/".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
@@ -127,7 +129,7 @@ fn check_type(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// Checks what follows `iqn.`: `yyyy-mm.authority[:anything]` (RFC 7143 4.2.7.4).
+/// Checks the part after `iqn.`: `yyyy-mm.authority[:anything]` (RFC 7143 4.2.7.4).
 fn check_iqn(rest: &str) -> Result<(), NameError> {
     let (date, rest) = rest.split_once('.').ok_or(NameError::Date)?;
     let (year, month) = date.split_once('-').ok_or(NameError::Date)?;

@@ -1,19 +1,21 @@
-//! Wildcards over initiator names: which names a pattern matches, and whether two patterns can
+//! Wildcards over initiator names: the names that a pattern matches, and whether two patterns can
 //! match the same name.
 
-/// Whether `pattern` (`*` any run, `?` any one character) matches `name`, without regard to case.
+/// Reports whether `pattern` matches `name`, ignoring case. `*` stands for any run of characters,
+/// and `?` for any one character.
 pub fn matches(pattern: &str, name: &str) -> bool {
     swallows(pattern, name, |c, n| {
         c == b'?' || c.eq_ignore_ascii_case(&n)
     })
 }
 
-/// Whether `wide` certainly matches every name that `narrow` matches.
+/// Reports whether `wide` surely matches every name that `narrow` matches.
 ///
-/// It errs on one side only: `true` is a proof, and `false` may also mean that none was found.
+/// The result errs on one side only: `true` is a proof, but `false` may also mean that no proof was
+/// found.
 pub fn covers(wide: &str, narrow: &str) -> bool {
-    // The wildcards of the narrow one stand for themselves: only a star takes in a star, and only a
-    // wildcard takes in `?`.
+    // The wildcards of the narrow pattern stand for themselves. Only a star covers a star, and only
+    // a wildcard covers `?`.
     swallows(wide, narrow, |c, n| match (c, n) {
         (_, b'*') => false,
         (b'?', _) => true,
@@ -21,12 +23,12 @@ pub fn covers(wide: &str, narrow: &str) -> bool {
     })
 }
 
-/// Whether `text` falls apart into what the characters of `pattern` stand for; `fits` says so of
-/// one character.
+/// Reports whether `text` splits into parts that match the characters of `pattern`. `fits` compares
+/// one character of each.
 fn swallows(pattern: &str, text: &str, fits: impl Fn(u8, u8) -> bool) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where to resume when the literal text after the last `*` turns out not to match.
+    // Place to resume at when the literal text after the last `*` turns out not to match.
     let mut retry = None;
     while n < text.len() {
         match pattern.get(p) {
@@ -51,9 +53,9 @@ fn swallows(pattern: &str, text: &str, fits: impl Fn(u8, u8) -> bool) -> bool {
     pattern[p..].iter().all(|&c| c == b'*')
 }
 
-/// Whether some name is matched by both patterns.
+/// Reports whether some name matches both patterns.
 pub fn overlap(a: &str, b: &str) -> bool {
-    // Most are plain names, and there may be thousands of them.
+    // Most patterns are plain names, and there may be thousands of them.
     let is_plain = |pattern: &str| !pattern.contains(['*', '?']);
     if is_plain(b) {
         return matches(a, b);
@@ -62,7 +64,8 @@ pub fn overlap(a: &str, b: &str) -> bool {
         return matches(b, a);
     }
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    // `reach[j]` for the current i: the suffixes a[i..] and b[j..] have a word in common.
+    // `reach[j]`, for the current `i`, tells whether the suffixes a[i..] and b[j..] have a word in
+    // common.
     let mut below = vec![false; b.len() + 1];
     for i in (0..=a.len()).rev() {
         let mut reach = vec![false; b.len() + 1];
@@ -85,7 +88,8 @@ pub fn overlap(a: &str, b: &str) -> bool {
     below[0]
 }
 
-/// How narrow a pattern is: exact names first, then by the number of literal characters.
+/// Returns a sort key for the narrowness of a pattern: exact names first, then by the number of
+/// literal characters.
 pub fn narrowness(pattern: &str) -> (bool, usize) {
     let wild = pattern.bytes().filter(|b| matches!(b, b'*' | b'?')).count();
     (wild == 0, pattern.len() - wild)
@@ -129,7 +133,7 @@ mod tests {
         assert!(!covers("a*", "*") && !covers("a", "ab"));
     }
 
-    /// The definition: a star is nothing or one more character.
+    /// Matches by the definition: a star is nothing or one more character.
     fn plain(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, None) => true,

@@ -1,7 +1,8 @@
-//! Sizes and times as people write them: K, M, G, T are powers of 1024, as in zfs; `ms`, `s`, `m`,
-//! `h`.
+//! Sizes and times as people write them. K, M, G and T are powers of 1024, as in zfs. Times use
+//! `ms`, `s`, `m` and `h`.
 
-/// Reads `4096`, `512K`, `10G`, `1.5T`, with or without a trailing `B` or `iB`; bytes.
+/// Parses a size such as `4096`, `512K`, `10G` or `1.5T`, optionally with `B` or `iB`, and returns
+/// bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!("{text:?} is not a size; write bytes or a number with K, M, G, T or P, as in 10G")
@@ -37,7 +38,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("{text:?} is more than 64 bits can hold"))
 }
 
-/// Writes bytes as zfs does: three significant digits and a letter, `10G`, `1.50T`, `512`.
+/// Writes bytes as zfs does, with three significant digits and a letter: `10G`, `1.50T`, `512`.
 pub fn format_size(bytes: u64) -> String {
     let mut shift = 0;
     while shift < 60 && bytes >> shift >= 1024 {
@@ -57,8 +58,8 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// Reads `450ms`, `60s`, `5m`, `2h`; milliseconds. A number without unit is of `bare` milliseconds
-/// each; with `None` it is refused.
+/// Parses a time such as `450ms`, `60s`, `5m` or `2h`, and returns milliseconds. A number without a
+/// unit counts in units of `bare` milliseconds. If `bare` is `None`, the number is refused.
 pub fn parse_time(text: &str, bare: Option<u64>) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a time; write a number with ms, s, m or h, as in 30s");
     let digits = text
@@ -77,7 +78,7 @@ pub fn parse_time(text: &str, bare: Option<u64>) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// Writes milliseconds so that [`parse_time`] reads them: `450ms`, `140s`.
+/// Writes milliseconds in a form that [`parse_time`] reads: `450ms`, `140s`.
 pub fn format_time(ms: u64) -> String {
     if ms.is_multiple_of(1000) {
         format!("{}s", ms / 1000)

@@ -1,20 +1,20 @@
-//! Volumes by numbers that never change, while their names may.
+//! Numbers of volumes, which never change, while the volumes' names may.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A volume or snapshot by what never changes.
+/// Identity of a volume or snapshot, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeId {
-    /// The pool's number, 16 hexadecimal digits.
+    /// Number of the pool, as 16 hexadecimal digits.
     pub pool: String,
-    /// Its number in the pool, which is never used twice.
+    /// Number of the dataset in its pool. A number is never used twice.
     pub dataset: u32,
 }
 
 impl VolumeId {
-    /// The dataset of this number in the pool of this number.
+    /// Returns the identity of dataset `dataset` in pool `pool`.
     pub fn new(pool: u64, dataset: u32) -> Self {
         Self {
             pool: format!("{pool:016x}"),
@@ -23,24 +23,25 @@ impl VolumeId {
     }
 }
 
-/// A note of the place of a unit on a volume.
+/// A record of the volume on which a logical unit lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlacedUnit {
-    /// The unit's designator.
+    /// Designator of the unit.
     pub naa: String,
-    /// The volume's name when it was noted.
+    /// Name that the volume had when the record was made.
     pub volume: String,
-    /// The volume.
+    /// Identity of the volume.
     pub id: VolumeId,
 }
 
-/// The volumes of open pools.
+/// Access to the volumes of open pools.
 pub trait Volumes {
-    /// The volumes or snapshots of these names; `None` of one that is not there, or whose pool is
-    /// not open.
+    /// Returns the identity of each named volume or snapshot. An entry is `None` if the volume does
+    /// not exist, or its pool is not open.
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>>;
 
-    /// The names of these; `None` of one that is not there, or whose pool is not open.
+    /// Returns the name of each volume or snapshot. An entry is `None` if the volume does not
+    /// exist, or its pool is not open.
     fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>>;
 }

@@ -8,7 +8,8 @@ use super::path::PathId;
 /// One thing to do. The host carries actions out in the order in which they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send this I/O down this path, and report its end with [`Device::ended`](super::Device::ended).
+    /// Send this I/O down this path, and report its end with
+    /// [`Device::ended`](super::Device::ended).
     Send {
         /// The I/O as submitted.
         io: IoId,
@@ -23,8 +24,9 @@ pub enum Action {
         outcome: Outcome,
     },
     /// Ask through this path for access states (REPORT TARGET PORT GROUPS, where TPGS is not zero)
-    /// and whether the unit is there (TEST UNIT READY); report them with [`Device::alua_group`](super::Device::alua_group)
-    /// or [`Device::alua_state`](super::Device::alua_state), and a unit that is ready with
+    /// and whether the unit is there (TEST UNIT READY); report them with
+    /// [`Device::alua_group`](super::Device::alua_group) or
+    /// [`Device::alua_state`](super::Device::alua_state), and a unit that is ready with
     /// [`Device::unit_present`](super::Device::unit_present).
     Probe {
         /// Through this path.
@@ -61,7 +63,8 @@ pub enum Refresh {
     Luns,
     /// INQUIRY and the vital product data.
     Identity,
-    /// Whether the path still takes part in the reservation that the host holds ([`Hold::Held`](super::Hold::Held)).
+    /// Whether the path still takes part in the reservation that the host holds
+    /// ([`Hold::Held`](super::Hold::Held)).
     Reservation,
 }
 

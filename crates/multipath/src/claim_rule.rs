@@ -180,8 +180,8 @@ impl ClaimRule {
     }
 
     /// Orders rules of one group: the greater one wins. As in ESXi device goes before driver before
-    /// vendor and model before transport; a whole name goes before a pattern, a longer pattern before
-    /// a shorter one.
+    /// vendor and model before transport; a whole name goes before a pattern, a longer pattern
+    /// before a shorter one.
     pub(super) fn specificity(&self) -> impl Ord + use<> {
         (
             !self.device.is_empty(),

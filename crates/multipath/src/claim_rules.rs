@@ -1,5 +1,5 @@
-//! All SATP claim rules, and which of them claims a device: the user's rules before the system's, in
-//! each group the most specific one.
+//! All SATP claim rules, and which of them claims a device: the user's rules before the system's,
+//! in each group the most specific one.
 
 use std::collections::BTreeMap;
 
@@ -86,8 +86,8 @@ pub struct Claim {
     pub psp: Psp,
     /// Its round robin limits.
     pub round_robin: RoundRobin,
-    /// How long writes of a lost session may still land after its end was confirmed. It follows from
-    /// the vendor alone; no rule changes it.
+    /// How long writes of a lost session may still land after its end was confirmed. It follows
+    /// from the vendor alone; no rule changes it.
     pub fence_settle_us: u64,
     /// The rule, `None` where none matched and the default of the transport holds.
     pub rule: Option<(RuleGroup, ClaimRule)>,

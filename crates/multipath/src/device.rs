@@ -85,8 +85,8 @@ impl Device {
         &self.settings
     }
 
-    /// Replaces what governs the device, for all I/Os from now on. An outage under way ends with the new
-    /// timeout; writes of sessions that are lost already keep the time that they have.
+    /// Replaces what governs the device, for all I/Os from now on. An outage under way ends with
+    /// the new timeout; writes of sessions that are lost already keep the time that they have.
     pub fn set_settings(&mut self, settings: Settings, now_us: u64, out: &mut Actions) {
         let window = settings.depth();
         for path in self.paths.iter_mut().flatten() {
@@ -115,14 +115,14 @@ impl Device {
         super::path_selection::get(&self.paths, id).is_none() && !self.ghosts.haunt(id)
     }
 
-    /// Whether [`Self::path_fenced`] would tell anything new: a write that went under this number may
-    /// still land, and its session is not known to be over.
+    /// Whether [`Self::path_fenced`] would tell anything new: a write that went under this number
+    /// may still land, and its session is not known to be over.
     pub fn needs_fence(&self, id: PathId) -> bool {
         self.ghosts.need_fence(id)
     }
 
-    /// Until when an old copy may land of a write that was reported as done: so long only this device keeps others from
-    /// writing over it too early. `None` where there is none.
+    /// Until when an old copy may land of a write that was reported as done: so long only this
+    /// device keeps others from writing over it too early. `None` where there is none.
     pub fn unsettled_until_us(&self) -> Option<u64> {
         self.ghosts.unsettled_until_us()
     }
@@ -268,8 +268,8 @@ impl Device {
         }
     }
 
-    /// What was given to a path had to wait there, until the target's command window let it go: that was a wait of ours,
-    /// not of the device.
+    /// What was given to a path had to wait there, until the target's command window let it go:
+    /// that was a wait of ours, not of the device.
     pub fn sent_late(&mut self, io: IoId, path: PathId, now_us: u64) {
         let Some(entry) = self.ios.get_mut(io.0 as usize) else {
             return;

@@ -1,17 +1,18 @@
 //! Paths lost and restored: what happens to the I/Os on them, and when a device counts as down.
 //!
 //! What was on a lost path is repeated on another one at once, except writes: those wait until the
-//! lost session is over (`ghosts.rs`). While any path lives nothing fails for
-//! want of a path. Where all are down (APD) I/O waits for the timeout and then fails at once until
-//! one returns; where every path says that the unit does not exist (PDL) it fails at once. What kills
-//! every path that it is sent down fails when its time is over: the next path would die as well.
+//! lost session is over (`ghosts.rs`). While any path lives nothing fails for want of a path. Where
+//! all are down (APD) I/O waits for the timeout and then fails at once until one returns; where
+//! every path says that the unit does not exist (PDL) it fails at once. What kills every path that
+//! it is sent down fails when its time is over: the next path would die as well.
 
 use super::action::{Action, Actions};
 use super::device::Device;
 use super::io::{Failure, IoId, Outcome, Stage};
 use super::path::{Link, Path, PathId};
 
-/// So many paths may be lost under an I/O before its time limit counts: a bad cable alone fails nothing.
+/// So many paths may be lost under an I/O before its time limit counts: a bad cable alone fails
+/// nothing.
 const LOSSES: u16 = 16;
 
 /// Whether and since when a device has no path that lives.
@@ -88,10 +89,10 @@ impl Device {
     }
 
     /// Every session that the path had until its last [`Self::path_dead`] is over: the target ended
-    /// their tasks (session reinstatement, RFC 7143 6.3.5) or said so. Their writes have a settle time
-    /// ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)) from the first time on that
-    /// this is reported. What was learned of an earlier session must not be reported after a later one
-    /// was lost: the later one's writes would count as ended too.
+    /// their tasks (session reinstatement, RFC 7143 6.3.5) or said so. Their writes have a settle
+    /// time ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)) from the first time
+    /// on that this is reported. What was learned of an earlier session must not be reported after
+    /// a later one was lost: the later one's writes would count as ended too.
     pub fn path_fenced(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         let settled_us = now_us.saturating_add(self.settings.fence_settle_us);
         if self.ghosts.fenced(id, now_us, settled_us) {
@@ -101,8 +102,8 @@ impl Device {
     }
 
     /// The target can be reached and has been asked to end the path's last session: its answer is
-    /// worth waiting for, at most until then. The fence timeout is for targets that cannot be reached;
-    /// one that waits for its disks before it answers still performs the old writes.
+    /// worth waiting for, at most until then. The fence timeout is for targets that cannot be
+    /// reached; one that waits for its disks before it answers still performs the old writes.
     pub fn fence_is_asked_for(&mut self, id: PathId, until_us: u64) {
         self.ghosts.lengthen(id, until_us);
     }

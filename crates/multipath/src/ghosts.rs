@@ -1,19 +1,19 @@
 //! Writes of lost sessions that may still land.
 //!
 //! When a session is lost, the target may hold writes of it that it received and has not performed.
-//! Were such a write repeated on another path, and the same blocks then written anew, the first copy
-//! could still land over the newer data. So each becomes a ghost: until the lost session is known to
-//! be over ([`Device::path_fenced`](super::Device::path_fenced)) or the fence timeout has passed,
-//! nothing that changes overlapping blocks is sent. Reads need not wait: the lost write has not been
-//! answered, so either content is right.
+//! Were such a write repeated on another path, and the same blocks then written anew, the first
+//! copy could still land over the newer data. So each becomes a ghost: until the lost session is
+//! known to be over ([`Device::path_fenced`](super::Device::path_fenced)) or the fence timeout has
+//! passed, nothing that changes overlapping blocks is sent. Reads need not wait: the lost write has
+//! not been answered, so either content is right.
 //!
-//! A session that is over should have no task left (RFC 7143 §6.3.5), but not every target waits for
-//! those that its disks are at. So a ghost whose session is over settles for some time more
-//! ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)). Meanwhile the lost write itself
-//! is repeated and reported: when its first copy lands after that, it writes the same data once more,
-//! and nothing that this device was given has been written there since. But another host may have
-//! written there, once it was told that it may. Hosts tell each other so when the data is durable:
-//! so a write that promises this is repeated, and a flush is sent, when all has settled.
+//! A session that is over should have no task left (RFC 7143 §6.3.5), but not every target waits
+//! for those that its disks are at. So a ghost whose session is over settles for some time more
+//! ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)). Meanwhile the lost write
+//! itself is repeated and reported: when its first copy lands after that, it writes the same data
+//! once more, and nothing that this device was given has been written there since. But another host
+//! may have written there, once it was told that it may. Hosts tell each other so when the data is
+//! durable: so a write that promises this is repeated, and a flush is sent, when all has settled.
 
 use super::io::IoShape;
 use super::path::PathId;
@@ -29,14 +29,16 @@ struct Ghost {
     since_us: u64,
     /// When it counts as over: without confirmation, or once it has settled after one.
     until_us: Option<u64>,
-    /// Its session is known to be over. Nothing that is learned later makes it last longer or shorter.
+    /// Its session is known to be over. Nothing that is learned later makes it last longer or
+    /// shorter.
     is_fenced: bool,
-    /// The I/O that it is a copy of was reported as done, before the one of this number was submitted.
+    /// The I/O that it is a copy of was reported as done, before the one of this number was
+    /// submitted.
     reported_before: Option<u64>,
 }
 
-/// The longest that a ghost is made to last, however often the target answers without confirming its
-/// end.
+/// The longest that a ghost is made to last, however often the target answers without confirming
+/// its end.
 const LONGEST_US: u64 = 15_000_000;
 
 /// What ghosts let an I/O do.
@@ -44,8 +46,8 @@ const LONGEST_US: u64 = 15_000_000;
 pub(super) enum Permit {
     /// None is in its way.
     Free,
-    /// Only copies of itself, whose session is over, may still land on its blocks: it may be sent if nothing else is
-    /// writing them, so that what it leaves there is what they would write.
+    /// Only copies of itself, whose session is over, may still land on its blocks: it may be sent
+    /// if nothing else is writing them, so that what it leaves there is what they would write.
     Alone,
     /// It must wait.
     Wait,
@@ -110,7 +112,8 @@ impl Ghosts {
             return Permit::Free;
         }
         if !shape.direction.changes_blocks() {
-            // What was reported later is no business of it: else one loss after the other could hold it for ever.
+            // What was reported later is no business of it: else one loss after the other could
+            // hold it for ever.
             let is_covered =
                 |ghost: &Ghost| ghost.reported_before.is_some_and(|next| next <= number);
             return match shape.durable && self.0.iter().any(is_covered) {

@@ -1,7 +1,9 @@
-//! A device that its host keeps for itself by a persistent reservation: what a doubt about that means for its I/O.
+//! A device that its host keeps for itself by a persistent reservation: what a doubt about that
+//! means for its I/O.
 //!
-//! A path that no longer takes part carries nothing before the host has looked. Commands that the target refused for it wait
-//! meanwhile: another path may do, or the path may take part again. Where the device is another host's by now, all of them fail.
+//! A path that no longer takes part carries nothing before the host has looked. Commands that the
+//! target refused for it wait meanwhile: another path may do, or the path may take part again.
+//! Where the device is another host's by now, all of them fail.
 
 use super::action::{Action, Actions, Refresh};
 use super::device::Device;

@@ -39,8 +39,9 @@ pub struct IoShape {
     /// First byte (or block) and length of what it touches, all ranges of a device in one unit.
     /// `None`: perhaps everything.
     pub range: Option<(u64, u64)>,
-    /// Its good end promises that something is durable: what it writes (FUA, or a unit without volatile cache), or all
-    /// that was written before (SYNCHRONIZE CACHE). Whoever is told so may hand the blocks over to another host.
+    /// Its good end promises that something is durable: what it writes (FUA, or a unit without
+    /// volatile cache), or all that was written before (SYNCHRONIZE CACHE). Whoever is told so may
+    /// hand the blocks over to another host.
     pub durable: bool,
 }
 
@@ -101,7 +102,8 @@ pub enum Failure {
     DeviceLost,
     /// Paths live, but none in a state that serves I/O, for the whole time limit.
     NoActivePath,
-    /// Every path that it was sent down was lost under it, again and again for the whole time limit.
+    /// Every path that it was sent down was lost under it, again and again for the whole time
+    /// limit.
     PathsKeepDying,
 }
 

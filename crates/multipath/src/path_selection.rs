@@ -1,8 +1,8 @@
 //! Where a path is chosen: the path selection policies (PSP).
 //!
-//! In two steps. [`Selection::review`] runs when the state of a path changes: it keeps the paths that
-//! may carry I/O at all, active/optimized ones before active/non-optimized ones (SPC-4 5.15.2.4),
-//! never others. [`Selection::choose`] runs for every I/O and picks one of them.
+//! In two steps. [`Selection::review`] runs when the state of a path changes: it keeps the paths
+//! that may carry I/O at all, active/optimized ones before active/non-optimized ones (SPC-4
+//! 5.15.2.4), never others. [`Selection::choose`] runs for every I/O and picks one of them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -70,14 +70,16 @@ impl Device {
         }
     }
 
-    /// Whether something on a path changes blocks of this shape: which of both the target performs last, nobody knows.
+    /// Whether something on a path changes blocks of this shape: which of both the target performs
+    /// last, nobody knows.
     fn is_raced(&self, shape: &IoShape) -> bool {
         let on_path = |io: &&Io| matches!(io.stage, Stage::OnPath(_));
         let mut others = self.ios.iter().filter(on_path);
         others.any(|io| io.shape.direction.changes_blocks() && io.shape.overlaps(shape))
     }
 
-    /// Something that changes blocks has left its path: what waited for the end of a race tries again.
+    /// Something that changes blocks has left its path: what waited for the end of a race tries
+    /// again.
     #[inline]
     pub(super) fn race_is_over(&mut self) {
         if std::mem::take(&mut self.a_race_holds) {

@@ -1,13 +1,14 @@
-//! How full the queue of a device is, in esxtop's words: wherever ACTV and QUED are told, these are the same.
+//! How full the queue of a device is, in esxtop's words: wherever ACTV and QUED are told, these are
+//! the same.
 
-/// %USD: the share of the queue depth (DQLEN) that commands at the device (ACTV) take, in percent. Over 100 after
-/// the depth was made smaller, until the commands that are out have come back.
+/// %USD: the share of the queue depth (DQLEN) that commands at the device (ACTV) take, in percent.
+/// Over 100 after the depth was made smaller, until the commands that are out have come back.
 pub fn used_percent(actv: f64, dqlen: u32) -> f64 {
     100.0 * actv / f64::from(dqlen.max(1))
 }
 
-/// LOAD: commands at the device and those that wait for it (QUED), over the queue depth. Above 1 the queue is
-/// shorter than what is asked of it.
+/// LOAD: commands at the device and those that wait for it (QUED), over the queue depth. Above 1
+/// the queue is shorter than what is asked of it.
 pub fn load(actv: f64, qued: f64, dqlen: u32) -> f64 {
     (actv + qued) / f64::from(dqlen.max(1))
 }

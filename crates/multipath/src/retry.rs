@@ -1,4 +1,5 @@
-//! What follows from an answer that is not GOOD: repeat the I/O (at once, later, elsewhere) or fail it.
+//! What follows from an answer that is not GOOD: repeat the I/O (at once, later, elsewhere) or fail
+//! it.
 //!
 //! The target has answered, so the attempt is over there and nothing of it can land later. Repeats
 //! come at once first and then ever more slowly, so that a target that always gives the same answer
@@ -111,8 +112,8 @@ impl Device {
                 &PASSING
             }
             Reaction::LunsChanged | Reaction::IdentityChanged => {
-                // The number may be another unit's by now: nothing goes there until it has said again
-                // who it is.
+                // The number may be another unit's by now: nothing goes there until it has said
+                // again who it is.
                 self.repeat(io, Failure::Sense(reaction), &PASSING, now_us, out);
                 self.path_suspect(path, now_us, out);
                 return;

@@ -30,10 +30,10 @@ pub struct Settings {
     /// How long a write of a lost session counts as able to land although nobody confirmed its
     /// end: as long as all paths may be down. `None`: until someone does.
     pub fence_timeout_us: Option<u64>,
-    /// How long a write of a lost session may still land after the session's end was confirmed. None
-    /// should (RFC 7143 §6.3.5: tasks are ended before the LOGIN is answered), but a target may answer
-    /// while a thread of it is still at a write. What overlaps it waits so long, and what promises to be
-    /// durable. By default as long as claim rules say for the vendor.
+    /// How long a write of a lost session may still land after the session's end was confirmed.
+    /// None should (RFC 7143 §6.3.5: tasks are ended before the LOGIN is answered), but a target
+    /// may answer while a thread of it is still at a write. What overlaps it waits so long, and
+    /// what promises to be durable. By default as long as claim rules say for the vendor.
     pub fence_settle_us: u64,
     /// How long I/O waits while all paths are down (Misc.APDTimeout, 140 s).
     pub apd_timeout_us: u64,

@@ -1,5 +1,5 @@
-//! The claim rules that ESXi has built in, as far as they can match here: arrays that are reached by
-//! iSCSI and whose array type is loaded.
+//! The claim rules that ESXi has built in, as far as they can match here: arrays that are reached
+//! by iSCSI and whose array type is loaded.
 
 use super::claim_rule::{ClaimOption, ClaimRule};
 use super::path_selection::Psp;

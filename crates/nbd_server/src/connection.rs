@@ -94,19 +94,19 @@ pub(super) struct Connection {
     pub(super) paused: Option<Pause>,
     in_flight: usize,
     changes_in_flight: usize,
-    /// What needs no more than an answer, of a client that sends nothing more: it waits for memory, and
-    /// what changes blocks does not wait for it.
+    /// What needs no more than an answer, of a client that sends nothing more: it waits for memory,
+    /// and what changes blocks does not wait for it.
     later: VecDeque<Request>,
     share: Arc<Share>,
     /// The client sends no more, or is not listened to any more.
     done_reading: bool,
-    /// The socket takes no answers any more. What the client sent is performed nevertheless: all that
-    /// comes before a DISC is due.
+    /// The socket takes no answers any more. What the client sent is performed nevertheless: all
+    /// that comes before a DISC is due.
     deaf: bool,
     /// The socket is of no use any more.
     broken: bool,
-    /// After some more bytes nothing comes, and others wait until all changes that came are performed or
-    /// dropped.
+    /// After some more bytes nothing comes, and others wait until all changes that came are
+    /// performed or dropped.
     leaving: bool,
     /// The socket took nothing: wait for it to become writable.
     pub(super) blocked: bool,
@@ -513,8 +513,8 @@ impl Connection {
         }
     }
 
-    /// The poller says that the client closed its end, or that the socket is broken: others wait until
-    /// the changes that came before that are read and performed.
+    /// The poller says that the client closed its end, or that the socket is broken: others wait
+    /// until the changes that came before that are read and performed.
     pub(super) fn leave(&mut self) {
         if !self.leaving {
             self.leaving = true;
@@ -551,8 +551,8 @@ impl Connection {
         self.broken = true;
     }
 
-    /// The client does not take its answers in time: they are dropped. One that is here is sent away;
-    /// of one that has left all that it sent is performed.
+    /// The client does not take its answers in time: they are dropped. One that is here is sent
+    /// away; of one that has left all that it sent is performed.
     pub(super) fn give_up_answers(&mut self) {
         if self.leaving {
             self.turn_deaf();
@@ -573,8 +573,8 @@ impl Connection {
         }
     }
 
-    /// The server ends: new requests are refused, those under way are answered. Of a client that has left
-    /// all are under way.
+    /// The server ends: new requests are refused, those under way are answered. Of a client that
+    /// has left all are under way.
     pub(super) fn shut_down(&mut self) {
         match &mut self.phase {
             Phase::Handshake(_) => self.give_up(),
@@ -623,7 +623,8 @@ impl Connection {
         }
     }
 
-    /// Closes the socket where the connection is over. `true` where it has been closed, now or before.
+    /// Closes the socket where the connection is over. `true` where it has been closed, now or
+    /// before.
     pub(super) fn close_if_over(&mut self, stopping: bool) -> bool {
         let drained = self.deaf || (self.output.is_empty() && !self.blocked);
         let ends = self.done_reading || (stopping && !self.leaving);

@@ -32,8 +32,8 @@ const READS_PER_TURN: usize = 4;
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a client may move nothing while others wait for the memory that it holds.
 const STALL: Duration = Duration::from_secs(30);
-/// The same, counted from the end of its requests, for a client that has left: others wait for its writes
-/// as well, and those may wait for that memory.
+/// The same, counted from the end of its requests, for a client that has left: others wait for its
+/// writes as well, and those may wait for that memory.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How often time is looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -48,8 +48,8 @@ const LISTENERS: usize = usize::MAX - 2;
 /// A thread's loop.
 #[derive(Debug)]
 pub(super) struct EventLoop {
-    /// Dropped before the connections: its lane waits for what is at the device, and only then do their
-    /// places at the fence go.
+    /// Dropped before the connections: its lane waits for what is at the device, and only then do
+    /// their places at the fence go.
     service: Service,
     shared: Arc<Shared>,
     poll: Poll,
@@ -147,7 +147,8 @@ impl EventLoop {
                     self.readable(slot);
                 }
             }
-            // After those who are here already: whoever comes anew may come in the place of one who left.
+            // After those who are here already: whoever comes anew may come in the place of one who
+            // left.
             if accepts {
                 self.accept();
             }
@@ -238,8 +239,8 @@ impl EventLoop {
         }
     }
 
-    /// Takes a client in, where there is room for one more. Whom it turns away loses the socket first,
-    /// then the place.
+    /// Takes a client in, where there is room for one more. Whom it turns away loses the socket
+    /// first, then the place.
     fn begin(&mut self, place: Place, mut socket: Socket) {
         if self.stopping.is_some() {
             return;
@@ -296,8 +297,8 @@ impl EventLoop {
         mark_ready(&mut self.ready, slot, connection);
     }
 
-    /// Asks for the next pieces of long trims and zeros, also where nobody waits for them any more: what
-    /// a client asked for whole is done whole.
+    /// Asks for the next pieces of long trims and zeros, also where nobody waits for them any more:
+    /// what a client asked for whole is done whole.
     fn go_on(&mut self) {
         for operation in std::mem::take(&mut self.service.unfinished) {
             let slot = operation.slot;

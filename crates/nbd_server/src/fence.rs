@@ -1,24 +1,26 @@
 //! The order between clients that leave and clients that go on.
 //!
-//! A client that loses a connection sends again what was not answered, on a new connection or, as Linux
-//! does with several, on one that it has already; then it writes newer data. Of what it sent on the lost
-//! one some is at the device, some waits for memory and some is still unread in the socket: none of it
-//! may be performed after what came later.
+//! A client that loses a connection sends again what was not answered, on a new connection or, as
+//! Linux does with several, on one that it has already; then it writes newer data. Of what it sent
+//! on the lost one some is at the device, some waits for memory and some is still unread in the
+//! socket: none of it may be performed after what came later.
 //!
-//! The protocol promises nothing of the kind: with CAN_MULTI_CONN a FLUSH covers what was answered, on
-//! whatever connection, and of requests that were not answered it says nothing. But who sends again has
-//! no other way than to trust that the last one wins.
+//! The protocol promises nothing of the kind: with CAN_MULTI_CONN a FLUSH covers what was answered,
+//! on whatever connection, and of requests that were not answered it says nothing. But who sends
+//! again has no other way than to trust that the last one wins.
 //!
-//! So the first request of a connection, and later each of its changes, waits at a fence until nothing is
-//! left of those who had left when it was received. A client closes the lost socket before it sends
-//! again, so by then the kernel knows of it, however late the loop of that socket may be: one more
-//! poller watches all sockets for just that, and whoever has received something asks it. Where nobody
-//! is leaving that is one system call, without a lock, for all that one read has brought. Reads of a
-//! connection that has been let in go on: either content is right where a write was not answered. And
-//! where the network lost the end of a connection too, nobody here can know of it.
+//! So the first request of a connection, and later each of its changes, waits at a fence until
+//! nothing is left of those who had left when it was received. A client closes the lost socket
+//! before it sends again, so by then the kernel knows of it, however late the loop of that socket
+//! may be: one more poller watches all sockets for just that, and whoever has received something
+//! asks it. Where nobody is leaving that is one system call, without a lock, for all that one read
+//! has brought. Reads of a connection that has been let in go on: either content is right where a
+//! write was not answered. And where the network lost the end of a connection too, nobody here can
+//! know of it.
 //!
-//! Who has left waits only for those who left before, so nobody waits in a circle; and whoever waits does
-//! so for those who had left by then, so nobody waits for ever because others keep leaving.
+//! Who has left waits only for those who left before, so nobody waits in a circle; and whoever
+//! waits does so for those who had left by then, so nobody waits for ever because others keep
+//! leaving.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,8 +41,8 @@ const AT_ONCE: Timespec = Timespec {
 /// A fence all loops share.
 #[derive(Debug)]
 pub(super) struct Fence {
-    /// Watches the sockets of all in the line for clients that close their end. It goes on telling of
-    /// one until nothing is left of it: nobody can miss it because another has seen it.
+    /// Watches the sockets of all in the line for clients that close their end. It goes on telling
+    /// of one until nothing is left of it: nobody can miss it because another has seen it.
     closed: OwnedFd,
     line: Mutex<Line>,
     /// [`Line::departures`], without the lock.
@@ -106,8 +108,8 @@ impl Fence {
         self.first.load(Ordering::Acquire) > behind
     }
 
-    /// Whether somebody's client has closed its end. It only looks: an event that is taken out goes to
-    /// the end of the queue, and its order is that in which they closed.
+    /// Whether somebody's client has closed its end. It only looks: an event that is taken out goes
+    /// to the end of the queue, and its order is that in which they closed.
     fn has_somebody_closed(&self) -> bool {
         let mut watched = [PollFd::new(&self.closed, PollFlags::IN)];
         // In doubt the whole look finds out.
@@ -152,8 +154,8 @@ impl Fence {
 }
 
 impl Place {
-    /// Looks who has left; to be asked after something was received. It comes behind so many of them:
-    /// the argument of [`Fence::is_open`].
+    /// Looks who has left; to be asked after something was received. It comes behind so many of
+    /// them: the argument of [`Fence::is_open`].
     pub(super) fn look(&self) -> u64 {
         let fence = &*self.fence;
         if !self.left && !fence.has_somebody_closed() {
@@ -176,8 +178,8 @@ impl Place {
         self.fence.depart(&mut self.fence.line(), self.number);
     }
 
-    /// Nothing of this place will change a block any more; its socket, where it is still open, is not
-    /// watched from now on.
+    /// Nothing of this place will change a block any more; its socket, where it is still open, is
+    /// not watched from now on.
     pub(super) fn is_over(&self, socket: Option<impl AsFd>) {
         if let Some(socket) = socket {
             // It may have been done before.

@@ -12,17 +12,18 @@
 //!
 //! # The unit
 //! Each connection is a nexus of the unit. Reservations, write protection, readiness, range locks
-//! and statistics are the unit's own ([`unit::execution`]), so they hold beside any other protocol. A
-//! reservation of another initiator and write protection are answered with EPERM; a unit that is
+//! and statistics are the unit's own ([`unit::execution`]), so they hold beside any other protocol.
+//! A reservation of another initiator and write protection are answered with EPERM; a unit that is
 //! offline, stopped or being sanitized with EIO. NBD has no word for unit attentions: none is told.
 //!
 //! # Invariants
-//! - An answer leaves after the device's own: FUA and FLUSH mean durable, on all connections at once.
+//! - An answer leaves after the device's own: FUA and FLUSH mean durable, on all connections at
+//!   once.
 //! - Data in flight is taken from a budget before it is received or read; a connection that gets
 //!   none is not read until some is free.
-//! - What a connection that is gone has sent is performed or dropped, whether it is at the device, held
-//!   here or unread in the socket, before requests of a newer connection and changes of any other begin:
-//!   what a client sends again cannot be overwritten by what it sent before.
+//! - What a connection that is gone has sent is performed or dropped, whether it is at the device,
+//!   held here or unread in the socket, before requests of a newer connection and changes of any
+//!   other begin: what a client sends again cannot be overwritten by what it sent before.
 //! - What comes whole before a DISC is performed, also where nobody takes its answers any more.
 
 mod connection;

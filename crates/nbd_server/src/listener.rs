@@ -70,8 +70,8 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Listens. A socket file that nobody serves any more is replaced; anything else that is there is
-    /// left alone.
+    /// Listens. A socket file that nobody serves any more is replaced; anything else that is there
+    /// is left alone.
     pub(super) fn bind(endpoint: &Endpoint) -> Result<Self, ListenError> {
         let bound = match endpoint {
             Endpoint::Unix(path) => bind_unix(path),
@@ -123,8 +123,8 @@ impl Drop for Listener {
     }
 }
 
-/// Binds under another name, closes it to other users, and only then lets it be seen: at no moment can
-/// somebody else reach it.
+/// Binds under another name, closes it to other users, and only then lets it be seen: at no moment
+/// can somebody else reach it.
 fn bind_unix(path: &Path) -> io::Result<Listener> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -10,8 +10,8 @@ use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 use scsi::Refusal;
 use unit::execution::Outcome;
 
-/// Trims and zeros reach the device in pieces of this many bytes, one a turn: memory frees its pages
-/// on the loop, and others want their turn too.
+/// Trims and zeros reach the device in pieces of this many bytes, one a turn: memory frees its
+/// pages on the loop, and others want their turn too.
 const PIECE: u64 = 256 << 20;
 /// Longest range whose extents are looked up at once, in bytes; clients ask again for the rest.
 const STATUS_RANGE: u64 = 1 << 30;

@@ -131,8 +131,8 @@ impl Shared {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Deals a client out in turn, to a loop that has not ended in a panic; returns it where it is the
-    /// first loop's, who asks.
+    /// Deals a client out in turn, to a loop that has not ended in a panic; returns it where it is
+    /// the first loop's, who asks.
     pub(super) fn deal(&self, socket: Socket, place: Place) -> Option<(Socket, Place)> {
         let mut client = (socket, place);
         loop {

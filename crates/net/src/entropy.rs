@@ -14,8 +14,8 @@ impl Entropy for KernelEntropy {
     }
 }
 
-/// An ISID of the random kind (RFC 7143 §11.12.5, type 10b): two programs under one initiator name do not
-/// end each other's sessions.
+/// An ISID of the random kind (RFC 7143 §11.12.5, type 10b): two programs under one initiator name
+/// do not end each other's sessions.
 pub fn random_isid() -> Isid {
     let mut isid = [0x80, 0, 0, 0, 0, 0];
     KernelEntropy.fill(&mut isid[1..]);

@@ -4,7 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 
-/// Of `struct tcp_info` (linux/tcp.h), what is of use here. Kernels older than a field leave it zero.
+/// Of `struct tcp_info` (linux/tcp.h), what is of use here. Kernels older than a field leave it
+/// zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Bytes of payload in a full segment to the other end.
@@ -38,8 +39,8 @@ impl TcpInfo {
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut buffer = [0u8; LEN];
         let mut len = LEN as libc::socklen_t;
-        // SAFETY: the descriptor is borrowed for the call; the kernel writes at most `len` bytes to the
-        // buffer, which has that many, and the number it wrote to `len`.
+        // SAFETY: the descriptor is borrowed for the call; the kernel writes at most `len` bytes to
+        // the buffer, which has that many, and the number it wrote to `len`.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),

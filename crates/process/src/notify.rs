@@ -1,4 +1,5 @@
-//! The state of the daemon for a service manager (`sd_notify(3)`): its targets listen, it reloads, it ends. Where none asks for it (`NOTIFY_SOCKET`), nothing is sent.
+//! The state of the daemon for a service manager (`sd_notify(3)`): its targets listen, it reloads,
+//! it ends. Where none asks for it (`NOTIFY_SOCKET`), nothing is sent.
 
 use std::ffi::OsStr;
 use std::io;

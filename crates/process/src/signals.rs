@@ -3,8 +3,8 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// SIGINT and SIGTERM, caught from now on: they end a daemon in order, also one that has just begun to
-/// serve.
+/// SIGINT and SIGTERM, caught from now on: they end a daemon in order, also one that has just begun
+/// to serve.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
@@ -26,7 +26,8 @@ impl StopSignals {
         Signals::new([SIGINT, SIGTERM]).map(Self)
     }
 
-    /// Catches SIGHUP too, which ends nothing from now on: a terminal that closes must not take the storage with it.
+    /// Catches SIGHUP too, which ends nothing from now on: a terminal that closes must not take the
+    /// storage with it.
     ///
     /// # Errors
     /// The kernel refuses the signal handlers.

@@ -1,11 +1,13 @@
-//! A first line with a generation and a checksum tells a whole file from a torn, damaged or foreign one.
+//! A first line with a generation and a checksum tells a whole file from a torn, damaged or foreign
+//! one.
 //!
 //! ```text
 //!     {"sandstone": "pools", "format": 1, "generation": 7, "crc32": "0f1e2d3c", "content":
 //!     [ … ]
 //!     }
 //! ```
-//! The CRC-32 covers the generation and all that follows the first line. The whole is JSON, for whoever looks at it.
+//! The CRC-32 covers the generation and all that follows the first line. The whole is JSON, for
+//! whoever looks at it.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! One file of the state folder with its generations: loaded, saved, and gone back from. The order of writes is in
-//! the module's head.
+//! One file of the state folder with its generations: loaded, saved, and gone back from. The order
+//! of writes is in the module's head.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -75,7 +75,8 @@ impl KeptFile {
         self.highest + 1
     }
 
-    /// Finds the newest generation that is whole; `open` tells whether bytes are, and which. It changes no file.
+    /// Finds the newest generation that is whole; `open` tells whether bytes are, and which. It
+    /// changes no file.
     pub fn load<T>(&mut self, open: impl Fn(&[u8]) -> Result<(u64, T), Unfit>) -> Found<T> {
         let main = read(&self.path).and_then(|bytes| Ok((open(&bytes)?, bytes)));
         let numbers = self.generations().unwrap_or_default();
@@ -128,8 +129,9 @@ impl KeptFile {
         }
     }
 
-    /// Keeps what does not count as `….damaged`, and makes the file what the copy of `generation` is, where there is one.
-    /// In a folder that cannot be written all stays as it is: the copy counts until that is done.
+    /// Keeps what does not count as `….damaged`, and makes the file what the copy of `generation`
+    /// is, where there is one. In a folder that cannot be written all stays as it is: the copy
+    /// counts until that is done.
     pub fn put_right(&mut self, generation: Option<u64>) {
         let right = || -> io::Result<()> {
             if self.path.exists() {
@@ -149,7 +151,8 @@ impl KeptFile {
         }
     }
 
-    /// Makes sure that the next save does not want for space: what it will need is written and synced now.
+    /// Makes sure that the next save does not want for space: what it will need is written and
+    /// synced now.
     ///
     /// # Errors
     /// There is no space, or the folder cannot be written. Nothing has changed.
@@ -172,11 +175,12 @@ impl KeptFile {
         }
     }
 
-    /// Replaces the file: after a crash it holds what it held, or this. The generation is higher than the one in force.
+    /// Replaces the file: after a crash it holds what it held, or this. The generation is higher
+    /// than the one in force.
     ///
     /// # Errors
-    /// The folder cannot be written. The generation before is still in force; where that cannot be promised, the error of
-    /// the second failure says so.
+    /// The folder cannot be written. The generation before is still in force; where that cannot be
+    /// promised, the error of the second failure says so.
     pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         let before = self.stored;
         if before >= Some(generation) {
@@ -201,7 +205,8 @@ impl KeptFile {
         Ok(())
     }
 
-    /// Whether an error of [`Self::save`] means that neither the old content nor the new one can be promised.
+    /// Whether an error of [`Self::save`] means that neither the old content nor the new one can be
+    /// promised.
     pub fn is_halfway(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|of| of.is::<Halfway>())
     }
@@ -372,7 +377,8 @@ fn put(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Writes a file that only the daemon may read. Blocks that it has are used again: they were reserved.
+/// Writes a file that only the daemon may read. Blocks that it has are used again: they were
+/// reserved.
 fn write_beside(new: &Path, bytes: &[u8]) -> io::Result<()> {
     let reserved = fs::metadata(new).map(|file| file.len()).ok();
     if reserved.is_none() {

@@ -7,16 +7,18 @@
 //! | `lent.json` | which disks of other machines logical units had | `crates/pools/src/import/opened_devices/lent.rs` |
 //! | `units/NAA.state` | reservations and saved mode pages of one unit | `crates/unit/src/state.rs` |
 //!
-//! Each of them is a [`KeptFile`]: a file, and beside it a folder `history` with a copy of each generation, the newest
-//! included. A copy has blocks of its own, so one damaged file never costs anything.
+//! Each of them is a [`KeptFile`]: a file, and beside it a folder `history` with a copy of each
+//! generation, the newest included. A copy has blocks of its own, so one damaged file never costs
+//! anything.
 //!
 //! # Order of writes
 //! 1. The copy is written under a temporary name, synced and renamed; its folder is synced.
 //! 2. The file is written beside the old one, synced and renamed over it; its folder is synced.
 //! 3. Old generations are removed.
 //!
-//! The copy is never older than the file, and whatever was acknowledged is in both. Of those that are whole, the highest
-//! generation counts: after a crash between the two steps that is a change which nobody was told of, and may hold.
+//! The copy is never older than the file, and whatever was acknowledged is in both. Of those that
+//! are whole, the highest generation counts: after a crash between the two steps that is a change
+//! which nobody was told of, and may hold.
 
 mod frame;
 mod kept_file;

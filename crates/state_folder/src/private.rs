@@ -8,21 +8,23 @@ use std::path::{Path, PathBuf};
 use super::kept_file::sync_folder;
 use super::steps::{Step, before};
 
-/// Writes a file with mode 0600; it outlives a power cut when this returns. A file that is there already stays as it is,
-/// unless it is to be replaced.
+/// Writes a file with mode 0600; it outlives a power cut when this returns. A file that is there
+/// already stays as it is, unless it is to be replaced.
 ///
 /// # Order of writes
-/// 1. A file is made under a name that nothing has, closed to others before its first byte: where another one is to be
-///    replaced, a name beside it.
+/// 1. A file is made under a name that nothing has, closed to others before its first byte: where
+///    another one is to be replaced, a name beside it.
 /// 2. The bytes are written and synced.
 /// 3. It takes the name of what it replaces, which is there and whole until then.
 /// 4. The folder is synced.
 ///
-/// A power cut leaves the older file, or one that may be cut: nobody was told that it is whole, and its checksum says that
-/// it is not. It may leave a file beside the older one; the folder is the administrator's, so no other file is removed.
+/// A power cut leaves the older file, or one that may be cut: nobody was told that it is whole, and
+/// its checksum says that it is not. It may leave a file beside the older one; the folder is the
+/// administrator's, so no other file is removed.
 ///
 /// # Errors
-/// Something is there, or it is no regular file, or the folder cannot be written. An older file is as it was, and nothing is left behind.
+/// Something is there, or it is no regular file, or the folder cannot be written. An older file is
+/// as it was, and nothing is left behind.
 pub fn write_private(path: &Path, bytes: &[u8], is_replaced: bool) -> io::Result<()> {
     if is_replaced && fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other(
@@ -161,7 +163,8 @@ mod tests {
                     break;
                 };
                 assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
-                // The last step is the folder's: by then the new one is there, and may be lost again.
+                // The last step is the folder's: by then the new one is there, and may be lost
+                // again.
                 let found = fs::read(&path).ok();
                 let is_whole = found.as_deref() == Some(b"new");
                 let old = is_replaced.then(|| b"old".to_vec());

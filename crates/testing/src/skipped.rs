@@ -1,4 +1,5 @@
-//! A test that the machine does not allow: it says so in its output, and to `cargo xtask test`, which tells it at the end.
+//! A test that the machine does not allow: it says so in its output, and to `cargo xtask test`,
+//! which tells it at the end.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

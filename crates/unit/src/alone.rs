@@ -1,4 +1,4 @@
-//! A unit around a device that no configuration names.
+//! Units around devices that no configuration names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,14 +12,17 @@ use super::unit::Unit;
 use block::BlockDevice;
 use block::backing::Backing;
 
-/// Designator of such a unit, which no initiator asks for: NAA 6, all else zero.
+/// Designator of a unit without configuration, which no initiator asks for: NAA 6, with all other
+/// digits zero.
 const NAA: [u8; 16] = [0x60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Unit {
-    /// Makes a unit around a device, with a write cache and without a stored state. May block.
+    /// Makes a unit around a device, with a write cache and without a stored state. The call may
+    /// block.
     pub fn alone(name: String, device: Arc<dyn BlockDevice>) -> Arc<Self> {
         let geometry = device.geometry();
-        // The two lengths that a unit can have; ranges of others are covered by whole blocks.
+        // A unit can have two block lengths. For other granularities, whole blocks cover the
+        // ranges.
         let block_len = if geometry.granularity == 4096 {
             4096
         } else {

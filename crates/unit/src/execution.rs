@@ -1,10 +1,10 @@
 //! Execution of operations for protocols that have no CDBs.
 //!
 //! An operation is a [`Request`] in bytes of the unit. An operation that changes blocks shares its
-//! range with other writers; atomic SCSI commands exclude it. With the range in hand it asks the
-//! gates: reservations, access states, readiness, write protection. Then it goes to the device. The
-//! rules of the write cache are those of SCSI: with the cache off, nothing is acknowledged before
-//! it is durable.
+//! range with other writers, but atomic SCSI commands exclude it. Once it has the range, it asks
+//! the gates: reservations, access states, readiness, write protection. Then it goes to the device.
+//! The rules of the write cache are those of SCSI: with the cache off, nothing is acknowledged
+//! before it is durable.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::loops::{Seat, Token};
 use super::nexus::Nexus;
 use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
 
-/// End of an operation.
+/// Outcome of an operation.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The device carried it out.
+    /// The device carried out the operation.
     Done(Done),
     /// A gate forbids it, and nothing was done.
     Refused(Refusal),
@@ -27,11 +27,11 @@ pub enum Outcome {
     Failed(BlockError),
 }
 
-/// Executor of one event loop. `T` is what the protocol keeps with each operation.
+/// Executor of one event loop. `T` is the protocol's data for each operation.
 #[derive(Debug)]
 pub struct Executor<T> {
-    /// Access to block devices. It is dropped first and waits for what devices still do; only then
-    /// are ranges given back.
+    /// Access to block devices. It is dropped first, and waits until devices have finished. Only
+    /// then are ranges given back.
     pub lane: Lane,
     operations: Operations<T>,
 }
@@ -47,18 +47,18 @@ struct Operations<T> {
 #[derive(Debug)]
 struct Operation<T> {
     nexus: Arc<Nexus>,
-    /// Belongs to the protocol.
+    /// Data that belongs to the protocol.
     context: T,
-    /// Blocks that the operation changes, which it shares or waits for.
+    /// Range of blocks that the operation changes. The operation shares the range or waits for it.
     changes: Option<BlockRange>,
     /// Request that waits for the range; `None` once the device has it.
     waiting: Option<Request>,
     transfer: Transfer,
-    /// Nothing of it needs a flush, whatever becomes of the write cache.
+    /// Whether the operation needs no flush, whatever happens to the write cache.
     durable: bool,
 }
 
-/// Blocks moved, for the statistics. They count READ and WRITE alone, as for SCSI.
+/// Blocks moved, for the statistics. As for SCSI, only READ and WRITE count.
 #[derive(Clone, Copy, Debug)]
 enum Transfer {
     Read(u64),
@@ -67,7 +67,7 @@ enum Transfer {
 }
 
 impl<T> Executor<T> {
-    /// Makes the executor of a loop.
+    /// Makes the executor of an event loop.
     pub fn new(lane: Lane, seat: Seat) -> Self {
         let slots = Slab::new();
         Self {
@@ -76,8 +76,8 @@ impl<T> Executor<T> {
         }
     }
 
-    /// Starts an operation. Returns its end if that has come already; else [`Self::granted`] or
-    /// [`Self::completed`] returns it later.
+    /// Starts an operation. Returns its outcome if it has already ended. Otherwise,
+    /// [`Self::granted`] or [`Self::completed`] returns the outcome later.
     #[inline]
     pub fn submit(
         &mut self,
@@ -109,7 +109,7 @@ impl<T> Executor<T> {
         self.admit(operation, request)
     }
 
-    /// Goes on with an operation that was granted its range.
+    /// Continues an operation that was granted its range.
     pub fn granted(&mut self, token: Token) -> Option<(T, Outcome)> {
         let operation = self.operations.slots.get_mut(token.index())?;
         let request = operation.waiting.take()?;
@@ -117,13 +117,13 @@ impl<T> Executor<T> {
         self.admit(operation, request)
     }
 
-    /// Takes the outcome of a device's request; `token` is that of its ticket.
+    /// Takes the outcome of a device's request. `token` is that of the request's ticket.
     pub fn completed(&mut self, token: u64, outcome: lane::Outcome) -> Option<(T, Outcome)> {
         let operation = self.operations.slots.try_remove(Token(token).index())?;
         self.answered(operation, outcome)
     }
 
-    /// Asks the gates, and gives the request to the device.
+    /// Asks the gates, and then gives the request to the device.
     fn admit(&mut self, mut operation: Operation<T>, request: Request) -> Option<(T, Outcome)> {
         let unit = &operation.nexus.unit;
         if let Err(refusal) = operation.nexus.itl.admits(access(&request)) {
@@ -188,7 +188,7 @@ impl<T> Operations<T> {
     }
 
     fn token(&self, key: usize) -> Token {
-        // Nothing is ever woken for an operation that has ended, so no generation is needed.
+        // No one wakes an operation that has ended, so tokens need no generation.
         Token::new(self.seat.index(), 0, key as u32)
     }
 }
@@ -227,7 +227,8 @@ fn access(request: &Request) -> Access {
     }
 }
 
-/// Returns the request, durable if it `must` be and has a durable form, and whether it is durable.
+/// Returns the request, and whether it is durable. If it `must` be durable and has a durable form,
+/// it is made durable.
 fn durably(mut request: Request, must: bool) -> (Request, bool) {
     let is_durable = match &mut request {
         Request::Write { durable, .. } | Request::WriteZeroes { durable, .. } => {

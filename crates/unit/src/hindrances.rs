@@ -1,4 +1,5 @@
-//! The hindrances of a unit in words: from the device server, and from what the unit lies on.
+//! Descriptions of a unit's hindrances, from the device server and from the storage beneath the
+//! unit.
 
 use scsi::Hindrance as Found;
 use scsi::alua::AccessState;
@@ -10,7 +11,7 @@ use model::data_plane::UnitStatus;
 use model::hindrance::{AluaChoice, Clearing, Hindrance, HindranceKind, Stops};
 use model::{Error, ErrorKind};
 
-/// Everything that stops or refuses I/O of a unit that is served.
+/// Returns all states that stop or refuse I/O of a served unit.
 pub fn hindrances(
     unit: &Unit,
     status: &UnitStatus,
@@ -33,7 +34,7 @@ pub fn hindrances(
     all
 }
 
-/// The hindrance of a unit that cannot be served as it should.
+/// Returns the hindrance of a unit that cannot be served as it should.
 pub fn broken(fault: &str, remedy: Option<&str>, stops_reads: bool) -> Hindrance {
     let stops = match stops_reads {
         true => Stops::Everything,
@@ -77,7 +78,7 @@ fn full(unit: &Unit) -> Hindrance {
     }
 }
 
-/// A hindrance that the device server found.
+/// Describes a hindrance that the device server found.
 pub fn in_words(unit: &Unit, found: &Found) -> Hindrance {
     let (by, binds_only, target_port_group) = match found {
         Found::Stopped { by } => (Some(by.clone()), None, None),
@@ -178,7 +179,7 @@ fn finding(unit: &Unit, found: &Found) -> String {
     }
 }
 
-/// The command that ends it, or what to do; `None` where nothing but time does.
+/// Returns the command or step that ends the hindrance. `None` means that only time ends it.
 fn what_ends(unit: &Unit, found: &Found) -> Option<String> {
     let (name, kind) = (&unit.name, kind(found));
     match found {
@@ -232,7 +233,7 @@ fn kind(found: &Found) -> HindranceKind {
     }
 }
 
-/// The states that initiators chose for themselves on a unit.
+/// Returns the ALUA states that initiators chose for themselves on a unit.
 pub fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
     let choices = unit.logical.access().choices().into_iter();
     let choices = choices.map(|choice| AluaChoice {
@@ -245,10 +246,10 @@ pub fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
     choices.collect()
 }
 
-/// Ends what stops I/O of a unit, and stores that. May block.
+/// Ends states that stop I/O of a unit, and stores the result. The call may block.
 ///
 /// # Errors
-/// It cannot end now; or it has ended, and that could not be stored.
+/// The state cannot end now, or it has ended but the result could not be stored.
 pub fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
     let ended: Vec<_> = match what {
         Clearing::Imposed(imposed) => {
@@ -264,7 +265,8 @@ pub fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
             "ended by the administrator"
         );
     }
-    // Also where nothing was found: an earlier attempt may not have been stored.
+    // The state is stored even if nothing was found, because an earlier attempt to store it may
+    // have failed.
     match unit.try_to_store_state() {
         Ok(()) => Ok(ended),
         Err(error) => Err(not_stored(unit, &error)),
@@ -286,11 +288,11 @@ fn acknowledge_lost_writes(unit: &Unit) -> Result<Vec<Hindrance>, Error> {
     ))
 }
 
-/// Ends the states that initiators chose for a target port group on a unit, and stores that. May
-/// block.
+/// Ends the ALUA states that initiators chose on a unit for a target port group, and stores the
+/// result. The call may block.
 ///
 /// # Errors
-/// They have ended, and that could not be stored.
+/// The states have ended, but the result could not be stored.
 pub fn end_alua_choices(unit: &Unit, group: u16) -> Result<(), Error> {
     if unit.logical.end_access_choices(Some(group)).is_empty() {
         return Ok(());

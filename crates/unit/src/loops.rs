@@ -1,14 +1,14 @@
-//! The event loops that serve units, whatever protocol each of them speaks.
+//! The event loops that serve units, whichever protocol each loop speaks.
 //!
-//! An operation that waits for a range or for its turn is named by a token, and the token names its
-//! loop. So operations of several protocols wait for each other on one unit.
+//! A token names an operation that waits for a range or for its turn. The token also names the
+//! operation's loop. So operations of several protocols can wait for each other on one unit.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use scsi::task_set::Wake;
 
-/// Most loops at a time: a token has eight bits for its loop.
+/// Most loops at a time. A token has eight bits for its loop.
 const MOST: usize = 256;
 
 /// Name of an operation of a loop: loop, generation, index.
@@ -16,7 +16,7 @@ const MOST: usize = 256;
 pub struct Token(pub u64);
 
 impl Token {
-    /// Names an operation of a loop. `generation` is cut to 24 bits.
+    /// Makes the token of an operation of a loop. `generation` is cut to 24 bits.
     #[inline]
     pub fn new(loop_index: usize, generation: u32, index: u32) -> Self {
         let generation = u64::from(generation & ((1 << 24) - 1));
@@ -34,8 +34,8 @@ impl Token {
     }
 }
 
-/// Way to one loop: called with the token of an operation that may go on. The call may come from
-/// any thread.
+/// Function that wakes one loop. It gets the token of an operation that may continue, and may be
+/// called from any thread.
 type Door = Box<dyn Fn(Token) + Send + Sync>;
 
 /// Loops that serve the same units.
@@ -56,9 +56,9 @@ impl Loops {
         Arc::default()
     }
 
-    /// Takes a loop in; `door` is called with the tokens of its operations. Numbers begin with
-    /// zero, and those of loops that have ended are given again. `None` if there are 256 loops
-    /// already.
+    /// Adds a loop, and returns its seat. `door` is called with the tokens of the loop's
+    /// operations. Numbers begin with zero, and numbers of ended loops are reused. The result is
+    /// `None` if there are 256 loops already.
     pub fn join(self: &Arc<Self>, door: impl Fn(Token) + Send + Sync + 'static) -> Option<Seat> {
         let mut doors = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let free = doors.iter().position(Option::is_none);
@@ -94,7 +94,7 @@ impl Loops {
     }
 }
 
-/// Place of a loop among others; the loop leaves when this is dropped.
+/// Seat of a loop among the others. The loop leaves when its seat is dropped.
 #[derive(Debug)]
 pub struct Seat {
     loops: Arc<Loops>,

@@ -1,4 +1,4 @@
-//! Ways to a unit: an I_T_L nexus with what the unit keeps for it.
+//! Access to a unit: an I_T_L nexus, with the data that the unit keeps for it.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use block::budget::Reservation;
 pub struct MappedUnit {
     /// LUN under which the session sees the unit.
     pub lun: u16,
-    /// The I_T_L nexus.
+    /// I_T_L nexus of the session and the unit.
     pub itl: Arc<ItlNexus>,
-    /// The unit.
+    /// Unit to which the nexus leads.
     pub unit: Arc<Unit>,
-    /// The nexus's tasks in the unit's task sets.
+    /// Tasks of the nexus in the unit's task sets.
     pub tasks: NexusTasks,
 }
 
@@ -35,8 +35,8 @@ impl MappedUnit {
         })
     }
 
-    /// A command enters its task set; `waiter` is the token that is woken where its turn comes
-    /// later.
+    /// Enters a command into its task set. If the command has to wait for its turn, the token
+    /// `waiter` is woken then.
     #[inline]
     pub fn enter(&self, attribute: TaskAttribute, waiter: u64) -> Entered {
         let logical = &self.unit.logical;
@@ -45,13 +45,13 @@ impl MappedUnit {
     }
 }
 
-/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back
-/// the memory, when this is dropped.
+/// A command's place in its unit's task set, with the memory for its data. Dropping it removes the
+/// command and gives back the memory.
 #[derive(Debug)]
 pub struct TaskEntry {
-    /// The unit, and through which nexus.
+    /// Unit, and the nexus through which the command came.
     pub mapped: Arc<MappedUnit>,
-    /// The memory that its data may take.
+    /// Memory that the command's data may take.
     pub memory: Option<Reservation>,
     attribute: TaskAttribute,
 }
@@ -75,18 +75,18 @@ impl Drop for TaskEntry {
     }
 }
 
-/// Way to a unit for a protocol without LUNs and task sets: one connection, for example. The unit
-/// forgets it when it is dropped.
+/// Access to a unit for a protocol without LUNs and task sets, for example for one connection. The
+/// unit forgets the nexus when it is dropped.
 #[derive(Debug)]
 pub struct Nexus {
-    /// The unit.
+    /// Unit to which the nexus leads.
     pub unit: Arc<Unit>,
-    /// The I_T_L nexus, whose gates admit or refuse.
+    /// I_T_L nexus, whose gates admit or refuse operations.
     pub itl: Arc<ItlNexus>,
 }
 
 impl Nexus {
-    /// Joins an initiator with this name to a unit. Each nexus is an initiator port of its own.
+    /// Joins an initiator of the given name to a unit. Each nexus is an initiator port of its own.
     pub fn join(unit: Arc<Unit>, initiator: String, through: Arc<TargetPort>) -> Arc<Self> {
         let id = NexusId::unused();
         let [_, _, isid @ ..] = id.0.to_be_bytes();

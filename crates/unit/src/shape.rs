@@ -7,7 +7,7 @@ use block::Geometry;
 use model::backend::{Capabilities, Overwrites};
 use model::config::{UnitSpec, default_physical_block_size};
 
-/// Largest transfer of one command in bytes; told in VPD B0h.
+/// Largest transfer of one command in bytes, as reported in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
 
 /// Names by which every unit introduces itself to initiators, and a target without units.
@@ -30,7 +30,7 @@ pub fn unit_config(
     let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
     let configured = spec.backend.size().unwrap_or(geometry.len);
     let in_blocks = |bytes: u32| (bytes / block_len).max(1);
-    // A place between two blocks cannot be told.
+    // A position between two blocks cannot be reported.
     let block_at = |bytes: u32| bytes.is_multiple_of(block_len).then(|| bytes / block_len);
     let physical = physical(spec, backend, geometry);
     Ok(UnitConfig {
@@ -50,8 +50,9 @@ pub fn unit_config(
         unmap_alignment: block_at(geometry.discard_alignment),
         max_transfer: in_blocks(MAX_TRANSFER),
         optimal_transfer: in_blocks(geometry.optimal),
-        // Writes of less cost reading, however small the physical blocks are that clients can bear
-        // to hear of. What the field cannot tell leaves it at a physical block.
+        // Smaller writes cost a read, however small the reported physical blocks are for the sake
+        // of clients. If the field cannot hold the value, the granularity stays at a physical
+        // block.
         transfer_granularity: u16::try_from(in_blocks(geometry.minimum)).unwrap_or(0),
         max_atomic_write: geometry.atomic_write / block_len,
         sanitize: is_overwritten(spec, backend.overwrites),
@@ -73,8 +74,8 @@ fn physical(spec: &UnitSpec, backend: Capabilities, geometry: Geometry) -> u32 {
     spec.physical_block_size.max(least)
 }
 
-/// Reports whether every write lands where the old bytes were, so that SANITIZE destroys them. Clients
-/// of a thin unit may give blocks back.
+/// Reports whether every write lands where the old bytes were, so that SANITIZE destroys them.
+/// Clients of a thin unit may give blocks back.
 fn is_overwritten(spec: &UnitSpec, overwrites: Overwrites) -> bool {
     match overwrites {
         Overwrites::Always => true,

@@ -1,15 +1,15 @@
-//! Want of space, as views show it: nothing is left, or the last write that needed some failed for
-//! that.
+//! Lack of space, as views show it: no space is left, or the last write that needed space failed
+//! for lack of it.
 //!
-//! The space that a backend tells is not enough. A pool refuses writes a little before nothing is
-//! left, and takes them again before what was unmapped counts as free.
+//! The free space that a backend reports is not enough to decide this. A pool refuses writes
+//! shortly before no space is left. It takes writes again before unmapped space counts as free.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No write failed, or others succeeded since.
+/// Value if no write failed, or others succeeded since.
 const NONE: u64 = u64::MAX;
 
-/// The number of writes that had succeeded when one failed for want of space.
+/// Number of writes that had succeeded when one failed for lack of space.
 #[derive(Debug)]
 pub(super) struct Shortage(AtomicU64);
 
@@ -20,13 +20,13 @@ impl Default for Shortage {
 }
 
 impl Shortage {
-    /// A write failed for want of space; `succeeded` writes went well before.
+    /// Notes that a write failed for lack of space, after `succeeded` successful writes.
     pub(super) fn note(&self, succeeded: u64) {
         self.0.store(succeeded, Ordering::Relaxed);
     }
 
-    /// Whether space is lacking, now that `succeeded` writes went well, and `available` bytes are
-    /// left, of which a write takes `granule` at least.
+    /// Reports whether space is lacking, after `succeeded` successful writes and with `available`
+    /// bytes left. A write takes at least `granule` bytes.
     pub(super) fn is_felt(&self, succeeded: u64, available: u64, granule: u64) -> bool {
         let failed_at = self.0.load(Ordering::Relaxed);
         if failed_at != NONE && succeeded <= failed_at {
@@ -46,7 +46,7 @@ mod tests {
         let shortage = Shortage::default();
         assert!(!shortage.is_felt(7, 4096, 4096));
         assert!(shortage.is_felt(7, 4095, 4096));
-        // The rest is too small for what is written beside the data.
+        // The space left is too small for the metadata that is written with the data.
         shortage.note(7);
         assert!(shortage.is_felt(7, 10_000, 4096));
         assert!(shortage.is_felt(7, 1 << 40, 4096));

@@ -24,7 +24,8 @@ use state_folder::{KeptFile, Unfit};
 /// Number of earlier images that are kept.
 const HISTORY: usize = 2;
 
-/// One save at a time. They are rare; that units share the lock costs nothing.
+/// Lock that allows one save at a time. Saves are rare, so sharing the lock among units costs
+/// nothing.
 static SAVING: Mutex<()> = Mutex::new(());
 
 /// Stores `image` durably, unless a newer one is stored already.
@@ -66,27 +67,27 @@ fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
 /// Reason for which the state of a unit is not known.
 #[derive(Debug)]
 pub struct Lost {
-    /// A clause without a full stop.
+    /// Reason as a clause without a full stop.
     pub reason: String,
-    /// The remedy.
+    /// Remedy for the administrator.
     pub next: String,
 }
 
 /// The stored state of a unit.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// The image stored last; `None` if there is none.
+    /// Image that was stored last. `None` means that there is none.
     pub image: Option<Vec<u8>>,
-    /// The damage of its file, where nothing is lost by that.
+    /// Damage to the file by which nothing is lost.
     pub notice: Option<String>,
 }
 
-/// The image stored last.
+/// Returns the image that was stored last.
 ///
 /// # Errors
-/// No copy of it is whole.
+/// No copy of the newest image is whole.
 pub fn load(path: &Path) -> Result<Loaded, Lost> {
-    // Else a save that is under way could be taken for damage.
+    // Without the lock, a save under way could be taken for damage.
     let _one_at_a_time = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut file = KeptFile::at(path.to_owned(), HISTORY);
     let found = file.load(open);
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use state_folder::steps::faults;
 
-    /// An image as the device server makes them: magic and version, then the generation.
+    /// Makes an image in the device server's form: magic and version, then the generation.
     fn image(generation: u64) -> Vec<u8> {
         [&b"SLUIMG\0\x01"[..], &generation.to_be_bytes()].concat()
     }
@@ -192,7 +193,7 @@ mod tests {
         damage(&path);
         damage(&copy);
         let lost = load(&path).unwrap_err();
-        // Its advice helps.
+        // The advice of the error helps.
         for file in [&path, &copy] {
             assert!(
                 lost.next.contains(&file.display().to_string()),
@@ -224,7 +225,7 @@ mod tests {
                 };
                 let found = load(&path).unwrap().image.unwrap();
                 let expected = if saved.is_ok() { 2 } else { 1 };
-                // The copy had its name already, and could not be taken back.
+                // The copy already had its name, and could not be taken back.
                 let is_halfway = !is_full && at >= 4;
                 assert!(
                     found == image(expected) || is_halfway && found == image(2),

@@ -21,18 +21,18 @@ use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage,
 /// Time that a device may take to empty its write cache.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A logical unit that is served. Shared by all event loops.
+/// A logical unit that is served. All event loops share it.
 #[derive(Debug)]
 pub struct Unit {
     /// The administrator's name for it.
     pub name: String,
-    /// Decides what commands mean.
+    /// SCSI device server, which decides the meaning of commands.
     pub logical: Arc<LogicalUnit>,
-    /// Keeps the blocks.
+    /// Block device that holds the data.
     pub device: Arc<dyn BlockDevice>,
-    /// Orders commands.
+    /// Task sets, which order commands.
     pub task_sets: Arc<TaskSets>,
-    /// Keeps atomic commands apart from writes.
+    /// Range lock, which keeps atomic commands apart from writes.
     pub range_lock: RangeLock,
     /// Event loops that serve the unit.
     pub loops: Arc<Loops>,
@@ -40,21 +40,21 @@ pub struct Unit {
     pub backing: Backing,
     /// File of the unit's persistent state (reservations, saved mode pages).
     pub state_file: PathBuf,
-    /// Reads are answered with memory that the device keeps anyway.
+    /// Whether reads are answered with memory that the device keeps anyway.
     pub reads_in_place: bool,
-    /// The device makes use of a look ahead.
+    /// Whether the device makes use of read-ahead hints.
     pub foresees: bool,
     block_shift: u32,
     errors: AtomicU64,
     shortage: Shortage,
     /// Number of times that the device had been opened anew at the last look.
     reopenings: AtomicU64,
-    /// Held while the device is asked and initiators are told.
+    /// Lock that is held while the device is asked and initiators are told.
     following: Mutex<()>,
 }
 
 impl Unit {
-    /// Joins a device server and a device. Operations that must wait are woken through `loops`.
+    /// Joins a device server and a device. `loops` wakes operations that must wait.
     pub fn new(
         name: String,
         logical: Arc<LogicalUnit>,
@@ -84,16 +84,17 @@ impl Unit {
         }
     }
 
-    /// Stores the unit's persistent state after an administrator changed what a restart takes from
-    /// it. Where that fails the change holds all the same: what was stored under another
-    /// configuration counts for nothing. May block.
+    /// Stores the unit's persistent state after an administrator changed the part that a restart
+    /// reads. If storing fails, the change holds all the same, because state stored under another
+    /// configuration does not count. The call may block.
     pub fn store_state(&self) {
         if let Err(error) = self.try_to_store_state() {
             tracing::warn!(unit = self.name, %error, "the state of a changed unit could not be stored");
         }
     }
 
-    /// [`Self::store_state`] for callers that tell the administrator where it fails.
+    /// Stores the state as [`Self::store_state`] does, for callers that report a failure to the
+    /// administrator.
     ///
     /// # Errors
     /// The state could not be stored.
@@ -102,7 +103,7 @@ impl Unit {
         state::save(&self.state_file, &image).map(drop)
     }
 
-    /// Whether writes that need space fail, or would.
+    /// Reports whether writes that need space fail, or would fail.
     pub fn is_short_of_space(&self, usage: &Usage) -> bool {
         let granule = self.device.geometry().discard.max(self.logical.block_len());
         let space = usage.pool.filter(|_| self.logical.is_thin());
@@ -112,13 +113,13 @@ impl Unit {
         })
     }
 
-    /// Writes that succeeded.
+    /// Returns the number of writes that succeeded.
     fn written(&self) -> u64 {
         self.logical.statistics().totals().write_commands
     }
 
-    /// Counts and logs a block request that failed, and the initiator that asked for it; `None`:
-    /// the daemon did.
+    /// Counts and logs a block request that failed, with the initiator that asked for it. `None`
+    /// means the daemon.
     #[cold]
     pub fn note_error(&self, error: &BlockError, initiator: Option<&str>) {
         self.errors.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +129,7 @@ impl Unit {
         tracing::warn!(unit = self.name, initiator, %error, "block request failed");
     }
 
-    /// Block requests that failed.
+    /// Returns the number of block requests that failed.
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
@@ -140,7 +141,8 @@ impl Unit {
         }
     }
 
-    /// Returns the blocks that a request changes, whole or in part; `None` if it changes none.
+    /// Returns the blocks that a request changes, in whole or in part, or `None` if it changes
+    /// none.
     pub fn changed_by(&self, request: &Request) -> Option<BlockRange> {
         let (offset, len) = match request {
             Request::Write { offset, data, .. } => (*offset, data.len() as u64),
@@ -156,34 +158,37 @@ impl Unit {
         BlockRange::new(first, last - first + 1)
     }
 
-    /// Tells the device server where the device was opened anew and may have lost writes, before it
-    /// is given what was read since.
+    /// Tells the device server if the device was reopened and may have lost writes. This comes
+    /// before data that was read since the reopening reaches the device server.
     pub fn note_reopening(&self) {
         let now = self.device.reopenings();
         if self.reopenings.load(Ordering::Acquire) != now {
             self.logical.note_loss();
-            // Last: who finds it done relies on that.
+            // The count is stored last, because a caller that finds the new count relies on the
+            // rest.
             self.reopenings.store(now, Ordering::Release);
         }
     }
 
-    /// Whether a write that was not asked to be `durable` has to be made so before it is answered:
-    /// the write cache was switched off while it was under way, and nobody will flush for it.
+    /// Reports whether a write must be made durable before it is answered, although it was not
+    /// asked to be `durable`. The write cache was then switched off while the write was under way,
+    /// and no client will flush it.
     #[inline]
     pub fn is_late(&self, durable: bool) -> bool {
         !durable && !self.logical.write_cache_enabled()
     }
 
-    /// Makes durable what was acknowledged from the write cache, before that is said to be off.
-    /// Until the result is dropped nothing is acknowledged from it. May block.
+    /// Makes writes durable that were acknowledged from the write cache, before the cache is
+    /// reported off. Until the result is dropped, no write is acknowledged from the cache. The call
+    /// may block.
     ///
     /// # Errors
-    /// The device could not do it; the cache goes on.
+    /// The device failed to flush. The cache stays on.
     pub fn empty_cache(&self) -> Result<WriteThrough, BlockError> {
         let hold = self.logical.write_through();
         let device = Arc::clone(&self.device);
         let (reply, answer) = channel();
-        // A thread of its own: a device that does not answer must not keep the administrator
+        // The flush has a thread of its own, because a dead device must not keep the administrator
         // waiting for ever. An answer that comes too late gives the hold back.
         let work = move || {
             let emptied = lane::ask(&*device, Request::Flush).map(|_| hold);
@@ -199,9 +204,10 @@ impl Unit {
         })
     }
 
-    /// Tells initiators what the device's administrator decided: that it takes no writes; and of a
-    /// write cache, where that is when writes are durable. One that loses what was flushed has it
-    /// switched on, whatever they asked for. May block.
+    /// Reports to initiators the decisions of the device's administrator: whether the device takes
+    /// writes, and whether it has a write cache. The second is reported if the administrator
+    /// decides when writes are durable. A device that loses flushed data has its cache reported on,
+    /// whatever initiators asked for. The call may block.
     pub fn follow_device(&self) {
         let _following = self.one_after_another();
         self.logical
@@ -213,7 +219,7 @@ impl Unit {
         };
         let is_off = self.logical.would_switch_write_cache_off(fixed);
         let emptied = match is_off.then(|| self.empty_cache()) {
-            // It is asked again in a second.
+            // The device is asked again in a second.
             Some(Err(error)) => return self.note_error(&error, None),
             Some(Ok(hold)) => Some(hold),
             None => None,
@@ -222,7 +228,7 @@ impl Unit {
         drop(emptied);
     }
 
-    /// Lets the unit have the size that its device has; a smaller one where it `may_shrink`.
+    /// Sets the unit's size to that of its device. The unit only shrinks if it `may_shrink`.
     pub fn follow_size(&self, may_shrink: bool) {
         let _following = self.one_after_another();
         let blocks = self.blocks(self.device.geometry().len);
@@ -245,7 +251,7 @@ impl Unit {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first byte of a range and its length in bytes.
+    /// Returns the first byte of a range, and its length in bytes.
     #[inline]
     pub fn bytes(&self, range: BlockRange) -> (u64, u64) {
         (
@@ -275,12 +281,13 @@ mod tests {
 
     const BLOCK: u64 = 512;
 
-    /// A device of changing size: who asks for it while it is held knows it, and is answered later.
+    /// A device of changing size. While it is held, a caller that asks for its size gets the old
+    /// answer, but later.
     #[derive(Debug)]
     struct Resized {
         inner: MemoryDevice,
         len: AtomicU64,
-        /// Whether the next question is held, and how many were asked since.
+        /// Whether the next question is held, and the number of questions since.
         held: Mutex<(bool, u32)>,
         changed: Condvar,
     }
@@ -303,7 +310,7 @@ mod tests {
             held.1 += 1;
             self.changed.notify_all();
             if std::mem::take(&mut held.0) {
-                // Until another one asked, or had time to.
+                // The answer waits until another caller has asked, or had time to ask.
                 let time = Duration::from_millis(500);
                 let waited = self
                     .changed
@@ -369,7 +376,7 @@ mod tests {
             device.wait_for_the_question();
             device.len.store(64 * BLOCK, Ordering::SeqCst);
             unit.follow_size(true);
-            // It may go on now.
+            // The first caller may continue now.
             device.geometry();
         });
         assert_eq!(unit.logical.blocks(), 64);

@@ -1,4 +1,4 @@
-//! The suite over memory and files, each way to the kernel.
+//! The suite over memory and files, with each way to the kernel.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn memory_with_4_kib_blocks() {
 }
 
 fn file(options: FileOptions, path: Path) {
-    // Beside the build and not in /tmp, which may be a tmpfs without direct I/O.
+    // The folder is beside the build and not in /tmp, which may be a tmpfs without direct I/O.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let name = folder.path().join("lun");
     FileDevice::create(&name, LEN, options).expect("a new file");

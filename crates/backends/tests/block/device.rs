@@ -21,7 +21,7 @@ const OPENING: Opening<'_> = Opening {
     patience: Duration::ZERO,
 };
 
-/// A disk of 8 MiB; `None` where there can be none.
+/// A disk of 8 MiB, or `None` if this machine allows none.
 struct Disk {
     device: Loop,
     _folder: tempfile::TempDir,
@@ -49,7 +49,7 @@ impl Disk {
         self.device.told(what)
     }
 
-    /// Flushes that it has completed: field 16 of its statistics.
+    /// Returns the number of flushes that the disk completed: field 16 of its statistics.
     fn flushes(&self) -> u64 {
         let statistics = self.told("stat");
         let field = statistics.split_whitespace().nth(15);
@@ -132,7 +132,8 @@ fn what_is_no_disk_is_refused() {
     }
 }
 
-/// The disk itself counts: what is acknowledged as durable has been flushed, and nothing else has.
+/// The disk itself counts its flushes. Data acknowledged as durable has been flushed, and no other
+/// data has.
 #[test]
 fn flushes_and_durable_writes_reach_the_disk() {
     let Some(disk) = Disk::attach(512) else {

@@ -1,5 +1,5 @@
-//! A small event loop around one lane, as a real loop uses it: batches, one poll, no time-outs
-//! that hide a lost wake-up.
+//! A small event loop around one lane, used as a real loop uses it: batches, one poll, and no
+//! time-outs that hide a lost wake-up.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use block::lane::{Outcome, Waker};
 use block::{BlockDevice, BlockError, Done, Lane, Pages, Request, Submitted, Ticket};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-/// Which way a lane reaches the kernel.
+/// Way in which a lane reaches the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     Uring,
@@ -47,7 +47,7 @@ impl Driver {
         }
     }
 
-    /// Starts a request; the number is for [`Driver::wait`].
+    /// Starts a request, and returns its number for [`Driver::wait`].
     pub(crate) fn start(&mut self, request: Request) -> u64 {
         self.next += 1;
         let token = self.next;
@@ -60,7 +60,7 @@ impl Driver {
         token
     }
 
-    /// The outcome of a request that was started.
+    /// Returns the outcome of a started request.
     pub(crate) fn wait(&mut self, token: u64) -> Outcome {
         let mut taken = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! What the file device promises beyond the suite: creation, locks, a full disk, a cut file.
+//! Promises of the file device beyond the suite: creation, locks, a full disk, a cut file.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -114,10 +114,10 @@ fn a_file_cut_inside_a_block_is_an_error_too() {
     FileDevice::create(&path, 2 << 20, SPARSE).expect("a new file");
     let device = Arc::new(FileDevice::open(&path, SPARSE).expect("opens"));
     let file = OpenOptions::new().write(true).open(&path).expect("a file");
-    // What is left is no whole sector: the kernel hands it out, and direct I/O cannot go on behind it.
+    // The rest is no whole sector. The kernel returns it, but direct I/O cannot continue after it.
     file.set_len((1 << 20) + 100).expect("cut");
     for way in [Path::Uring, Path::Pool] {
-        // One that ends in the cut block, and one that begins there.
+        // One request ends in the cut block, and one begins there.
         for offset in [(1 << 20) - 4096, 1 << 20] {
             let (sender, outcome) = channel();
             let device = Arc::clone(&device);
@@ -179,7 +179,7 @@ fn a_grown_file_is_seen_and_a_cut_one_is_an_error() {
     assert!(!state.join("none").exists());
 }
 
-/// A tmpfs of 2 MiB, unmounted on drop; `None` where mounting is not allowed here.
+/// A tmpfs of 2 MiB, unmounted on drop, or `None` if mounting is not allowed here.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -266,7 +266,7 @@ fn the_suite_passes_where_there_is_no_hole_to_zero() {
     }
 }
 
-/// A poller that hears edges only, as the real loops have, misses no completion of the ring.
+/// An edge-triggered poller, as the real loops have, misses no completion of the ring.
 #[test]
 fn an_edge_triggered_poller_hears_every_completion() {
     use mio::unix::SourceFd;

@@ -1,5 +1,5 @@
-//! The shared conformance suite of block devices, run over every backend and wrapper, and what
-//! each of them promises beyond it.
+//! The shared conformance suite of block devices, run over every backend and wrapper, with tests of
+//! the promises that each makes beyond it.
 
 mod backends;
 mod device;

@@ -1,4 +1,4 @@
-//! What every block device must do.
+//! The suite of tests that every block device must pass.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::driver::{Driver, Path};
 /// Length of the part of a device that the model covers.
 const WINDOW: u64 = 1 << 20;
 
-/// Runs the whole suite on a device of at least 4 MiB that reads as zeros. `cases` is how many
-/// random histories it is put through.
+/// Runs the whole suite on a device of at least 4 MiB that reads as zeros. `cases` is the number of
+/// random histories.
 pub(crate) fn run(device: &Arc<dyn BlockDevice>, path: Path, cases: u32) {
     geometry_is_sound(device);
     unwritten_bytes_are_zeros(device, path);
@@ -76,7 +76,7 @@ enum Step {
 
 fn step(granularity: u64) -> impl Strategy<Value = Step> {
     let blocks = WINDOW / granularity;
-    // Mostly small, so that parts of pages are met; sometimes many pages.
+    // Lengths are mostly small, to meet parts of pages, and sometimes many pages.
     let len = prop_oneof![4 => 1..20u64, 1 => 1..(128 << 10) / granularity];
     let range = (0..blocks, len)
         .prop_map(move |(start, len)| (start * granularity, len.min(blocks - start) * granularity));
@@ -101,7 +101,7 @@ fn step(granularity: u64) -> impl Strategy<Value = Step> {
     )
 }
 
-/// Random histories against a vector.
+/// Compares random histories on the device with a vector.
 fn follows_the_model(device: &Arc<dyn BlockDevice>, path: Path, cases: u32) {
     let granularity = u64::from(device.geometry().granularity);
     let steps = prop::collection::vec(step(granularity), 1..60);
@@ -138,7 +138,7 @@ fn apply(driver: &mut Driver, model: &mut [u8], step: Step) {
             byte,
             durable,
         } => {
-            // No two bytes near each other are the same, so that a shift is seen.
+            // Nearby bytes all differ, so that a shift is seen.
             let bytes: Vec<u8> = (0..len)
                 .map(|at| byte.wrapping_add((at % 251) as u8))
                 .collect();
@@ -173,7 +173,7 @@ fn apply(driver: &mut Driver, model: &mut [u8], step: Step) {
     }
 }
 
-/// Data may lie at any address: skewed to the device's pages, or not at all.
+/// Checks that data may lie at any address, aligned to the device's pages or not.
 fn takes_data_from_anywhere(device: &Arc<dyn BlockDevice>, path: Path) {
     let mut driver = Driver::new(Arc::clone(device), path);
     let granularity = device.geometry().granularity as usize;
@@ -206,7 +206,8 @@ fn buffer_slice(bytes: &[u8], skew: usize, cut: usize, len: usize) -> Pages {
     buffer.freeze().slice(cut..cut + len)
 }
 
-/// Lanes on threads of their own write neighbouring blocks of the same pages: none loses another's.
+/// Checks that no lane loses another's data. Lanes on separate threads write neighbouring blocks of
+/// the same pages.
 fn keeps_lanes_apart(device: &Arc<dyn BlockDevice>, path: Path) {
     const LANES: u64 = 4;
     const ROUNDS: u64 = 40;
@@ -241,7 +242,7 @@ fn keeps_lanes_apart(device: &Arc<dyn BlockDevice>, path: Path) {
     driver.discard(base, 1 << 20);
 }
 
-/// More requests at once than a queue of the kernel holds.
+/// Checks more requests at once than a queue of the kernel holds.
 fn keeps_many_requests_in_flight(device: &Arc<dyn BlockDevice>, path: Path) {
     const REQUESTS: u64 = 700;
     let mut driver = Driver::new(Arc::clone(device), path);
@@ -351,7 +352,7 @@ fn tells_extents(device: &Arc<dyn BlockDevice>, path: Path) {
     driver.discard(0, WINDOW);
 }
 
-/// Every one of many flushes from several lanes is answered.
+/// Checks that each of many flushes from several lanes is answered.
 fn flushes_are_shared(device: &Arc<dyn BlockDevice>, path: Path) {
     std::thread::scope(|scope| {
         for number in 0..4u64 {
@@ -371,7 +372,8 @@ fn flushes_are_shared(device: &Arc<dyn BlockDevice>, path: Path) {
     Driver::new(Arc::clone(device), path).discard(0, 65536);
 }
 
-/// A lane is dropped with requests in flight: their memory stays valid, other lanes go on.
+/// Checks a lane that is dropped with requests in flight. Their memory stays valid, and other lanes
+/// continue.
 fn outlives_a_lane_that_ends_early(device: &Arc<dyn BlockDevice>, path: Path) {
     let mut other = Driver::new(Arc::clone(device), path);
     for submitted in [false, true] {

@@ -1,4 +1,4 @@
-//! The suite over the wrappers, and what each of them adds.
+//! The suite over the wrappers, with tests of the behaviour that each adds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn memory() -> Arc<dyn BlockDevice> {
     Arc::new(MemoryDevice::new(LEN, 512, LEN).expect("a sound size"))
 }
 
-/// A device that answers later, in a folder that must outlive it.
+/// Makes a device that answers asynchronously, in a folder that must outlive the device.
 fn file() -> (tempfile::TempDir, Arc<dyn BlockDevice>) {
     let options = FileOptions {
         block_size: 512,
@@ -39,10 +39,10 @@ fn file() -> (tempfile::TempDir, Arc<dyn BlockDevice>) {
     )
 }
 
-/// Puts a wrapper on a device.
+/// Function that puts a wrapper on a device.
 type Wrap = fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
 
-/// A device of which everything is unlike what a device says by itself.
+/// A device whose every property differs from the defaults.
 #[derive(Debug)]
 struct Unusual {
     memory: Arc<dyn BlockDevice>,

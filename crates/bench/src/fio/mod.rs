@@ -1,8 +1,8 @@
-//! Results as fio prints them with `--output-format=json`, for the tools that read that: one job per run, or per stream
-//! where several ran side by side.
+//! Results as fio prints them with `--output-format=json`, for the tools that read that: one job
+//! per run, or per stream where several ran side by side.
 //!
-//! Only what was measured has a value other than zero; what fio calls submission latency is part of the
-//! completion latency here, because a lane submits in batches.
+//! Only what was measured has a value other than zero; what fio calls submission latency is part of
+//! the completion latency here, because a lane submits in batches.
 
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,8 @@ const PERCENTILES: [f64; 17] = [
     99.99,
 ];
 
-/// Where the classes of latency end that fio gives shares of, in nanoseconds, for each of its three units.
+/// Where the classes of latency end that fio gives shares of, in nanoseconds, for each of its three
+/// units.
 const CLASSES: [(&str, u64, &[u64]); 3] = [
     (
         "latency_ns",

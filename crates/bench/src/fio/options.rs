@@ -1,7 +1,8 @@
 //! A workload in the words of fio's job files.
 //!
-//! A job of fio has one share of reads, one random share for each direction, and for each direction sizes with their
-//! shares (`bssplit`). The lines of a specification are added up to that. Where they say more, it is noted.
+//! A job of fio has one share of reads, one random share for each direction, and for each direction
+//! sizes with their shares (`bssplit`). The lines of a specification are added up to that. Where
+//! they say more, it is noted.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +67,8 @@ impl Mix {
         most.map(|(size, _)| *size)
     }
 
-    /// Sizes with whole percents that add up to 100, each at least 1. fio knows no fractions, and takes 0 for what is left.
+    /// Sizes with whole percents that add up to 100, each at least 1. fio knows no fractions, and
+    /// takes 0 for what is left.
     fn split(&self) -> Vec<(u32, u64)> {
         let shares = self.sizes.iter();
         let mut sizes: Vec<(u32, f64)> = shares
@@ -220,7 +222,8 @@ fn sizes(
         ),
         ..Mix::default()
     };
-    // Programs that draw what fio measured look for one size. Where there is a bssplit, fio does not look at it.
+    // Programs that draw what fio measured look for one size. Where there is a bssplit, fio does
+    // not look at it.
     let Some(commonest) = all.commonest() else {
         return;
     };

@@ -145,7 +145,8 @@ fn a_sequence_goes_on_where_a_random_access_ended() {
     let operations = operations(&specification, 10_000, 3);
     let follows = |pair: &[Operation]| pair[1].offset == pair[0].offset + 4096;
     let sequential = operations.windows(2).filter(|pair| follows(pair)).count();
-    // The first access of all follows none; chance makes a few random ones follow; the part may end.
+    // The first access of all follows none; chance makes a few random ones follow; the part may
+    // end.
     assert!((4990..=5010).contains(&sequential), "{sequential}");
 }
 

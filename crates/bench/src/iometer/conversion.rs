@@ -39,9 +39,9 @@ pub fn read(text: &str, name: &str) -> Result<Imported, ReadError> {
     Ok(imported)
 }
 
-/// What a configuration runs: the k-th workload is what the workers' k-th access specifications are together.
-/// Where no worker has any, each specification is one workload. Where the outstanding I/Os are cycled, each
-/// workload is there once for each step.
+/// What a configuration runs: the k-th workload is what the workers' k-th access specifications are
+/// together. Where no worker has any, each specification is one workload. Where the outstanding
+/// I/Os are cycled, each workload is there once for each step.
 pub fn to_profile(configuration: &Configuration, name: &str) -> Imported {
     let specifications = configuration
         .access_specifications

@@ -1,7 +1,8 @@
-//! IOmeter's results: a text file of comma-separated values with headers that begin with an apostrophe.
+//! IOmeter's results: a text file of comma-separated values with headers that begin with an
+//! apostrophe.
 //!
-//! Written as version 1.1.0 does where it records the whole of each test only, which is what scripts that parse these
-//! files look at. What a file says is found by [`::iometer::results`].
+//! Written as version 1.1.0 does where it records the whole of each test only, which is what
+//! scripts that parse these files look at. What a file says is found by [`::iometer::results`].
 
 use std::fmt::Write as _;
 
@@ -126,7 +127,8 @@ fn row(name: &str, run: &Run) -> String {
         0,
     ];
     values.extend(counts.map(|count| count.to_string()));
-    // Transactions per connection, the raw times: IOmeter leaves them empty for the whole of a test.
+    // Transactions per connection, the raw times: IOmeter leaves them empty for the whole of a
+    // test.
     values.push("-2".to_owned());
     values.extend((0..9).map(|_| String::new()));
     let parameters = &run.parameters;
@@ -186,7 +188,8 @@ fn timestamp(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}:000")
 }
 
-/// Reads a file of results: one run for each test of which the whole was recorded, and what is less than IOmeter wrote.
+/// Reads a file of results: one run for each test of which the whole was recorded, and what is less
+/// than IOmeter wrote.
 ///
 /// # Errors
 /// It is no such file, or a value is not understood: the line, and why.

@@ -1,12 +1,15 @@
-//! Latencies, counted: exact count, sum, least and greatest, and an HDR histogram for everything between.
+//! Latencies, counted: exact count, sum, least and greatest, and an HDR histogram for everything
+//! between.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Latencies above this are counted as this: an hour, in nanoseconds. The greatest is exact all the same.
+/// Latencies above this are counted as this: an hour, in nanoseconds. The greatest is exact all the
+/// same.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 
-/// Buckets per power of two of what is saved; percentiles are taken before, from a histogram 32 times as fine.
+/// Buckets per power of two of what is saved; percentiles are taken before, from a histogram 32
+/// times as fine.
 const SAVED_PER_OCTAVE_LOG2: u32 = 5;
 
 /// Latencies of one kind of access. Recording one costs a few nanoseconds and no memory.
@@ -71,8 +74,8 @@ impl Latencies {
         (self.min_ns, self.max_ns) = (u64::MAX, 0);
     }
 
-    /// The least latency that this share (0 to 100) of the accesses did not exceed, to within 0.1 %; 0 where
-    /// nothing was counted.
+    /// The least latency that this share (0 to 100) of the accesses did not exceed, to within 0.1
+    /// %; 0 where nothing was counted.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         // The histogram answers with the end of a bucket, which may lie beyond the greatest.
         self.histogram.value_at_percentile(percent).min(self.max_ns)

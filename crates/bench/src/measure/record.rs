@@ -58,7 +58,8 @@ impl Record {
         &self.done[before..]
     }
 
-    /// The whole time series. Seconds that not every worker told of (those that ended early) are included.
+    /// The whole time series. Seconds that not every worker told of (those that ended early) are
+    /// included.
     pub fn series(&mut self) -> Vec<Second> {
         let rest = std::mem::take(&mut self.open);
         self.done

@@ -61,7 +61,8 @@ pub struct Interval {
     pub bytes: u64,
     /// Segments sent again, of all streams; `None` for the end that receives.
     pub retransmits: Option<u64>,
-    /// Smoothed round trip at its end, the streams' mean, in microseconds; `None` for the end that receives.
+    /// Smoothed round trip at its end, the streams' mean, in microseconds; `None` for the end that
+    /// receives.
     pub rtt_us: Option<f64>,
 }
 
@@ -146,7 +147,8 @@ pub struct Opened {
     pub answer: Duration,
 }
 
-/// How long to try again while the other end is busy: an iperf3 server needs a moment between two tests.
+/// How long to try again while the other end is busy: an iperf3 server needs a moment between two
+/// tests.
 const BUSY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Connects, and has the other end answer. A cookie beginning with `prefix` says what is wanted.
@@ -159,8 +161,8 @@ pub fn open(settings: &TestSettings, prefix: &[u8]) -> Result<Opened, NetworkErr
     })
 }
 
-/// As [`open`] for a test that follows another: iperf3 closes its listener between two tests, so that nobody
-/// listens for a moment, and who had connected just before is sent away.
+/// As [`open`] for a test that follows another: iperf3 closes its listener between two tests, so
+/// that nobody listens for a moment, and who had connected just before is sent away.
 ///
 /// # Errors
 /// As [`open`].

@@ -1,10 +1,11 @@
-//! Round trips through both programs, and datagrams that come back whole. Only between two of ours: a server
-//! of iperf3 sends nothing back.
+//! Round trips through both programs, and datagrams that come back whole. Only between two of ours:
+//! a server of iperf3 sends nothing back.
 //!
-//! The client's cookie begins with [`super::message::ECHO_PREFIX`]. The server answers with state `Echo` and
-//! the number of a UDP port (two bytes, network order); from then on each byte of the connection comes back,
-//! and so does each datagram to that port that begins with the cookie and comes from the same address. So
-//! nobody can make the server answer somebody else, nor more than it was sent.
+//! The client's cookie begins with [`super::message::ECHO_PREFIX`]. The server answers with state
+//! `Echo` and the number of a UDP port (two bytes, network order); from then on each byte of the
+//! connection comes back, and so does each datagram to that port that begins with the cookie and
+//! comes from the same address. So nobody can make the server answer somebody else, nor more than
+//! it was sent.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -68,8 +69,8 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Of a connection that was opened with [`super::message::ECHO_PREFIX`]; gives it back where the other
-    /// end took it for a test.
+    /// Of a connection that was opened with [`super::message::ECHO_PREFIX`]; gives it back where
+    /// the other end took it for a test.
     ///
     /// # Errors
     /// The other end says no port.

@@ -12,8 +12,8 @@ pub struct Interface {
     pub name: String,
     /// Bytes of its largest IP packet.
     pub mtu: u32,
-    /// Bits per second; `None` where the kernel does not know, or the interface is no hardware: what virtual
-    /// ones say has no meaning.
+    /// Bits per second; `None` where the kernel does not know, or the interface is no hardware:
+    /// what virtual ones say has no meaning.
     pub bits_per_s: Option<u64>,
     /// Whether there is hardware behind it.
     pub hardware: bool,

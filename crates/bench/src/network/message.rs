@@ -1,6 +1,8 @@
-//! The words of iperf3's control connection: states of one byte, a cookie, and JSON with its length before it.
+//! The words of iperf3's control connection: states of one byte, a cookie, and JSON with its length
+//! before it.
 //!
-//! Both ends are judged hostile: what they say is bounded before it is read, and checked before it is used.
+//! Both ends are judged hostile: what they say is bounded before it is read, and checked before it
+//! is used.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -10,11 +12,12 @@ pub const DEFAULT_PORT: u16 = 5201;
 /// Bytes of a cookie with the zero byte at its end. Each connection of a test begins with it.
 pub const COOKIE_LEN: usize = 37;
 
-/// What the cookie of a connection that wants its bytes back begins with. An iperf3 server takes it for a
-/// test; ours answers [`State::Echo`].
+/// What the cookie of a connection that wants its bytes back begins with. An iperf3 server takes it
+/// for a test; ours answers [`State::Echo`].
 pub const ECHO_PREFIX: &[u8] = b"sandstone-echo-";
 
-/// Longest JSON that is read. 128 streams take 30 KiB; a server that sends its whole output takes more.
+/// Longest JSON that is read. 128 streams take 30 KiB; a server that sends its whole output takes
+/// more.
 pub const MAX_JSON: usize = 1 << 20;
 
 /// Most data connections in one direction, as in iperf3.

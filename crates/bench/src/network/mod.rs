@@ -1,7 +1,7 @@
 //! What the network carries before any storage is measured on it.
 //!
-//! One protocol serves both ends: that of iperf3. So the other end may be any iperf3 server, and any iperf3
-//! client may measure against ours.
+//! One protocol serves both ends: that of iperf3. So the other end may be any iperf3 server, and
+//! any iperf3 client may measure against ours.
 //!
 //! | what | where |
 //! |---|---|

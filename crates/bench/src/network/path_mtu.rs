@@ -1,8 +1,8 @@
 //! Whether packets of the interface's size pass whole, and if not, which do.
 //!
-//! Datagrams that must not be fragmented go out and have to come back: a switch that drops what it finds too
-//! large says nothing, so only what comes back has passed. They come back from our own server ([`super::echo`])
-//! or, as ICMP echo, from the kernel of any machine.
+//! Datagrams that must not be fragmented go out and have to come back: a switch that drops what it
+//! finds too large says nothing, so only what comes back has passed. They come back from our own
+//! server ([`super::echo`]) or, as ICMP echo, from the kernel of any machine.
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};

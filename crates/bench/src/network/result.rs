@@ -21,7 +21,8 @@ pub struct NetworkResult {
     pub machine: Machine,
     /// What the path is.
     pub survey: Survey,
-    /// What the interface's nominal speed leaves for payload, in bytes per second; `None` where it has none.
+    /// What the interface's nominal speed leaves for payload, in bytes per second; `None` where it
+    /// has none.
     pub wire_bytes_per_s: Option<f64>,
     /// What a user should know.
     pub findings: Vec<Finding>,

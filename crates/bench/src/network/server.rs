@@ -1,7 +1,7 @@
 //! A server of iperf3's protocol over TCP: `iperf3 -c` measures against it, and so does our client.
 //!
-//! One test at a time, as with iperf3; others are told that it is busy. Everything that a client can make
-//! grow is bounded: connections that have not said who they are, streams, JSON, times.
+//! One test at a time, as with iperf3; others are told that it is busy. Everything that a client
+//! can make grow is bounded: connections that have not said who they are, streams, JSON, times.
 
 use std::io::{self, Read as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,8 @@ use super::socket::set_window;
 use super::stream::{self, Stream, Work};
 use crate::machine::cpu_time;
 
-/// Connections that are being served; more are closed at once. A test has up to 256 and its control.
+/// Connections that are being served; more are closed at once. A test has up to 256 and its
+/// control.
 const MAX_CONNECTIONS: usize = 512;
 /// Clients whose bytes are sent back at the same time.
 const MAX_ECHOES: usize = 16;
@@ -167,7 +168,8 @@ impl Desk<'_> {
         self.test.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection, the `number`-th: one of a test's streams, or a client that wants something.
+    /// A new connection, the `number`-th: one of a test's streams, or a client that wants
+    /// something.
     fn serve(&self, stream: TcpStream, client: SocketAddr, number: u64, _place: Place<'_>) {
         let Ok(cookie) = read_cookie(&stream) else {
             return;
@@ -250,8 +252,8 @@ impl Desk<'_> {
         let elapsed = began.elapsed();
         let mine = stream::results(&streams, cpu, elapsed);
         for stream in streams.iter().filter(|stream| stream.sends) {
-            // An iperf3 client may wait for the rest of a block, and says nothing until it is there or cannot
-            // come any more. Who has closed already does not wait.
+            // An iperf3 client may wait for the rest of a block, and says nothing until it is there
+            // or cannot come any more. Who has closed already does not wait.
             let _ = stream.socket.shutdown(Shutdown::Write);
         }
         control.send_state(State::ExchangeResults)?;
@@ -272,7 +274,8 @@ impl Desk<'_> {
         })
     }
 
-    /// The data connections, in the order in which they came: first those on which the client sends.
+    /// The data connections, in the order in which they came: first those on which the client
+    /// sends.
     fn gather(
         &self,
         parameters: &TestParameters,

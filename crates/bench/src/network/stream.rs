@@ -78,7 +78,8 @@ impl Stream {
         // What a client says must not cost more memory than this, times the streams.
         let mut block = vec![0; work.block.clamp(1, MAX_BUFFER) as usize];
         if self.sends {
-            // Content that nothing on the way can compress. Where there is none, zeros are measured.
+            // Content that nothing on the way can compress. Where there is none, zeros are
+            // measured.
             let _ = getrandom::fill(&mut block);
         }
         let mut socket = &self.socket;

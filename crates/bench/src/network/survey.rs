@@ -40,11 +40,13 @@ pub struct Survey {
     pub source: Option<IpAddr>,
     /// Through which interface; `None` where the kernel does not say.
     pub interface: Option<Interface>,
-    /// From the first byte of a connection to the answer of the other end's program, in nanoseconds.
+    /// From the first byte of a connection to the answer of the other end's program, in
+    /// nanoseconds.
     pub first_answer_ns: u64,
     /// Through both programs over TCP; only our own server sends messages back.
     pub program: Option<RoundTrips>,
-    /// Through the other end's kernel (ICMP echo); `None` where that is not allowed or not answered.
+    /// Through the other end's kernel (ICMP echo); `None` where that is not allowed or not
+    /// answered.
     pub kernel: Option<RoundTrips>,
     /// What passes whole; `None` where nobody sends datagrams back.
     pub path_mtu: Option<PathMtu>,
@@ -184,7 +186,8 @@ impl Survey {
         Ok(waiting)
     }
 
-    /// The most that the wire carries, in bytes of payload per second; `None` where its speed is not known.
+    /// The most that the wire carries, in bytes of payload per second; `None` where its speed is
+    /// not known.
     pub fn wire_bytes_per_s(&self) -> Option<f64> {
         let interface = self.interface.as_ref()?;
         let bits = interface.bits_per_s? as f64;
@@ -287,7 +290,8 @@ impl Survey {
         let bytes: u64 = self.throughput.iter().map(|one| one.bytes).sum();
         let mss = self.throughput.first()?.tcp.mss.max(1);
         let share = lost as f64 / (bytes as f64 / f64::from(mss)).max(1.0);
-        // Filling a buffer to its brim loses a few segments; more is a fault of cable, port or switch.
+        // Filling a buffer to its brim loses a few segments; more is a fault of cable, port or
+        // switch.
         (share > 0.001).then(|| Finding {
             is_wrong: true,
             text: format!(

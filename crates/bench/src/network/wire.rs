@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes that a frame takes on the wire besides its payload: preamble 8, header 14, check sequence 4, gap 12.
+/// Bytes that a frame takes on the wire besides its payload: preamble 8, header 14, check sequence
+/// 4, gap 12.
 pub const ETHERNET: u32 = 38;
 
 /// Of those, what Linux counts when it shapes: the header.

@@ -1,5 +1,5 @@
-//! Bars: a figure of several things, each with its name above and its value at the end, and a dot for every
-//! run that it is the mean of.
+//! Bars: a figure of several things, each with its name above and its value at the end, and a dot
+//! for every run that it is the mean of.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,5 @@
-//! Every figure of every run, as tables that people can copy; the exact values stand beside the rounded ones.
+//! Every figure of every run, as tables that people can copy; the exact values stand beside the
+//! rounded ones.
 
 use maud::{Markup, html};
 

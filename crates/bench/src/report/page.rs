@@ -15,7 +15,8 @@ const STYLE: &str = include_str!("page.css");
 /// Sorts a table by the column whose heading is clicked. The page is whole without it.
 pub(super) const SCRIPT: &str = include_str!("sort.js");
 
-/// What the browser may do: use the style and the one script that are here, and ask nobody for anything.
+/// What the browser may do: use the style and the one script that are here, and ask nobody for
+/// anything.
 const POLICY: &str = concat!(
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; script-src '",
     include_str!("sort.js.sha256"),

@@ -1,5 +1,5 @@
-//! The path between the load and the storage, as `bench network` found it alone: throughput each way, round
-//! trip, segments, and whether jumbo frames pass whole.
+//! The path between the load and the storage, as `bench network` found it alone: throughput each
+//! way, round trip, segments, and whether jumbo frames pass whole.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,5 @@
-//! Ranges on a logarithmic axis: from the median to the worst, with a dot at each percentile between.
+//! Ranges on a logarithmic axis: from the median to the worst, with a dot at each percentile
+//! between.
 
 use maud::{Markup, html};
 

@@ -14,7 +14,8 @@ pub(super) struct Scale {
 enum Kind {
     Linear,
     Logarithmic,
-    /// The share that is not yet reached, by powers of ten: 90 %, 99 %, 99.9 % are equally far apart.
+    /// The share that is not yet reached, by powers of ten: 90 %, 99 %, 99.9 % are equally far
+    /// apart.
     Percentile,
 }
 
@@ -101,7 +102,8 @@ impl Scale {
         }
     }
 
-    /// Where a value lies, 0 at the low and 1 at the high end; what lies outside is moved to the end.
+    /// Where a value lies, 0 at the low and 1 at the high end; what lies outside is moved to the
+    /// end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let along = |value: f64| match self.kind {
             Kind::Linear => value,

@@ -1,4 +1,5 @@
-//! The settings that matter: which were best in a sweep, how sure that is, and what to type to have them.
+//! The settings that matter: which were best in a sweep, how sure that is, and what to type to have
+//! them.
 
 use maud::{Markup, html};
 

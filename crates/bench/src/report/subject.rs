@@ -1,5 +1,5 @@
-//! What a page is about: which runs belong together, which series are compared with which, and how they are
-//! called and coloured.
+//! What a page is about: which runs belong together, which series are compared with which, and how
+//! they are called and coloured.
 
 use super::{Network, Source};
 use crate::compare::{Comparison, Made, compare};
@@ -154,7 +154,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Colours: for all where there are few; otherwise for what others are compared with and for the best.
+    /// Colours: for all where there are few; otherwise for what others are compared with and for
+    /// the best.
     fn colour(&mut self) {
         const CLASSES: [&str; COLOURS] = ["s0", "s1", "s2", "s3", "s4", "s5"];
         let mut chosen: Vec<usize> = (0..self.series.len()).collect();
@@ -211,8 +212,8 @@ fn plan(source: &Source) -> Vec<Settings> {
     plan
 }
 
-/// What tells settings from the others of the plan: those that are not the same everywhere; where one knob at
-/// a time was turned, only that which was.
+/// What tells settings from the others of the plan: those that are not the same everywhere; where
+/// one knob at a time was turned, only that which was.
 fn turned(settings: &Settings, plan: &[Settings]) -> Settings {
     let of_all = |settings: &Settings| -> Settings {
         let differs =
@@ -237,8 +238,8 @@ fn turned(settings: &Settings, plan: &[Settings]) -> Settings {
     }
 }
 
-/// The values alone; their names stand in the legend. Where several knobs were turned, one at a time, the
-/// first has all of them and is the start.
+/// The values alone; their names stand in the legend. Where several knobs were turned, one at a
+/// time, the first has all of them and is the start.
 fn short(settings: &Settings, plan: &[Settings]) -> String {
     let is_first = plan.first() == Some(settings);
     let several = turned(settings, plan).len() > 1;

@@ -1,8 +1,8 @@
 //! The common parts of pictures: a plot area with axes, paths, and a caption.
 //!
-//! Pictures are as wide as a phone, and a page shows several side by side where there is room; so letters
-//! have the same size everywhere. Colours are the style's: an element says only what it is (`s0` the first
-//! series, `tick` a letter at an axis).
+//! Pictures are as wide as a phone, and a page shows several side by side where there is room; so
+//! letters have the same size everywhere. Colours are the style's: an element says only what it is
+//! (`s0` the first series, `tick` a letter at an axis).
 
 use maud::{Markup, html};
 

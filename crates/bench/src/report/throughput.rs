@@ -1,4 +1,5 @@
-//! How much, and what it cost: accesses and bytes per second, the share of the wire, processor time.
+//! How much, and what it cost: accesses and bytes per second, the share of the wire, processor
+//! time.
 
 use maud::{Markup, html};
 
@@ -132,9 +133,9 @@ fn throughput(subject: &Subject<'_>, group: &Group<'_>) -> Markup {
     )
 }
 
-/// Bytes per second and their share of the wire. A wire carries reads one way and writes the other, at the same
-/// time; the busier direction is that of which the greater share is used, or which carries more where the share
-/// of one is not known.
+/// Bytes per second and their share of the wire. A wire carries reads one way and writes the other,
+/// at the same time; the busier direction is that of which the greater share is used, or which
+/// carries more where the share of one is not known.
 fn busier_direction(wire: &Wire, measurement: &Measurement) -> (f64, Option<f64>) {
     let way = |rate: f64, carries: Option<f64>| (rate, carries.map(|carries| rate / carries));
     let read = way(measurement.read_bytes_per_s(), wire.to_here);

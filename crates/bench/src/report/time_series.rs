@@ -38,7 +38,8 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     }
 }
 
-/// Every run of a workload with its series, those without a colour first; and whether its line has a name.
+/// Every run of a workload with its series, those without a colour first; and whether its line has
+/// a name.
 fn runs<'s, 'a>(
     subject: &'s Subject<'a>,
     workload: &'s str,
@@ -65,8 +66,8 @@ fn class(series: &Series<'_>, is_thin: bool) -> String {
     format!("{}{}", series.class, if is_thin { " thin" } else { "" })
 }
 
-/// `(middle of the second, its share that was measured)` and the second; `None` for seconds in which nothing
-/// ended.
+/// `(middle of the second, its share that was measured)` and the second; `None` for seconds in
+/// which nothing ended.
 fn seconds(run: &Run) -> Vec<Option<(f64, f64, &Second)>> {
     let elapsed_s = run.measurement.elapsed_ns as f64 / 1e9;
     let mut seconds = Vec::new();

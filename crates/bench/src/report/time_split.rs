@@ -1,5 +1,5 @@
-//! Where the time goes, in esxtop's words: KAVG on this side of the wire, DAVG from the wire to the answer,
-//! together GAVG; QAVG is the part of KAVG that was spent in the queue.
+//! Where the time goes, in esxtop's words: KAVG on this side of the wire, DAVG from the wire to the
+//! answer, together GAVG; QAVG is the part of KAVG that was spent in the queue.
 
 use maud::{Markup, html};
 

@@ -102,7 +102,8 @@ pub(super) fn share(share: f64) -> String {
     }
 }
 
-/// Columns of each part of a table that has `all`, where a page shows `most`: parts of one size, none nearly empty.
+/// Columns of each part of a table that has `all`, where a page shows `most`: parts of one size,
+/// none nearly empty.
 pub(super) fn columns(all: usize, most: usize) -> usize {
     let parts = all.div_ceil(most).max(1);
     all.div_ceil(parts).max(1)

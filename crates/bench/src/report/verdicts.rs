@@ -1,5 +1,5 @@
-//! The table that people colour by hand: green better, red worse, yellow the same; here with its intervals.
-//! Colour is never alone: an arrow and a word say the same.
+//! The table that people colour by hand: green better, red worse, yellow the same; here with its
+//! intervals. Colour is never alone: an arrow and a word say the same.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,8 @@ use crate::compare::{Figure, Made, Row, Verdict};
 /// With more, the tables of single figures are closed at first.
 const FEW: usize = 3;
 
-/// What has a table of all settings by itself: how much, how long, and on which side of the wire the time went.
+/// What has a table of all settings by itself: how much, how long, and on which side of the wire
+/// the time went.
 const AT_A_GLANCE: [Figure; 4] = [Figure::Iops, Figure::MeanMs, Figure::KavgMs, Figure::DavgMs];
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
@@ -97,7 +98,8 @@ fn bases(subject: &Subject<'_>) -> Vec<usize> {
     bases
 }
 
-/// Columns of one table beside the one that names the row. A page 1,280 pixels wide shows all of them.
+/// Columns of one table beside the one that names the row. A page 1,280 pixels wide shows all of
+/// them.
 const COLUMNS: usize = 5;
 
 /// One figure of all workloads and all that is compared with one base.

@@ -1,5 +1,5 @@
-//! What the wire carries, of which storage reached a share: what TCP leaves of a link's nominal speed, or what
-//! paths carried when they were measured.
+//! What the wire carries, of which storage reached a share: what TCP leaves of a link's nominal
+//! speed, or what paths carried when they were measured.
 
 use super::units;
 use crate::network::client::Direction;
@@ -71,7 +71,8 @@ impl Network {
     }
 }
 
-/// What each direction of the wire carries in bytes of payload per second; `None` where that is not known.
+/// What each direction of the wire carries in bytes of payload per second; `None` where that is not
+/// known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wire {
     /// To here, as what is read.

@@ -1,8 +1,8 @@
-//! The threads of one phase of a run: one per worker, each with a lane of its own, and the caller's thread,
-//! which collects their seconds.
+//! The threads of one phase of a run: one per worker, each with a lane of its own, and the caller's
+//! thread, which collects their seconds.
 //!
-//! Worker 0 uses the caller's lane, because the device may have sockets that live there; it keeps turning
-//! that lane until the last worker is done.
+//! Worker 0 uses the caller's lane, because the device may have sockets that live there; it keeps
+//! turning that lane until the last worker is done.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -107,8 +107,8 @@ impl Shared<'_> {
             // The collector listens until every worker is done.
             let _ = told.send(Told { worker, window });
         };
-        // A worker that panics is done as well: what it leaves behind is not looked at any more, but worker 0
-        // must neither wait for it nor leave the others without its lane.
+        // A worker that panics is done as well: what it leaves behind is not looked at any more,
+        // but worker 0 must neither wait for it nor leave the others without its lane.
         let run = AssertUnwindSafe(|| worker::run(&mut environment, task, &mut exchange));
         let ended = catch_unwind(run);
         self.active.fetch_sub(1, Ordering::AcqRel);

@@ -1,7 +1,8 @@
 //! Time and the device as a worker sees them.
 //!
-//! A worker never looks at a clock and never touches a lane itself, so that the loop that measures is the
-//! same in a test where time is simulated: there a device of known delay and rate must show exactly these.
+//! A worker never looks at a clock and never touches a lane itself, so that the loop that measures
+//! is the same in a test where time is simulated: there a device of known delay and rate must show
+//! exactly these.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ pub trait Environment {
     /// The time now.
     fn now_ns(&mut self) -> u64;
 
-    /// Starts a request. An answer is one that is finished; otherwise [`Environment::wait`] brings it with
-    /// its token.
+    /// Starts a request. An answer is one that is finished; otherwise [`Environment::wait`] brings
+    /// it with its token.
     fn submit(&mut self, request: Request, token: u64) -> Option<Outcome>;
 
-    /// Appends what has finished; sleeps until something has, at most until `until_ns`. May come back early
-    /// with nothing.
+    /// Appends what has finished; sleeps until something has, at most until `until_ns`. May come
+    /// back early with nothing.
     ///
     /// # Errors
     /// The system refuses to wait: the run cannot go on.

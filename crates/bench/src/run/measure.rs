@@ -1,4 +1,5 @@
-//! One workload, run once: fill, ramp up, measure, and with verification flush and read everything back.
+//! One workload, run once: fill, ramp up, measure, and with verification flush and read everything
+//! back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,13 +58,15 @@ pub trait Watch {
     /// A phase begins that will move so many bytes or last so long, whatever is first.
     fn phase(&mut self, phase: Phase, bytes: Option<u64>, time: Option<Duration>);
 
-    /// The user wants no more, and what is in flight keeps the run from ending; told once in a phase.
+    /// The user wants no more, and what is in flight keeps the run from ending; told once in a
+    /// phase.
     fn waits_to_end(&mut self) {}
 
     /// A second of it is over.
     fn second(&mut self, second: &Second);
 
-    /// The device's queue as it is now, where it is at the end of a wire; told before a second of measuring.
+    /// The device's queue as it is now, where it is at the end of a wire; told before a second of
+    /// measuring.
     fn queue(&mut self, queue: EsxtopQueue) {
         let _ = queue;
     }
@@ -170,8 +173,8 @@ fn amount(workload: &Workload, parameters: &Parameters) -> Option<u64> {
     parameters.amount.or(workload.amount)
 }
 
-/// Runs a workload once. `run` tells this run's blocks from those of others; `stop` ends it early, and what
-/// was measured until then is returned.
+/// Runs a workload once. `run` tells this run's blocks from those of others; `stop` ends it early,
+/// and what was measured until then is returned.
 ///
 /// # Errors
 /// It cannot begin, or the system fails. What the device fails is part of the measurement.
@@ -361,8 +364,8 @@ impl Running<'_> {
         ))
     }
 
-    /// Flushes, and reads everything once more; says whether the flush failed. Where the user wants no more,
-    /// all that was written stays unread.
+    /// Flushes, and reads everything once more; says whether the flush failed. Where the user wants
+    /// no more, all that was written stays unread.
     fn read_back(
         &mut self,
         lane: &mut Lane,

@@ -50,8 +50,8 @@ impl Pacer {
                 if (now_ns as f64) < *next {
                     Turn::Wait(next.ceil() as u64)
                 } else {
-                    // What was missed is not caught up on: it is a limit, not a demand. Less than one
-                    // interval is no miss but the grain of the clock.
+                    // What was missed is not caught up on: it is a limit, not a demand. Less than
+                    // one interval is no miss but the grain of the clock.
                     *next = (*next + *interval).max(now_ns as f64);
                     Turn::Start(now_ns)
                 }

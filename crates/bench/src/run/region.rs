@@ -1,8 +1,8 @@
 //! Which worker uses which part of the device.
 //!
-//! The parts are disjoint: workers need no lock against each other, a sequential worker meets nobody on its
-//! way (as IOmeter's do, who then read from caches what others have just read), and each can verify its own
-//! part. Random accesses of all workers together still go everywhere.
+//! The parts are disjoint: workers need no lock against each other, a sequential worker meets
+//! nobody on its way (as IOmeter's do, who then read from caches what others have just read), and
+//! each can verify its own part. Random accesses of all workers together still go everywhere.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The accesses that one worker has in flight: a fixed number of places, so that nothing is allocated while
-//! measuring, and the token of a completion says its place.
+//! The accesses that one worker has in flight: a fixed number of places, so that nothing is
+//! allocated while measuring, and the token of a completion says its place.
 
 use crate::generator::Operation;
 
@@ -54,8 +54,8 @@ impl Slots {
         place
     }
 
-    /// A piece of the access at this place has come back: the access, if it was the last piece, else
-    /// nothing. `None` also for a place that is empty.
+    /// A piece of the access at this place has come back: the access, if it was the last piece,
+    /// else nothing. `None` also for a place that is empty.
     #[inline]
     pub fn piece_back(&mut self, place: u32, failed: bool) -> Option<InFlight> {
         let slot = self.places.get_mut(place as usize)?;
@@ -74,8 +74,8 @@ impl Slots {
         self.places.get(place as usize)?.as_ref()
     }
 
-    /// Whether an operation must not start now, because one that overlaps it is in flight and either writes:
-    /// which of them is first would be anybody's guess.
+    /// Whether an operation must not start now, because one that overlaps it is in flight and
+    /// either writes: which of them is first would be anybody's guess.
     pub fn conflicts(&self, operation: &Operation) -> bool {
         let end = operation.offset + u64::from(operation.len);
         self.places.iter().flatten().any(|access| {

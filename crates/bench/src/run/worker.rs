@@ -1,8 +1,8 @@
 //! The loop that measures: one thread, one device, so many accesses in flight.
 //!
-//! What an access costs here: its operation from the generator, a reference to bytes that exist, two looks at
-//! the clock (when it is submitted, and when completions are taken, shared by all that came together), and a
-//! step in a histogram. No allocation, no lock, no system call of its own.
+//! What an access costs here: its operation from the generator, a reference to bytes that exist,
+//! two looks at the clock (when it is submitted, and when completions are taken, shared by all that
+//! came together), and a step in a histogram. No allocation, no lock, no system call of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,15 +18,15 @@ use crate::verify::Verifier;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 
-/// A worker that has failed this often in a row gives up: a device that is gone fails a million times a
-/// second, which is no measurement.
+/// A worker that has failed this often in a row gives up: a device that is gone fails a million
+/// times a second, which is no measurement.
 const MAX_FAILURES_IN_A_ROW: u32 = 100;
 
 /// A second, in nanoseconds.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// How long accesses in flight are waited for once the user wants no more: a device that hangs must not keep
-/// what was measured from whoever has lost patience with it.
+/// How long accesses in flight are waited for once the user wants no more: a device that hangs must
+/// not keep what was measured from whoever has lost patience with it.
 pub(super) const PATIENCE_NS: u64 = 2 * SECOND_NS;
 
 /// How long a worker waits at most before it looks whether the user still wants it.
@@ -112,11 +112,11 @@ pub struct Task<'a> {
 /// What a worker says in the end, beside its seconds.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// When the measured time was over: with the last access where nothing was left to start, else when
-    /// accesses no longer started.
+    /// When the measured time was over: with the last access where nothing was left to start, else
+    /// when accesses no longer started.
     pub at_ns: u64,
-    /// Accesses that were still in flight when the time was over. Their latencies are recorded, for a
-    /// command that was stuck must not vanish; they are in no rate.
+    /// Accesses that were still in flight when the time was over. Their latencies are recorded, for
+    /// a command that was stuck must not vanish; they are in no rate.
     pub late: Window,
     /// Accesses of an open pace that never started: the rate was not reached.
     pub unstarted: u64,
@@ -126,8 +126,8 @@ pub struct Ended {
     pub failures: BTreeMap<&'static str, (u64, String)>,
     /// Whether it gave up because everything failed.
     pub gave_up: bool,
-    /// Accesses without an answer so long after the user wanted no more that they were not waited for. They are in
-    /// no figure, and may still reach the device.
+    /// Accesses without an answer so long after the user wanted no more that they were not waited
+    /// for. They are in no figure, and may still reach the device.
     pub abandoned: u64,
 }
 
@@ -189,7 +189,8 @@ struct Worker<'t, 'r, E> {
     /// When the last access ended, in success or not.
     last_over_ns: u64,
     failures_in_a_row: u32,
-    /// What ends after this time is late: the task's time to stop, or when the worker was stopped before.
+    /// What ends after this time is late: the task's time to stop, or when the worker was stopped
+    /// before.
     time_over_ns: u64,
     /// Nothing starts any more, for whatever reason.
     stopping: bool,
@@ -227,8 +228,8 @@ impl<E: Environment> Worker<'_, '_, E> {
         }
     }
 
-    /// Starts accesses until there is no room, no turn or no more to do. Returns when the next one may start,
-    /// if time is all it waits for.
+    /// Starts accesses until there is no room, no turn or no more to do. Returns when the next one
+    /// may start, if time is all it waits for.
     fn start_what_may(&mut self) -> u64 {
         while !self.stopping && self.slots.has_room() {
             let Some(mut next) = self.prepared.take().or_else(|| self.next_operation()) else {
@@ -284,7 +285,8 @@ impl<E: Environment> Worker<'_, '_, E> {
         amount.is_some_and(|amount| self.begun_bytes >= amount) || self.task.operations.are_over()
     }
 
-    /// With verification no write overlaps anything in flight: else nobody could say what must be there.
+    /// With verification no write overlaps anything in flight: else nobody could say what must be
+    /// there.
     fn must_wait(&self, operation: &Operation) -> bool {
         matches!(self.task.content, Content::Verified(_)) && self.slots.conflicts(operation)
     }
@@ -443,8 +445,8 @@ impl<E: Environment> Worker<'_, '_, E> {
     }
 
     fn finish(&mut self) {
-        // When to stop is one thing, when it ended another: a run that has done all it was told is over with
-        // its last access, however much time there was.
+        // When to stop is one thing, when it ended another: a run that has done all it was told is
+        // over with its last access, however much time there was.
         let all_started = self.prepared.is_none() && self.nothing_is_left();
         self.ended.at_ns = if all_started {
             self.last_over_ns.min(self.time_over_ns)

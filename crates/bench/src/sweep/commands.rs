@@ -1,15 +1,16 @@
-//! What to type to have a setting of an initiator: on ESXi, on Linux, and here. Names and values are those of the
-//! options of `iscsi://` URLs ([`model::initiator::options`]).
+//! What to type to have a setting of an initiator: on ESXi, on Linux, and here. Names and values
+//! are those of the options of `iscsi://` URLs ([`model::initiator::options`]).
 //!
-//! Devices, vendors and products are those that were measured ([`Names`]). Words in capitals stand for what only the
-//! user knows: `vmhbaN` the adapter, `vmkN` a vmkernel port, `DEVICE` a disk as in `/sys/block`.
+//! Devices, vendors and products are those that were measured ([`Names`]). Words in capitals stand
+//! for what only the user knows: `vmhbaN` the adapter, `vmkN` a vmkernel port, `DEVICE` a disk as
+//! in `/sys/block`.
 
 use super::knob::{Commands, Names};
 use model::quantity::parse_size;
 use multipath::Psp;
 
-/// How an option of a session is called by ESXi and by open-iscsi, where it can be set. (open-iscsi asks for
-/// MaxOutstandingR2T=1 whatever is configured.)
+/// How an option of a session is called by ESXi and by open-iscsi, where it can be set. (open-iscsi
+/// asks for MaxOutstandingR2T=1 whatever is configured.)
 const SESSION_KEYS: [(&str, Option<&str>, Option<&str>); 8] = [
     ("max_outstanding_r2t", Some("MaxOutstandingR2T"), None),
     (

@@ -1,5 +1,6 @@
-//! Knobs that cannot make a difference as things stand: a queue that is never filled, a choice among paths where there
-//! is one. A sweep over them ends after hours with "no difference", which is true and misleads; so it is said before.
+//! Knobs that cannot make a difference as things stand: a queue that is never filled, a choice
+//! among paths where there is one. A sweep over them ends after hours with "no difference", which
+//! is true and misleads; so it is said before.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,9 @@ use multipath::Psp;
 /// Knobs that choose among paths.
 const CHOICES: [&str; 4] = ["psp", "iops", "bytes", "use_ano"];
 
-/// Has round robin in all setups where sessions are turned and the path selection that is in force would leave all but
-/// one of them idle: more of them would be measured as if they were none. Says so.
+/// Has round robin in all setups where sessions are turned and the path selection that is in force
+/// would leave all but one of them idle: more of them would be measured as if they were none. Says
+/// so.
 pub fn use_all_sessions(setups: &mut [Setup], reached: &Reached) -> Option<String> {
     let in_force = Psp::from_name(&reached.psp)?;
     let is_turned = setups

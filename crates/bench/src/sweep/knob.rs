@@ -1,5 +1,5 @@
-//! What can be set: a name, values worth trying, how to apply one, and what to type to have it on ESXi, on Linux
-//! and here.
+//! What can be set: a name, values worth trying, how to apply one, and what to type to have it on
+//! ESXi, on Linux and here.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub struct Setup {
     pub profile: Profile,
     /// How.
     pub parameters: Parameters,
-    /// What the one who opens the target is told, by name: settings of an initiator. The target is opened
-    /// anew where they change.
+    /// What the one who opens the target is told, by name: settings of an initiator. The target is
+    /// opened anew where they change.
     pub target_options: BTreeMap<String, String>,
     /// Whether the logical unit's write cache is to be on; `None` leaves it alone.
     pub write_cache: Option<bool>,

@@ -1,4 +1,5 @@
-//! Finding the settings that matter: the same workloads under every setting, in turns, and what came of it.
+//! Finding the settings that matter: the same workloads under every setting, in turns, and what
+//! came of it.
 //!
 //! - [`knob`]: what can be set, how, and what to type to have it elsewhere;
 //! - [`session_knobs`]: those of an initiator, with [`commands`], what to type for them;

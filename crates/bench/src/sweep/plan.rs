@@ -1,5 +1,6 @@
-//! Which settings are tried, and in which order: in rounds, each of which has every setting once, in an order
-//! of its own. What changes meanwhile (a cache that fills, a neighbour that wakes) hits all settings alike.
+//! Which settings are tried, and in which order: in rounds, each of which has every setting once,
+//! in an order of its own. What changes meanwhile (a cache that fills, a neighbour that wakes) hits
+//! all settings alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,10 +33,11 @@ pub struct Need {
     pub is_met_by: fn(&str) -> bool,
 }
 
-/// All settings; the first has every knob at its first value, and the others are compared with it. Values that
-/// stand twice are tried once. Where there are more than [`MAX_SETTINGS`], one more than that: the rest is not
-/// made at all. A knob that needs another one is turned together with it where one is turned at a time; in the
-/// cross product it is turned only where it has what it needs.
+/// All settings; the first has every knob at its first value, and the others are compared with it.
+/// Values that stand twice are tried once. Where there are more than [`MAX_SETTINGS`], one more
+/// than that: the rest is not made at all. A knob that needs another one is turned together with it
+/// where one is turned at a time; in the cross product it is turned only where it has what it
+/// needs.
 pub fn settings(
     knobs: &[(String, Vec<String>)],
     design: Design,

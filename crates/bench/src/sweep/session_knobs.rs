@@ -1,5 +1,5 @@
-//! The knobs of an initiator: everything that users turn in ESXi or iscsid.conf, by the names that the
-//! options of an `iscsi://` URL have.
+//! The knobs of an initiator: everything that users turn in ESXi or iscsid.conf, by the names that
+//! the options of an `iscsi://` URL have.
 
 use super::commands::of_initiator;
 use super::knob::{Commands, Knob, Names, Setup};
@@ -130,7 +130,8 @@ impl Knob for SessionKnob {
             .target_options
             .insert(self.name.to_owned(), value.to_owned());
         if let Some(need) = self.need().filter(|_| LIMITS.contains(&self.name)) {
-            // Over what the URL says; where it is a knob too, that comes after and has the last word.
+            // Over what the URL says; where it is a knob too, that comes after and has the last
+            // word.
             let options = &mut setup.target_options;
             let other = options.entry(need.knob.to_owned());
             other.or_insert_with(|| need.value.to_owned());
@@ -147,7 +148,8 @@ impl Knob for SessionKnob {
             name if LIMITS.contains(&name) => {
                 |value| Psp::from_name(value) == Some(Psp::RoundRobin)
             }
-            // Where psp is no knob, what is in force decides: [`use_all_sessions`](super::in_vain::use_all_sessions).
+            // Where psp is no knob, what is in force decides:
+            // [`use_all_sessions`](super::in_vain::use_all_sessions).
             "sessions" => |value| Psp::from_name(value).is_some_and(Psp::uses_all_paths),
             _ => return None,
         };

@@ -39,8 +39,8 @@ pub struct Found {
     pub best: Vec<Best>,
 }
 
-/// Compares all settings of a sweep with the first; `alpha` is the chance that of settings that change nothing
-/// any one seems to.
+/// Compares all settings of a sweep with the first; `alpha` is the chance that of settings that
+/// change nothing any one seems to.
 pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> Found {
     let of = |wanted: &Settings| -> Vec<&Run> {
         let mut runs: Vec<&Run> = results

@@ -1,6 +1,6 @@
-//! The knobs of a volume of Sandstone's own pools, by the names that its properties have. They are turned at the
-//! daemon that serves the measured unit, and put back at the end. For a property that is chosen when a volume is made,
-//! volumes are made.
+//! The knobs of a volume of Sandstone's own pools, by the names that its properties have. They are
+//! turned at the daemon that serves the measured unit, and put back at the end. For a property that
+//! is chosen when a volume is made, volumes are made.
 
 use super::knob::{Commands, Knob, Names, Setup};
 

@@ -1,14 +1,14 @@
 //! Proof that a device keeps what it was given, while it is measured.
 //!
-//! Every block that is written says where it belongs, in which run and how many times it was written before,
-//! and carries a checksum over all of it ([`stamp`]). The verifier remembers, per block, how often it was
-//! written; every block that is read, while running and once more at the end, must be the one that was
-//! written last. So a write that was lost, put elsewhere, torn or undone is found, and so is a read that was
-//! answered from the wrong place.
+//! Every block that is written says where it belongs, in which run and how many times it was
+//! written before, and carries a checksum over all of it ([`stamp`]). The verifier remembers, per
+//! block, how often it was written; every block that is read, while running and once more at the
+//! end, must be the one that was written last. So a write that was lost, put elsewhere, torn or
+//! undone is found, and so is a read that was answered from the wrong place.
 //!
-//! Nothing that overlaps a write is in flight with it (the worker sees to that), so for each block there is
-//! one right answer; after a failed write there are two, the old block and the new one, until it is written
-//! again.
+//! Nothing that overlaps a write is in flight with it (the worker sees to that), so for each block
+//! there is one right answer; after a failed write there are two, the old block and the new one,
+//! until it is written again.
 //!
 //! Memory: four bytes per block of the device in the worker's part ([`memory_needed`]).
 
@@ -113,8 +113,8 @@ pub struct VerifyReport {
     pub unknown: u64,
     /// Blocks that were not what they must be.
     pub mismatches: u64,
-    /// Blocks that were written and not compared at the end, because they could not be read or because there
-    /// was no end: of them nothing is proven.
+    /// Blocks that were written and not compared at the end, because they could not be read or
+    /// because there was no end: of them nothing is proven.
     #[serde(default)]
     pub unread: u64,
     /// Reads that succeeded without the bytes that were asked for. Nothing of them is compared.

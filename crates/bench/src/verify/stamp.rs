@@ -7,8 +7,8 @@
 //!  +--------+--------+--------+-----+-----+-- - - - - - - - --+
 //! ```
 //!
-//! All numbers little-endian. The CRC-32 covers everything but itself, so a block of which only a part was
-//! written is known by it.
+//! All numbers little-endian. The CRC-32 covers everything but itself, so a block of which only a
+//! part was written is known by it.
 
 /// Bytes of the stamp.
 pub const STAMP_LEN: usize = 32;

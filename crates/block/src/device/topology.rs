@@ -1,8 +1,8 @@
-//! What the kernel knows of a block device: the sizes and places at which it works well, and whether its
-//! medium rotates.
+//! What the kernel knows of a block device: the sizes and places at which it works well, and
+//! whether its medium rotates.
 //!
-//! Read from sysfs, from a folder that is an argument, so that tests can make devices up which no machine
-//! has.
+//! Read from sysfs, from a folder that is an argument, so that tests can make devices up which no
+//! machine has.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,8 @@ pub(super) struct Topology {
     pub(super) minimum: u32,
     /// The size of a request that is fast.
     pub(super) optimal: u32,
-    /// The part that a discard frees as a whole; 0 where nothing can be freed so that it reads as zeros.
+    /// The part that a discard frees as a whole; 0 where nothing can be freed so that it reads as
+    /// zeros.
     pub(super) discard: u32,
     /// From the beginning of the device to the first such part.
     pub(super) discard_alignment: u32,
@@ -52,8 +53,8 @@ impl Topology {
         } else {
             0
         };
-        // Both are told within the larger of physical_block_size and minimum_io_size, or not at all (-1)
-        // where what lies beneath is of several alignments.
+        // Both are told within the larger of physical_block_size and minimum_io_size, or not at all
+        // (-1) where what lies beneath is of several alignments.
         let within = |name: &str, part: u32| number(device, name).checked_rem(part).unwrap_or(0);
         Self {
             physical,
@@ -70,8 +71,8 @@ impl Topology {
         }
     }
 
-    /// MEDIUM ROTATION RATE (SBC-4): 1 where nothing rotates. How fast a disk does is not asked for, so it
-    /// is not reported (0).
+    /// MEDIUM ROTATION RATE (SBC-4): 1 where nothing rotates. How fast a disk does is not asked
+    /// for, so it is not reported (0).
     pub(super) fn rotation_rate(&self) -> u16 {
         match self.is_solid_state {
             Some(true) => 1,
@@ -127,7 +128,8 @@ mod tests {
         }
     }
 
-    /// A disk with 4 KiB sectors, shown as 512, the eighth block of which begins the first whole one.
+    /// A disk with 4 KiB sectors, shown as 512, the eighth block of which begins the first whole
+    /// one.
     fn disk() -> Disk {
         Disk::new(&[
             ("queue/physical_block_size", "4096"),

@@ -1,9 +1,9 @@
-//! What lives in a lane beside its requests: something with sockets and timers of its own, such as a
-//! host adapter.
+//! What lives in a lane beside its requests: something with sockets and timers of its own, such as
+//! a host adapter.
 //!
 //! It runs on the thread of the lane's loop, within [`Lane::submit_batch`] and
-//! [`Lane::take_completions`], so that a request costs no switch of threads. The loop need not know:
-//! it watches the lane's one descriptor and its one deadline, as always.
+//! [`Lane::take_completions`], so that a request costs no switch of threads. The loop need not
+//! know: it watches the lane's one descriptor and its one deadline, as always.
 
 use std::fmt;
 use std::io;

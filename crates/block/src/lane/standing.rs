@@ -1,12 +1,13 @@
 //! A lane for a loop that owns no poller: it sleeps in the lane itself.
 //!
-//! Where sessions live in the lane and several requests are under way, the next answer comes sooner than
-//! a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]). With few requests
-//! it sleeps: the wait is long and the core is worth more to others.
+//! Where sessions live in the lane and several requests are under way, the next answer comes sooner
+//! than a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]).
+//! With few requests it sleeps: the wait is long and the core is worth more to others.
 //!
-//! Where a pool's thread works for it, it looks again with one request, too: a wake-up costs that thread as much as many
-//! blocks, and all wait for it (measured on a virtual machine: a durable write at a time in 89 instead of 116 µs, a read from
-//! the disk in 47 instead of 78, and a tenth to a fifth more reads with 32 outstanding).
+//! Where a pool's thread works for it, it looks again with one request, too: a wake-up costs that
+//! thread as much as many blocks, and all wait for it (measured on a virtual machine: a durable
+//! write at a time in 89 instead of 116 µs, a read from the disk in 47 instead of 78, and a tenth
+//! to a fifth more reads with 32 outstanding).
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -67,8 +68,8 @@ impl Sleep {
     }
 }
 
-/// Wakes a sleeping lane from other threads. One that is awake costs them no system call: it looks again before it
-/// sleeps.
+/// Wakes a sleeping lane from other threads. One that is awake costs them no system call: it looks
+/// again before it sleeps.
 #[derive(Clone, Debug)]
 pub(super) struct Bell(Arc<BellState>);
 
@@ -101,7 +102,8 @@ impl Bell {
         }
     }
 
-    /// Whether the lane may sleep: nobody called since it slept last. Otherwise it has to look again.
+    /// Whether the lane may sleep: nobody called since it slept last. Otherwise it has to look
+    /// again.
     fn may_sleep(&self) -> bool {
         let is = &self.0.is;
         let quiet = is.compare_exchange(QUIET, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
@@ -196,7 +198,8 @@ impl Lane {
                 tv_nsec: i64::from(left.subsec_nanos()),
             }
         });
-        // Each by itself: through the descriptor that stands for all of them a wake-up takes longer.
+        // Each by itself: through the descriptor that stands for all of them a wake-up takes
+        // longer.
         let ring = self.ring.as_ref().map(Ring::poll_fd);
         let residents = self.residents.all.iter().map(|one| one.poll_fd());
         let bell_fd = bell.0.fd.as_fd();

@@ -200,8 +200,8 @@ fn a_resident_is_served_with_the_lane() {
     assert!(echo.asked.lock().expect("no panic").is_empty());
 }
 
-/// Answers come at any moment: before the lane sleeps, while it falls asleep, while it sleeps, and while it looks again
-/// instead. With a call that is lost it would sleep for ever.
+/// Answers come at any moment: before the lane sleeps, while it falls asleep, while it sleeps, and
+/// while it looks again instead. With a call that is lost it would sleep for ever.
 #[test]
 fn no_call_of_a_standing_lane_is_lost() {
     for (at_once, is_pools) in [(1, false), (8, false), (1, true), (8, true)] {

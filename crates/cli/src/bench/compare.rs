@@ -123,8 +123,8 @@ pub(super) fn interval(row: &Row, numbers: Numbers) -> String {
     format!("{estimate} ({low} to {high})")
 }
 
-/// Green, red or yellow where somebody looks; the word alone for everything else. The last column of a table:
-/// what colours it has no width.
+/// Green, red or yellow where somebody looks; the word alone for everything else. The last column
+/// of a table: what colours it has no width.
 pub(super) fn verdict_words(verdict: Verdict) -> String {
     static COLOURED: OnceLock<bool> = OnceLock::new();
     let coloured = COLOURED

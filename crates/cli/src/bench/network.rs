@@ -26,7 +26,8 @@ use model::{Error, ErrorKind};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// The other end: `iperf3 -s`, or `sandstone bench network --serve`; port 5201 where none is named
+    /// The other end: `iperf3 -s`, or `sandstone bench network --serve`; port 5201 where none is
+    /// named
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "serve")]
     host: Option<String>,
     /// Be the other end, for this program and for `iperf3 -c`

@@ -1,4 +1,5 @@
-//! How a run is done, from the command line to [`Parameters`]; what to run, from a name or a file to workloads.
+//! How a run is done, from the command line to [`Parameters`]; what to run, from a name or a file
+//! to workloads.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,8 @@ pub(super) struct What {
 /// How to run it.
 #[derive(Clone, Debug, Args)]
 pub(super) struct How {
-    /// Measured time of each workload, as in 30s, 5m, 500ms [default: 30s, or until the amount is through]
+    /// Measured time of each workload, as in 30s, 5m, 500ms [default: 30s, or until the amount is
+    /// through]
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     time: Option<u64>,
     /// Time before that is not measured
@@ -72,7 +74,8 @@ pub(super) struct How {
     /// Bytes written: zeros, repeating, random, compressible:P, duplicated:P, mixed:C:D
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<DataPattern>,
-    /// So many accesses per second whatever the target does; latency counts from each one's appointed time
+    /// So many accesses per second whatever the target does; latency counts from each one's
+    /// appointed time
     #[arg(long, value_name = "IOPS", conflicts_with = "limit")]
     rate: Option<f64>,
     /// At most so many accesses per second
@@ -84,7 +87,8 @@ pub(super) struct How {
     /// Write the whole working set once before
     #[arg(long)]
     fill: bool,
-    /// Mark every block that is written and check every block that is read; read all back at the end
+    /// Mark every block that is written and check every block that is read; read all back at the
+    /// end
     #[arg(long)]
     verify: bool,
     /// Where the random numbers start
@@ -106,8 +110,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Keeps the results, where that was asked for. Done once without a run, before the time is spent, after each
-    /// round, and at the end.
+    /// Keeps the results, where that was asked for. Done once without a run, before the time is
+    /// spent, after each round, and at the end.
     pub(super) fn save(&self, results: &Results) -> Result<(), Error> {
         match &self.save {
             Some(path) => saved::write(path, results),

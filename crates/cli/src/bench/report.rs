@@ -12,8 +12,8 @@ use model::{Error, ErrorKind};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Results of bench run --save and bench sweep --save; where there are several, the others are compared
-    /// with the first
+    /// Results of bench run --save and bench sweep --save; where there are several, the others are
+    /// compared with the first
     #[arg(required = true, value_name = "RESULTS")]
     results: Vec<PathBuf>,
     /// Write the page to this file instead of the standard output
@@ -22,8 +22,8 @@ pub(crate) struct Args {
     /// Speed of the link, to say which share of it was reached, as in 10G (bits per second)
     #[arg(long, value_name = "BITS/S", value_parser = link)]
     link: Option<f64>,
-    /// What bench network --save found of the path: it is shown, and the share reached is of what it carried.
-    /// May be given several times where the runs used several paths; they add up
+    /// What bench network --save found of the path: it is shown, and the share reached is of what
+    /// it carried. May be given several times where the runs used several paths; they add up
     #[arg(long, value_name = "FILE", conflicts_with = "link")]
     network: Vec<PathBuf>,
 }

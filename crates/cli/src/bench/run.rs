@@ -68,7 +68,8 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     let mut ended = Ok(());
     'rounds: for round in 0..args.repeat {
         if round > 0 {
-            // Whatever ends this program, whole rounds are kept; where they cannot be, the end says it.
+            // Whatever ends this program, whole rounds are kept; where they cannot be, the end says
+            // it.
             let _ = args.output.save(&results);
         }
         for workload in &profile.workloads {
@@ -128,8 +129,8 @@ fn failed(results: &mut Results, workload: &Workload, round: u32, mut error: Err
     error
 }
 
-/// Data that is wrong or not proven to be right, nothing but failures, or accesses that nobody waited for, are a
-/// failure of the whole, and its words are said.
+/// Data that is wrong or not proven to be right, nothing but failures, or accesses that nobody
+/// waited for, are a failure of the whole, and its words are said.
 pub(super) fn verdict(results: &Results) -> Done {
     let failed = |run: &Run| {
         let measured = &run.measurement;
@@ -223,7 +224,8 @@ pub(super) fn run_number() -> Result<u64, Error> {
     })
 }
 
-/// Set by Ctrl-C, for a run that ends early and still says what it measured. A second Ctrl-C ends the program.
+/// Set by Ctrl-C, for a run that ends early and still says what it measured. A second Ctrl-C ends
+/// the program.
 pub(super) fn interrupt() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

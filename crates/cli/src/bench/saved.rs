@@ -1,4 +1,5 @@
-//! Files of results: written as JSON, and read back with a word on what else it may be that was named.
+//! Files of results: written as JSON, and read back with a word on what else it may be that was
+//! named.
 
 use std::path::Path;
 
@@ -28,7 +29,8 @@ pub(super) fn write(path: &Path, results: &impl Serialize) -> Result<(), Error> 
     })
 }
 
-/// Writes a file beside the old one, which is there until the new one is whole: it holds what hours have measured.
+/// Writes a file beside the old one, which is there until the new one is whole: it holds what hours
+/// have measured.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let is_other = std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file());
     if is_other {

@@ -27,8 +27,9 @@ use model::{Error, ErrorKind};
 /// What to measure.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TargetArgs {
-    /// A file, a block device, memory:SIZE, iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a
-    /// device of `initiator device list`: naa.…[?option=value&…]
+    /// A file, a block device, memory:SIZE,
+    /// iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a device of `initiator
+    /// device list`: naa.…[?option=value&…]
     target: String,
     /// Make the file with this size, and remove it afterwards
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -73,7 +74,8 @@ pub(super) struct Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(path) = &self.remove {
-            // It was made by this run; where it cannot be removed it lies about as the user can see.
+            // It was made by this run; where it cannot be removed it lies about as the user can
+            // see.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -91,7 +93,8 @@ impl Opened {
         self.unit.as_ref().map(|unit| unit.name())
     }
 
-    /// Says which paths that were asked for are not there, and which options of the URL are not in force.
+    /// Says which paths that were asked for are not there, and which options of the URL are not in
+    /// force.
     pub(super) fn warn(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
         let Some(reached) = self.reached() else {
             return Ok(());
@@ -197,8 +200,8 @@ impl TargetArgs {
         &self.target
     }
 
-    /// Opens a logical unit with other sessions, to take the place of the last ones, which are still there
-    /// where this fails. `place` names it, or another to be measured instead.
+    /// Opens a logical unit with other sessions, to take the place of the last ones, which are
+    /// still there where this fails. `place` names it, or another to be measured instead.
     pub(super) fn open_anew(
         &self,
         place: &str,
@@ -249,7 +252,8 @@ impl TargetArgs {
         Ok(path.to_owned())
     }
 
-    /// Refuses to write where that would destroy something that the user did not give up; says what.
+    /// Refuses to write where that would destroy something that the user did not give up; says
+    /// what.
     pub(super) fn may_write(&self, opened: &mut Opened, t: &mut Terminal<'_>) -> Result<(), Error> {
         if opened.is_ours {
             return Ok(());

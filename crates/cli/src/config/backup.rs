@@ -1,4 +1,5 @@
-//! `config export` and `config restore`: a machine's whole configuration in a file, and back onto a bare machine.
+//! `config export` and `config restore`: a machine's whole configuration in a file, and back onto a
+//! bare machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -239,7 +240,8 @@ fn tell(
     )?)
 }
 
-/// The command that imports a pool. Devices outside of /dev are found only where they are looked for.
+/// The command that imports a pool. Devices outside of /dev are found only where they are looked
+/// for.
 fn import(pool: &PoolMembers) -> String {
     let paths = pool.devices.iter().map(Path::new);
     let files = paths.filter(|path| path.is_absolute() && !path.starts_with("/dev"));

@@ -1,4 +1,5 @@
-//! `config history`: which generations there are, when and by whom each was made, and what it changed.
+//! `config history`: which generations there are, when and by whom each was made, and what it
+//! changed.
 
 use super::super::{Connection, Done, Terminal};
 use crate::print::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
@@ -31,7 +32,8 @@ const COLUMNS: &[Column<GenerationView>] = &[
     })),
 ];
 
-/// Lists them, from the folder itself where no daemon runs: damage may be what keeps it from starting.
+/// Lists them, from the folder itself where no daemon runs: damage may be what keeps it from
+/// starting.
 pub(super) fn run(args: &ListArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let generations: Vec<GenerationView> = match connection
         .client()

@@ -1,5 +1,6 @@
-//! The options of a URL after `--backend`: those of the login and the device are honoured, as far as that
-//! changes nothing for anybody else; the others are refused by name, with the command that does it.
+//! The options of a URL after `--backend`: those of the login and the device are honoured, as far
+//! as that changes nothing for anybody else; the others are refused by name, with the command that
+//! does it.
 
 use super::super::edit::{EditArgs, tell};
 use super::super::{Failure, Terminal};
@@ -13,7 +14,8 @@ use model::initiator::url::LunUrl;
 use model::initiator::{AdapterTimes, LoginSpec};
 use model::{Error, name};
 
-/// Options that one unit cannot have for itself, and the option of `initiator adapter set` that has them.
+/// Options that one unit cannot have for itself, and the option of `initiator adapter set` that has
+/// them.
 const ADAPTER_WIDE: [(&str, &str); 4] = [
     ("apd_timeout", "--apd-timeout TIME"),
     ("fence_timeout", "--fence-timeout TIME|never"),

@@ -76,7 +76,8 @@ pub(crate) fn assignments() -> ArgValueCandidates {
     ArgValueCandidates::new(|| settable(&[Change::Settable, Change::AtCreation]))
 }
 
-/// The properties of datasets that can be set, up to their value, and the datasets that may follow them.
+/// The properties of datasets that can be set, up to their value, and the datasets that may follow
+/// them.
 pub(crate) fn assignments_and_datasets() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let mut words = settable(&[Change::Settable]);

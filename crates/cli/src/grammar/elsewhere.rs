@@ -1,4 +1,5 @@
-//! Words of zpool, zfs and targetcli that this program does not take: where an administrator finds what they stand for.
+//! Words of zpool, zfs and targetcli that this program does not take: where an administrator finds
+//! what they stand for.
 
 use std::ffi::OsString;
 
@@ -213,7 +214,8 @@ fn of_option(path: &str, word: &str) -> Option<&'static str> {
     found.map(|(_, _, next)| *next)
 }
 
-/// The command to use in place of a verb: one of ours by the same name elsewhere, or one of the table.
+/// The command to use in place of a verb: one of ours by the same name elsewhere, or one of the
+/// table.
 fn of_verb(root: &Command, path: &str, word: &str) -> Option<String> {
     let found = VERBS
         .iter()

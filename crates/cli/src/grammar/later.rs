@@ -1,5 +1,5 @@
-//! Verbs whose options are defined when they are typed: defining those of all takes several times as long as any of
-//! them, and scripts begin this program for each verb anew.
+//! Verbs whose options are defined when they are typed: defining those of all takes several times
+//! as long as any of them, and scripts begin this program for each verb anew.
 
 use clap::builder::{Resettable, StyledStr};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};

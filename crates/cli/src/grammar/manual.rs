@@ -1,4 +1,5 @@
-//! Manual pages, made from the verb tree: what a verb does and takes, its examples, and what holds for all of them.
+//! Manual pages, made from the verb tree: what a verb does and takes, its examples, and what holds
+//! for all of them.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};

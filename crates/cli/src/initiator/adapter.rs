@@ -1,5 +1,5 @@
-//! `initiator adapter`: this machine's name as an initiator, how long its adapter waits for what, and what
-//! it has.
+//! `initiator adapter`: this machine's name as an initiator, how long its adapter waits for what,
+//! and what it has.
 
 use clap::{Args, Subcommand};
 
@@ -16,7 +16,8 @@ pub(in super::super) enum Verb {
     /// Show it
     #[command(visible_alias = "list")]
     Get(Get),
-    /// Give it another name, for which sessions are made anew, one after another, or other times, live
+    /// Give it another name, for which sessions are made anew, one after another, or other times,
+    /// live
     Set(Set),
 }
 

@@ -15,8 +15,9 @@ const NBD_PORT: u16 = 10809;
 #[derive(Clone, Debug, ClapArgs)]
 #[command(group(ArgGroup::new("where").args(["socket", "listen"]).required(true).multiple(true)))]
 pub struct Args {
-    /// A file, a block device, memory:SIZE, iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a
-    /// device of `initiator device list`: naa.…[?option=value&…]
+    /// A file, a block device, memory:SIZE,
+    /// iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a device of `initiator
+    /// device list`: naa.…[?option=value&…]
     pub what: String,
     /// Listen on a unix socket at this path, which only its owner may open
     #[arg(long, value_name = "PATH")]

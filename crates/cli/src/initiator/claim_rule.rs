@@ -1,4 +1,5 @@
-//! `initiator claimrule`, `initiator satp`: `esxcli storage nmp satp rule` and `satp`, with its letters.
+//! `initiator claimrule`, `initiator satp`: `esxcli storage nmp satp rule` and `satp`, with its
+//! letters.
 
 use clap::{Args, Subcommand};
 

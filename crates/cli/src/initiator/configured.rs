@@ -1,5 +1,6 @@
-//! What the daemon's configuration says of a device that a user names by its name. Secrets are in it, so it is read
-//! where it is stored, by whoever may read that, and never told over the control socket.
+//! What the daemon's configuration says of a device that a user names by its name. Secrets are in
+//! it, so it is read where it is stored, by whoever may read that, and never told over the control
+//! socket.
 
 use std::path::PathBuf;
 
@@ -11,8 +12,9 @@ use model::Error;
 use model::device_name;
 use model::initiator::InitiatorSpec;
 
-/// The initiator's configuration with the targets that lead to the device which `what` names: with all of them where
-/// no daemon runs that could tell which do. Empty where `what` is no name of a device.
+/// The initiator's configuration with the targets that lead to the device which `what` names: with
+/// all of them where no daemon runs that could tell which do. Empty where `what` is no name of a
+/// device.
 ///
 /// # Errors
 /// The configuration cannot be read.

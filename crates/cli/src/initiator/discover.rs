@@ -32,7 +32,8 @@ pub(in super::super) struct Args {
     isns: Option<String>,
     #[command(flatten)]
     secrets: LoginSecrets,
-    /// CHAP_A to offer, the preferred one first; no other is ever used [default: sha3-256,sha1,md5,sha256]
+    /// CHAP_A to offer, the preferred one first; no other is ever used [default:
+    /// sha3-256,sha1,md5,sha256]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     chap_algorithms: Vec<String>,
     /// Start from this source address, or at this network interface (needs root)

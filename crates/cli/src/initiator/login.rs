@@ -28,8 +28,8 @@ pub(in super::super) struct Login {
     /// A portal of it; may be given several times; port 3260 where none is named
     #[arg(long = "portal", value_name = "HOST[:PORT]", required = true)]
     portals: Vec<String>,
-    /// Start from this source address, or at this network interface; may be given several times: every
-    /// portal is reached from each
+    /// Start from this source address, or at this network interface; may be given several times:
+    /// every portal is reached from each
     #[arg(long = "bind", value_name = "ADDR|IFACE")]
     binds: Vec<String>,
     /// Sessions for each portal and bind [default: 1]
@@ -86,7 +86,8 @@ pub(in super::super) struct Logout {
 /// How sessions are made and kept.
 #[derive(Debug, Args)]
 struct Parameters {
-    /// CHAP_A to offer, the preferred one first; no other is ever used [default: sha3-256,sha1,md5,sha256]
+    /// CHAP_A to offer, the preferred one first; no other is ever used [default:
+    /// sha3-256,sha1,md5,sha256]
     #[arg(
         long,
         value_name = "NAME,…",
@@ -124,10 +125,12 @@ struct Parameters {
     /// Acknowledge segments at once instead of delayed [default: no]
     #[arg(long, value_name = "yes|no", value_parser = yes_no, help_heading = "Parameters")]
     quick_ack: Option<bool>,
-    /// Silence with commands outstanding before a ping, in milliseconds [default: the adapter's, 250]
+    /// Silence with commands outstanding before a ping, in milliseconds [default: the adapter's,
+    /// 250]
     #[arg(long, value_name = "MS", value_parser = bare_milliseconds, help_heading = "Parameters")]
     ping_after: Option<u32>,
-    /// Silence after a ping before a session is given up, in milliseconds [default: the adapter's, 450]
+    /// Silence after a ping before a session is given up, in milliseconds [default: the adapter's,
+    /// 450]
     #[arg(long, value_name = "MS", value_parser = bare_milliseconds, help_heading = "Parameters")]
     dead_after: Option<u32>,
     /// The most that a login may take, in seconds [default: 5]

@@ -1,4 +1,5 @@
-//! `initiator session`: sessions at other machines' targets, in the words of `esxcli iscsi session`.
+//! `initiator session`: sessions at other machines' targets, in the words of `esxcli iscsi
+//! session`.
 
 use clap::Subcommand;
 

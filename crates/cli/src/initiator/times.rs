@@ -13,8 +13,8 @@ pub(super) struct Times {
     /// How long I/O waits while all paths are down, then it fails (Misc.APDTimeout) [default: 140s]
     #[arg(long, value_name = "TIME", value_parser = whole_seconds, help_heading = "Times")]
     apd_timeout: Option<u32>,
-    /// How long a lost session's writes hold back what overlaps them where nobody confirms that it is over;
-    /// never: until somebody does [default: 140s]
+    /// How long a lost session's writes hold back what overlaps them where nobody confirms that it
+    /// is over; never: until somebody does [default: 140s]
     #[arg(long, value_name = "TIME|never", value_parser = fence, help_heading = "Times")]
     fence_timeout: Option<FenceTimeout>,
     /// How long they hold it back after the target has said that the session is over: not all have
@@ -30,10 +30,12 @@ pub(super) struct Times {
     /// Silence of an idle session before a ping [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     idle_ping_after: Option<u32>,
-    /// Silence after a ping before a session is given up that has no other path beside it [default: 10s]
+    /// Silence after a ping before a session is given up that has no other path beside it [default:
+    /// 10s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     dead_after_alone: Option<u32>,
-    /// Time after a first failed login before the next; doubles with each further one [default: 100ms]
+    /// Time after a first failed login before the next; doubles with each further one [default:
+    /// 100ms]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     retry_first: Option<u32>,
     /// The longest time between two logins [default: 5s]

@@ -1,4 +1,5 @@
-//! `pool check`: proves a pool that is not open. Exit code 0: all is as it must be; 1: something is not.
+//! `pool check`: proves a pool that is not open. Exit code 0: all is as it must be; 1: something is
+//! not.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -18,17 +19,19 @@ const TOLD: usize = 10;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct CheckArgs {
-    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev]
+    /// Look at this file or device, or at those in this folder; may be given several times
+    /// [default: /dev]
     #[arg(short = 'd', value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// As it would be if it went back to the checkpoint of this number; `pool import -F -n` lists them
+    /// As it would be if it went back to the checkpoint of this number; `pool import -F -n` lists
+    /// them
     #[arg(short = 'T', value_name = "CHECKPOINT")]
     checkpoint: Option<u64>,
     /// Without log devices that are missing, as `pool import -m` would open it
     #[arg(short = 'm', long)]
     without_log: bool,
-    /// Look for what is left of the labels of these devices, which have lost all of them, prove what it leads to, and show
-    /// what would be written. POOL where there are traces of several
+    /// Look for what is left of the labels of these devices, which have lost all of them, prove
+    /// what it leads to, and show what would be written. POOL where there are traces of several
     #[arg(long, conflicts_with_all = ["paths", "checkpoint", "without_log"], requires = "what")]
     rebuild_labels: bool,
     /// With --rebuild-labels: write the labels

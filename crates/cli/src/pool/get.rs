@@ -1,5 +1,5 @@
-//! `pool get`: properties of pools, in zpool's manner: figures, how the pool was imported, and what administrators set
-//! with `pool set`.
+//! `pool get`: properties of pools, in zpool's manner: figures, how the pool was imported, and what
+//! administrators set with `pool set`.
 
 use clap::Args;
 use serde::Serialize;

@@ -16,25 +16,29 @@ use model::pool::vdev::VdevView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Import {
-    /// Look at this file or device, or at those in this folder; may be given several times [default: /dev, and
-    /// other machines' disks]
+    /// Look at this file or device, or at those in this folder; may be given several times
+    /// [default: /dev, and other machines' disks]
     #[arg(short = 'd', value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also where another host had it last by its labels (where it is protected with multihost, the devices are watched all
-    /// the same, and a pool that another host uses is refused), where devices are away that may have newer changes or that others
-    /// were being rebuilt from, and with disks that logical units had meanwhile
+    /// Also where another host had it last by its labels (where it is protected with multihost, the
+    /// devices are watched all the same, and a pool that another host uses is refused), where
+    /// devices are away that may have newer changes or that others were being rebuilt from, and
+    /// with disks that logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
-    /// Without log devices that are missing: durable writes that are there and nowhere else are lost
+    /// Without log devices that are missing: durable writes that are there and nowhere else are
+    /// lost
     #[arg(short = 'm', long)]
     without_log: bool,
-    /// Where it is damaged, give up its newest changes: the end of the log, and at most one checkpoint
+    /// Where it is damaged, give up its newest changes: the end of the log, and at most one
+    /// checkpoint
     #[arg(short = 'F', long, requires = "pool")]
     rewind: bool,
     /// With -F: give up as many checkpoints as it takes; blocks of what is left may be lost
     #[arg(short = 'X', long, requires = "rewind")]
     extreme: bool,
-    /// With -F: go back to the checkpoint of this number, also where newer ones are whole; -F -n lists them
+    /// With -F: go back to the checkpoint of this number, also where newer ones are whole; -F -n
+    /// lists them
     #[arg(
         short = 'T',
         value_name = "CHECKPOINT",
@@ -110,7 +114,8 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Import) 
     Ok(())
 }
 
-/// Imports all that were found, one after the other; the command fails where one of them cannot be imported.
+/// Imports all that were found, one after the other; the command fails where one of them cannot be
+/// imported.
 fn import_all(
     t: &mut Terminal<'_>,
     connection: &Connection,

@@ -1,4 +1,5 @@
-//! `pool iostat`: what pools and their devices read and write, once or again and again, in zpool's manner.
+//! `pool iostat`: what pools and their devices read and write, once or again and again, in zpool's
+//! manner.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ pub(in super::super) struct Iostat {
     /// Also each vdev and each device, logs and caches too
     #[arg(short = 'v')]
     verbose: bool,
-    /// Also how long a request took on average: total_wait with its time in the device's queue, disk_wait
-    /// without
+    /// Also how long a request took on average: total_wait with its time in the device's queue,
+    /// disk_wait without
     #[arg(short = 'l')]
     latency: bool,
     /// No header, columns separated by one tab

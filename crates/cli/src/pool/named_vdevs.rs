@@ -29,8 +29,9 @@ enum Part {
 }
 
 impl NamedVdevs {
-    /// Reads the words: those that name a kind begin a vdev, paths before any are vdevs of their own. As for
-    /// zpool, all behind `log` is for the log, until `cache` or `spare`; these end with the next kind of vdev.
+    /// Reads the words: those that name a kind begin a vdev, paths before any are vdevs of their
+    /// own. As for zpool, all behind `log` is for the log, until `cache` or `spare`; these end with
+    /// the next kind of vdev.
     ///
     /// # Errors
     /// Words that mean nothing, or nothing here.

@@ -1,5 +1,5 @@
-//! `pool check --rebuild-labels`: devices that lost all their labels. Exit code 0: they have labels now, or would get them with
-//! `-y`.
+//! `pool check --rebuild-labels`: devices that lost all their labels. Exit code 0: they have labels
+//! now, or would get them with `-y`.
 
 use std::io::IsTerminal as _;
 

@@ -15,8 +15,8 @@ pub(in super::super) struct Reguid {
     /// A file or device of the copy; given for each of them. Nothing else is touched
     #[arg(short = 'd', value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Also where another host has it by its labels, where it is what a pool had here, and with disks that logical units had
-    /// meanwhile
+    /// Also where another host has it by its labels, where it is what a pool had here, and with
+    /// disks that logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
     /// JSON, as the control API gives it

@@ -10,7 +10,8 @@ use model::pool::properties::SetPoolProperty;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
-    /// autoexpand, autoreplace or autotrim, each on or off: `autotrim=on`; multihost, on, off or auto
+    /// autoexpand, autoreplace or autotrim, each on or off: `autotrim=on`; multihost, on, off or
+    /// auto
     #[arg(value_name = "PROPERTY=VALUE", value_parser = assignment, add = pool_assignments())]
     assignment: SetPoolProperty,
     /// The pool

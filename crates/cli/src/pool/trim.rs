@@ -20,7 +20,8 @@ pub(in super::super) struct TrimArgs {
     /// Let them rest; the same without it goes on
     #[arg(short = 's', long, visible_alias = "suspend", conflicts_with_all = ["rate", "wait"])]
     pause: bool,
-    /// Bytes a second of each device at most, such as 100M [default: as fast as leaves others alone]
+    /// Bytes a second of each device at most, such as 100M [default: as fast as leaves others
+    /// alone]
     #[arg(short = 'r', long, value_name = "N", value_parser = size)]
     rate: Option<u64>,
     /// Return when they are trimmed

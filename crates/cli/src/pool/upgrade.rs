@@ -1,4 +1,5 @@
-//! `pool upgrade`, in zpool's manner: the format features of pools, and enabling those that this program knows.
+//! `pool upgrade`, in zpool's manner: the format features of pools, and enabling those that this
+//! program knows.
 
 use clap::Args;
 use serde::Serialize;

@@ -103,7 +103,8 @@ pub(in super::super) struct Replace {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Add {
-    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that differ in redundancy
+    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that
+    /// differ in redundancy
     #[arg(short = 'f', long)]
     force: bool,
     /// Only show how the pool would be laid out; change nothing
@@ -115,9 +116,9 @@ pub(in super::super) struct Add {
     /// The pool
     #[arg(add = pool_names())]
     pool: String,
-    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev; `log` before
-    /// those that answer durable writes, `cache` before those that keep what memory gives up, `spare` before
-    /// those that stand ready
+    /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev;
+    /// `log` before those that answer durable writes, `cache` before those that keep what memory
+    /// gives up, `spare` before those that stand ready
     #[arg(required = true, value_name = "VDEV", value_hint = ValueHint::FilePath)]
     vdevs: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! Hindrances of logical units, in lines for people; and `lu clear`, which ends those that have no other verb.
+//! Hindrances of logical units, in lines for people; and `lu clear`, which ends those that have no
+//! other verb.
 
 use clap::Args;
 

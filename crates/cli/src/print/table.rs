@@ -155,7 +155,8 @@ pub(crate) fn print<T: Serialize>(
     print_cells(t, args, &header.collect::<Vec<_>>(), &cells, none)
 }
 
-/// Prints a table of columns by their names, and whether they stand right; `none` is said to people when it has no rows.
+/// Prints a table of columns by their names, and whether they stand right; `none` is said to people
+/// when it has no rows.
 pub(crate) fn print_cells(
     t: &mut Terminal<'_>,
     args: &ListArgs,

@@ -1,6 +1,7 @@
-//! A stream over TCP, from one command line to another. Both ends prove that they know a key that was made
-//! for it, and every piece on the way is proven by a key of that connection: who reads the network can read
-//! the stream, but neither send one, take one, nor change, cut or repeat anything of it.
+//! A stream over TCP, from one command line to another. Both ends prove that they know a key that
+//! was made for it, and every piece on the way is proven by a key of that connection: who reads the
+//! network can read the stream, but neither send one, take one, nor change, cut or repeat anything
+//! of it.
 //!
 //! ```text
 //! sender → receiver   "SANDWIRE", version, a random number                             48 bytes
@@ -321,8 +322,8 @@ fn read_until(caller: &mut impl Caller, buffer: &mut [u8], until: Instant) -> io
     Ok(())
 }
 
-/// The next connection that is there when it is taken. What Linux tells of one that broke before that says nothing
-/// about the others.
+/// The next connection that is there when it is taken. What Linux tells of one that broke before
+/// that says nothing about the others.
 fn next_caller<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match accept() {

@@ -156,7 +156,8 @@ pub(super) fn snapshots(
     Ok(all)
 }
 
-/// The datasets of the pools that are named; or of all pools, and of those that do not answer it is said why.
+/// The datasets of the pools that are named; or of all pools, and of those that do not answer it is
+/// said why.
 fn found(
     t: &mut Terminal<'_>,
     connection: &Connection,

@@ -79,7 +79,8 @@ impl Sort {
         self.0.iter().map(|key| key.property.as_str())
     }
 
-    /// Sorts datasets. Those without a property come last, whichever way; equal ones stay as they are.
+    /// Sorts datasets. Those without a property come last, whichever way; equal ones stay as they
+    /// are.
     ///
     /// # Errors
     /// None of them has such a property.

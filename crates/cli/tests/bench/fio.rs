@@ -25,7 +25,8 @@ fn mixture(name: &str, lines: Vec<AccessLine>) -> Workload {
     }))
 }
 
-/// Mixtures in which each direction has other sizes, shares that are no whole percents, and many sizes.
+/// Mixtures in which each direction has other sizes, shares that are no whole percents, and many
+/// sizes.
 fn mixtures() -> Vec<Workload> {
     let sizes = (1..=100).map(|n| line(n * 512, 1, 50, 100)).collect();
     vec![
@@ -187,7 +188,8 @@ fn fio_takes_the_options_of_every_exported_job() {
     }
 }
 
-/// Means of the accesses of a specification: the share of reads, and the bytes of a read and of a write.
+/// Means of the accesses of a specification: the share of reads, and the bytes of a read and of a
+/// write.
 fn means(lines: &[AccessLine]) -> [f64; 3] {
     let mut sums = [0.0; 4];
     for line in lines {

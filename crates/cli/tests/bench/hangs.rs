@@ -1,5 +1,5 @@
-//! A device that hangs: whoever has had enough is given what was measured, and nothing waits for the device.
-//! Nothing here looks at a clock: what hangs would hang these tests.
+//! A device that hangs: whoever has had enough is given what was measured, and nothing waits for
+//! the device. Nothing here looks at a clock: what hangs would hang these tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

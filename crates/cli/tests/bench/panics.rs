@@ -1,5 +1,5 @@
-//! A device that panics ends the run that meets it, whichever worker that was: nobody waits for ever for a
-//! thread that is no more.
+//! A device that panics ends the run that meets it, whichever worker that was: nobody waits for
+//! ever for a thread that is no more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

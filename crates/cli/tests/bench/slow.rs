@@ -1,5 +1,6 @@
-//! A device of known delay or rate through real lanes. What a loaded machine adds can only make it slower,
-//! so only what cannot be faster is asserted; that the figures are exact is shown in simulated time.
+//! A device of known delay or rate through real lanes. What a loaded machine adds can only make it
+//! slower, so only what cannot be faster is asserted; that the figures are exact is shown in
+//! simulated time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

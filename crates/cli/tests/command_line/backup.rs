@@ -1,4 +1,5 @@
-//! `config export` and `config restore` in a state folder that no daemon uses, and who may ask for secrets.
+//! `config export` and `config restore` in a state folder that no daemon uses, and who may ask for
+//! secrets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +10,8 @@ use super::daemon::{Daemon, Ran, run};
 const SECRET: &str = "a-secret-of-the-host";
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// A daemon with one of each, a host that needs a secret, and the path of a file that is not there yet.
+/// A daemon with one of each, a host that needs a secret, and the path of a file that is not there
+/// yet.
 fn daemon() -> (Daemon, String) {
     let daemon = Daemon::with_one_of_each();
     let secret = daemon.folder.path().join("secret");

@@ -270,7 +270,8 @@ fn completion_and_manual_pages_are_made_for_every_shell_and_verb() {
     assert!(!std::path::Path::new("pool").exists(), "no folder is made");
 }
 
-/// Lists of things with long names, at a terminal of 80 columns: each name is whole, so that it can be copied.
+/// Lists of things with long names, at a terminal of 80 columns: each name is whole, so that it can
+/// be copied.
 #[test]
 fn lists_fit_80_columns_and_break_no_naa_and_no_iqn() {
     let daemon = Daemon::start();

@@ -1,4 +1,5 @@
-//! The OpenAPI document: all that a validator asks for, and what generators of clients need beyond that.
+//! The OpenAPI document: all that a validator asks for, and what generators of clients need beyond
+//! that.
 
 use std::collections::{BTreeMap, BTreeSet};
 

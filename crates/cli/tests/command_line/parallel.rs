@@ -1,5 +1,5 @@
-//! Verbs of many administrators at once: each is made on what is in force when its turn comes, and only what really
-//! contradicts it keeps it from that.
+//! Verbs of many administrators at once: each is made on what is in force when its turn comes, and
+//! only what really contradicts it keeps it from that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,8 @@ use super::daemon::{Daemon, FakeDataPlane};
 /// The data plane refuses whatever has a unit of this name.
 const BURNING: &str = "u3";
 
-/// The fault of the issue: of many removals at once some were refused, though each was of another object.
+/// The fault of the issue: of many removals at once some were refused, though each was of another
+/// object.
 #[test]
 fn removals_of_different_objects_at_once_all_succeed() {
     const THREADS: usize = 4;
@@ -299,8 +300,8 @@ fn fits(done: &Done, config: &Config) -> bool {
 proptest! {
     #![proptest_config(Cases { cases: 24, ..Cases::default() })]
 
-    /// Random verbs of many threads: the result is that of some order of them, one after the other, and none fails that
-    /// does not fail in that order.
+    /// Random verbs of many threads: the result is that of some order of them, one after the other,
+    /// and none fails that does not fail in that order.
     #[test]
     fn verbs_of_many_threads_come_to_what_some_order_of_them_comes_to(
         threads in prop::collection::vec(prop::collection::vec(verb(), 1..12), 2..6)

@@ -1,8 +1,8 @@
 //! A backup that only a passphrase opens.
 //!
-//! Argon2id (RFC 9106) makes a key of the passphrase; it takes 64 MiB of memory, so that guessing is dear.
-//! ChaCha20-Poly1305 (RFC 8439) seals with it: without the key nothing is read, and nothing is changed unseen. Salt and
-//! nonce are random; a key is used once.
+//! Argon2id (RFC 9106) makes a key of the passphrase; it takes 64 MiB of memory, so that guessing
+//! is dear. ChaCha20-Poly1305 (RFC 8439) seals with it: without the key nothing is read, and
+//! nothing is changed unseen. Salt and nonce are random; a key is used once.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};

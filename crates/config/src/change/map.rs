@@ -70,8 +70,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// The listening addresses of a target that it makes: `default` where it names none. The only target there is it
-    /// uses as it is.
+    /// The listening addresses of a target that it makes: `default` where it names none. The only
+    /// target there is it uses as it is.
     fn portals_of_new_target(&self, default: &[SocketAddr], config: &Config) -> Vec<SocketAddr> {
         let may_make_one = self.target.is_some() || config.targets.len() != 1;
         match self.portals.is_empty() && may_make_one {

@@ -248,8 +248,8 @@ impl Edit {
         Ok(())
     }
 
-    /// The target port group of a new target port where nobody chose one: the first, and when that is full the next
-    /// one of the same state.
+    /// The target port group of a new target port where nobody chose one: the first, and when that
+    /// is full the next one of the same state.
     fn target_port_group_with_room(&self) -> u16 {
         let ports = |group: u16| {
             let of_targets = self.config.targets.iter();

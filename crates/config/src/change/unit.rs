@@ -14,8 +14,8 @@ pub struct CreateUnit {
     /// Logical block length: 512 or 4096.
     #[serde(default = "default_block_size")]
     pub block_size: u32,
-    /// Physical block size in bytes; where absent a volume's volblocksize, a disk's own, but at most 4096;
-    /// 4096 of others.
+    /// Physical block size in bytes; where absent a volume's volblocksize, a disk's own, but at
+    /// most 4096; 4096 of others.
     #[serde(default)]
     pub physical_block_size: Option<u32>,
     /// Makes the volume that the backend names first.
@@ -74,8 +74,8 @@ pub struct ModifyUnit {
     /// Take it offline or online.
     #[serde(default)]
     pub offline: Option<bool>,
-    /// Points it to other data. Its NAA, serial number and maps stay; it must not become smaller. The size of a file may
-    /// be 0: then it is what the file has.
+    /// Points it to other data. Its NAA, serial number and maps stay; it must not become smaller.
+    /// The size of a file may be 0: then it is what the file has.
     #[serde(default)]
     pub backend: Option<BackendSpec>,
 }

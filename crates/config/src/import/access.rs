@@ -1,11 +1,13 @@
 //! Access rules of other targets, carried over to hosts and maps.
 //!
-//! Other programs decide for each target by itself, and the first rule that fits an initiator decides alone. With us an
-//! initiator sees the union of the maps of all its hosts, and proves one secret everywhere. The hosts made here never
-//! share a member, so that a union has one part only. Each initiator name pattern of the source becomes one host, which
-//! excepts every other pattern that overlaps it without covering it. All its members match the same patterns, thus the
-//! same rules. Initiators that match two patterns of which none covers the other are in no host, and see nothing.
-//! Patterns that end in the same maps and the same secret share a host where that keeps these properties.
+//! Other programs decide for each target by itself, and the first rule that fits an initiator
+//! decides alone. With us an initiator sees the union of the maps of all its hosts, and proves one
+//! secret everywhere. The hosts made here never share a member, so that a union has one part only.
+//! Each initiator name pattern of the source becomes one host, which excepts every other pattern
+//! that overlaps it without covering it. All its members match the same patterns, thus the same
+//! rules. Initiators that match two patterns of which none covers the other are in no host, and see
+//! nothing. Patterns that end in the same maps and the same secret share a host where that keeps
+//! these properties.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,8 @@ use super::{Imported, free_name, unusable};
 use model::config::{ChapSecret, HostSpec, MapSpec};
 use model::{name, pattern};
 
-/// The rules of one target. The first one that fits an initiator decides; without one it sees nothing.
+/// The rules of one target. The first one that fits an initiator decides; without one it sees
+/// nothing.
 pub(super) struct Source {
     pub(super) iqn: String,
     pub(super) rules: Vec<Rule>,
@@ -49,7 +52,8 @@ pub(super) struct Name {
     pub(super) pattern: String,
     /// All the others are meant.
     pub(super) inverted: bool,
-    /// The pattern of the source, where ours also matches names that were not meant: there is none for those alone.
+    /// The pattern of the source, where ours also matches names that were not meant: there is none
+    /// for those alone.
     pub(super) wider: Option<String>,
 }
 
@@ -81,7 +85,8 @@ impl Name {
     }
 }
 
-/// The pattern with each run of wildcards written in one way, which is the only one for these names.
+/// The pattern with each run of wildcards written in one way, which is the only one for these
+/// names.
 fn ordered(pattern: &str) -> String {
     let mut text = String::new();
     let mut star = false;
@@ -269,7 +274,8 @@ fn name_overlaps(members: &[Member], imported: &mut Imported) {
     }
 }
 
-/// The view of the members of a pattern's host: at each target, the LUNs of the first rule that fits them.
+/// The view of the members of a pattern's host: at each target, the LUNs of the first rule that
+/// fits them.
 fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imported) -> View {
     let own = &members[index].pattern;
     let fits = |name: &Name| {
@@ -354,9 +360,9 @@ fn classes(members: &[Member]) -> Vec<Vec<usize>> {
     classes
 }
 
-/// Whether a pattern may join others of the same view. What one member excepts must not take names from another
-/// that covers those, and patterns that cross must not be ones that a rule inverts: then the rule of their common names
-/// is the rule of one of them.
+/// Whether a pattern may join others of the same view. What one member excepts must not take names
+/// from another that covers those, and patterns that cross must not be ones that a rule inverts:
+/// then the rule of their common names is the rule of one of them.
 fn may_join(members: &[Member], class: &[usize], new: usize) -> bool {
     let mut all = class.to_vec();
     all.push(new);
@@ -402,7 +408,8 @@ fn emit(members: &[Member], class: &[usize], imported: &mut Imported) {
         .iter()
         .any(|p| except.iter().any(|r| pattern::covers(r, p)))
     {
-        // Its members cannot be told from those of a pattern that is not understood, which was named.
+        // Its members cannot be told from those of a pattern that is not understood, which was
+        // named.
         return imported.leave_out(
             format!("initiator {}", initiators.join(", ")),
             "a pattern that was left out matches it too",

@@ -1,13 +1,14 @@
 //! LIO's saveconfig.json, as targetcli writes it.
 //!
-//! LIO makes its NAA designator of its own company id and the hexadecimal digits of the serial number, so both can be
-//! taken over exactly and ESXi keeps its datastores.
+//! LIO makes its NAA designator of its own company id and the hexadecimal digits of the serial
+//! number, so both can be taken over exactly and ESXi keeps its datastores.
 //!
 //! # Who gets in with LIO
-//! A portal group asks for CHAP where its attribute `authentication` is 1, which is the default, or where its AuthMethod
-//! does not offer None; an ACL may say otherwise for its initiator. Each ACL has a user of its own. An ACL without one
-//! lets nobody in where CHAP is asked for. With `generate_node_acls` those that have no ACL see all LUNs of the portal
-//! group, with the portal group's user.
+//! A portal group asks for CHAP where its attribute `authentication` is 1, which is the default, or
+//! where its AuthMethod does not offer None; an ACL may say otherwise for its initiator. Each ACL
+//! has a user of its own. An ACL without one lets nobody in where CHAP is asked for. With
+//! `generate_node_acls` those that have no ACL see all LUNs of the portal group, with the portal
+//! group's user.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -263,7 +264,8 @@ impl Import {
         Some(SocketAddr::new(ip, portal.port))
     }
 
-    /// The rules of this portal group: which initiators see which units. An ACL decides alone for its initiator.
+    /// The rules of this portal group: which initiators see which units. An ACL decides alone for
+    /// its initiator.
     fn rules(&mut self, iqn: &str, tpg: &Tpg) -> Vec<Rule> {
         let mut rules: Vec<Rule> = Vec::new();
         let offers_none = |value: &String| value.split(',').any(|m| m.trim() == "None");
@@ -391,8 +393,8 @@ fn secret(user: &str, secret: &str) -> Option<ChapSecret> {
     })
 }
 
-/// LIO's designator for a serial number: type 6, its company id, and up to 25 hexadecimal digits of the serial number;
-/// zeros fill up the rest (`spc_gen_naa_6h_vendor_specific`).
+/// LIO's designator for a serial number: type 6, its company id, and up to 25 hexadecimal digits of
+/// the serial number; zeros fill up the rest (`spc_gen_naa_6h_vendor_specific`).
 fn naa(wwn: &str) -> Option<String> {
     let digits: String = wwn
         .chars()

@@ -3,11 +3,13 @@
 use super::Error;
 use model::config::{Config, HostSpec};
 
-/// Adds an import to a configuration, whose secrets need not be shown. Where both ask one initiator for a secret, they are
-/// taken for different ones. Objects with one name are left for validation to refuse.
+/// Adds an import to a configuration, whose secrets need not be shown. Where both ask one initiator
+/// for a secret, they are taken for different ones. Objects with one name are left for validation
+/// to refuse.
 ///
 /// # Errors
-/// Some initiator could prove itself with a secret that is good for other targets only: it has one secret for all.
+/// Some initiator could prove itself with a secret that is good for other targets only: it has one
+/// secret for all.
 pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
     for host in imported.hosts.iter().filter(|host| host.chap.is_some()) {
         let clashes = |other: &&HostSpec| {

@@ -1,5 +1,6 @@
-//! Configurations of other targets, read as our own: identities are kept, so that initiators find the disks they knew,
-//! and nobody gets at more than before, or with less proof. Whatever cannot be carried over is left out and named.
+//! Configurations of other targets, read as our own: identities are kept, so that initiators find
+//! the disks they knew, and nobody gets at more than before, or with less proof. Whatever cannot be
+//! carried over is left out and named.
 
 mod access;
 mod dropped;
@@ -70,7 +71,8 @@ impl Imported {
         }
     }
 
-    /// Takes a unit over, unless a rule of ours forbids it. An identity that another unit has is made anew.
+    /// Takes a unit over, unless a rule of ours forbids it. An identity that another unit has is
+    /// made anew.
     fn add_unit(&mut self, source: &str, mut unit: UnitSpec) -> Option<String> {
         let same = |other: &UnitSpec| {
             (!unit.naa.is_empty() && other.naa == unit.naa)
@@ -148,7 +150,8 @@ fn mutual(imported: &mut Imported, whose: &str, secret: Option<ChapSecret>) -> O
     Some(secret)
 }
 
-/// Drops each mutual secret that an initiator proves itself with as well (RFC 7143 9.2.1 forbids it).
+/// Drops each mutual secret that an initiator proves itself with as well (RFC 7143 9.2.1 forbids
+/// it).
 fn drop_reflected(imported: &mut Imported) {
     let config = &mut imported.config;
     let hosts = config.hosts.iter().filter_map(|host| host.chap.as_ref());

@@ -51,7 +51,8 @@ pub(super) fn mutated(text: &str, dice: &mut Dice) -> String {
     lines.join("\n")
 }
 
-/// Checks a property of any file: a refusal names a line that the file has, or all that was accepted can be applied.
+/// Checks a property of any file: a refusal names a line that the file has, or all that was
+/// accepted can be applied.
 pub(super) fn check(text: &str, read: &Result<Imported, Error>) {
     match read {
         Err(error) => {

@@ -1,5 +1,6 @@
-//! An import lets in nobody who was not let in before: random files of SCST and LIO, read once by the importers and once by
-//! the rules of the programs they come from, written down here a second time.
+//! An import lets in nobody who was not let in before: random files of SCST and LIO, read once by
+//! the importers and once by the rules of the programs they come from, written down here a second
+//! time.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -190,7 +191,8 @@ fn compare(seed: u64, original: &dyn Original, tally: &mut Tally) {
             }
             tally.before += before.len();
             tally.after += after.len();
-            // Anything gone is named: by the target, or by a name that the file has for the initiator.
+            // Anything gone is named: by the target, or by a name that the file has for the
+            // initiator.
             let is_told = || {
                 let mut names = original.names(initiator);
                 names.push((*iqn).to_owned());

@@ -3,7 +3,8 @@
 use super::Imported;
 use model::config::TargetParameters;
 
-/// Parameters that those programs write although they change nothing for us, or have no other value with us.
+/// Parameters that those programs write although they change nothing for us, or have no other value
+/// with us.
 const WITHOUT_EFFECT: [(&str, &[&str]); 15] = [
     ("AuthMethod", &["CHAP,None", "CHAP", "None"]),
     ("DataPDUInOrder", &["Yes"]),

@@ -1,14 +1,15 @@
 //! SCST's scst.conf, as scstadmin writes it.
 //!
-//! SCST's `usn` and `naa_id` are taken over where the file names them. Files have no size there: the size is that of the file on
-//! this machine.
+//! SCST's `usn` and `naa_id` are taken over where the file names them. Files have no size there:
+//! the size is that of the file on this machine.
 //!
 //! # Who gets in with SCST
-//! An initiator belongs to the first group of a target that has a pattern for its name. The first one is that whose name
-//! sorts first: scstadmin makes groups in that order, wherever they stand in the file. Where two groups have one pattern,
-//! scstadmin gives it to either of them, and does not tell which. The initiator sees the LUNs of its group only, and nothing
-//! where the group has none. Whoever is in no group sees the LUNs that stand in the target itself. Each
-//! IncomingUser of a target is proof enough for it; without one it asks for no proof.
+//! An initiator belongs to the first group of a target that has a pattern for its name. The first
+//! one is that whose name sorts first: scstadmin makes groups in that order, wherever they stand in
+//! the file. Where two groups have one pattern, scstadmin gives it to either of them, and does not
+//! tell which. The initiator sees the LUNs of its group only, and nothing where the group has none.
+//! Whoever is in no group sees the LUNs that stand in the target itself. Each IncomingUser of a
+//! target is proof enough for it; without one it asks for no proof.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -289,8 +290,8 @@ impl Import<'_> {
         ))
     }
 
-    /// Where some target is bound to an address, those that listen everywhere listen at all the addresses that are named: a
-    /// port is taken on single addresses, or on all of them.
+    /// Where some target is bound to an address, those that listen everywhere listen at all the
+    /// addresses that are named: a port is taken on single addresses, or on all of them.
     fn listen_at_named_addresses(&mut self) {
         let targets = self.targets.iter();
         let groups = targets.flat_map(|(target, _)| &target.portal_groups);

@@ -37,12 +37,13 @@ impl Replaced {
 }
 
 impl Store {
-    /// Puts another configuration in force in a folder that no daemon uses: the way out when `config.toml` is damaged, and
-    /// that of a backup onto a bare machine. A damaged file is kept as `config.toml.damaged`. Without `by` it only tells
-    /// what would change.
+    /// Puts another configuration in force in a folder that no daemon uses: the way out when
+    /// `config.toml` is damaged, and that of a backup onto a bare machine. A damaged file is kept
+    /// as `config.toml.damaged`. Without `by` it only tells what would change.
     ///
     /// # Errors
-    /// A daemon uses the folder, there is no such generation, or the folder cannot be written. Nothing has changed.
+    /// A daemon uses the folder, there is no such generation, or the folder cannot be written.
+    /// Nothing has changed.
     pub fn replace(
         folder: &Path,
         wanted: &Replacement,
@@ -60,7 +61,8 @@ impl Store {
         let newest = found.content.map(|(_, newest)| newest);
         match (&newest, wanted) {
             (Some(newest), _) => identity::carry_over(&newest.identity, &mut config),
-            // The machine that it was made on may live on: two of one name would take each other's pools for their own.
+            // The machine that it was made on may live on: two of one name would take each other's
+            // pools for their own.
             (None, Replacement::Backup(_)) if store.orphan().is_none() => {
                 let new = identity::new_installation(&mut Seed::random()?);
                 identity::carry_over(&new, &mut config);

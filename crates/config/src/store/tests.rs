@@ -60,7 +60,8 @@ fn what_is_saved_is_read_back() {
 
 #[test]
 fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
-    // Of a full disk, one that became read-only, and one that fails once: all steps of a save and more.
+    // Of a full disk, one that became read-only, and one that fails once: all steps of a save and
+    // more.
     for at in 0..12 {
         for kind in [
             io::ErrorKind::StorageFull,

@@ -19,8 +19,8 @@ const MAX_SESSIONS: usize = 64;
 const LENGTHS: std::ops::RangeInclusive<u32> = 512..=16_777_215;
 /// Milliseconds of keep-alive and of times between logins.
 const WAITS_MS: std::ops::RangeInclusive<u32> = 10..=600_000;
-/// The least milliseconds that a lost session's writes are waited for. Less is for trials, by a URL:
-/// targets have been seen to perform writes a good while after their connection was gone.
+/// The least milliseconds that a lost session's writes are waited for. Less is for trials, by a
+/// URL: targets have been seen to perform writes a good while after their connection was gone.
 const LEAST_FENCE_MS: u32 = 5_000;
 
 pub(super) fn initiator(config: &Config) -> Result<(), Error> {

@@ -145,7 +145,8 @@ pub(crate) fn describe(config: &Config, map: &MapSpec) -> String {
     format!("{host}, {target}")
 }
 
-/// The kind of a map's `target`, by its form where it names nothing yet, and the verb that lists and makes such.
+/// The kind of a map's `target`, by its form where it names nothing yet, and the verb that lists
+/// and makes such.
 fn kind_of(config: &Config, target: &str) -> (&'static str, &'static str) {
     if name::begins_as_name(target) || config.target(target).is_some() {
         ("target", "target")

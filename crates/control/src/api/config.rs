@@ -1,4 +1,4 @@
-//! The configuration as a whole.
+//! Routes for the configuration as a whole.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,7 +14,7 @@ use config::history::GenerationView;
 use config::redact::redacted;
 use model::{Config, Error, ErrorKind};
 
-/// The configuration in force.
+/// Returns the configuration in force.
 #[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = ConfigDocument), (status = "5XX", body = Problem)))]
 pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> {
@@ -31,8 +31,8 @@ pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> 
     }))
 }
 
-/// The whole configuration of this machine with its secrets, to restore it from. Only the control socket gives it: at an
-/// address nobody knows who asks.
+/// Returns the whole configuration of this machine with its secrets, as a backup. Only the control
+/// socket gives it, because a TCP address does not identify the caller.
 #[utoipa::path(get, path = at::EXPORT.path, tag = at::EXPORT.tag, operation_id = at::EXPORT.id,
     responses((status = 200, body = Backup), (status = "4XX", body = Problem)))]
 pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<Backup> {
@@ -53,7 +53,8 @@ pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<
     .map(Json)
 }
 
-/// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may come later.
+/// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may come
+/// later.
 #[utoipa::path(put, path = at::RESTORE.path, tag = at::RESTORE.tag, operation_id = at::RESTORE.id, params(Commit), request_body = Backup,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn restore(
@@ -66,7 +67,7 @@ pub(super) async fn restore(
         .map(Json)
 }
 
-/// Makes this the configuration. Identities and secrets that it leaves out are kept.
+/// Puts this configuration into force. Identities and secrets that it omits are kept.
 #[utoipa::path(put, path = at::APPLY.path, tag = at::APPLY.tag, operation_id = at::APPLY.id, params(Commit), request_body = Apply,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn apply(
@@ -92,7 +93,7 @@ pub(super) async fn apply(
     plane.commit(Change::Replace(wanted), how).await
 }
 
-/// Sets how initiators are met that ask which targets there are.
+/// Sets the rules for discovery sessions, in which initiators ask for targets.
 #[utoipa::path(put, path = at::SET_DISCOVERY.path, tag = at::SET_DISCOVERY.tag, operation_id = at::SET_DISCOVERY.id, params(Commit), request_body = SetDiscovery,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_discovery(
@@ -103,15 +104,15 @@ pub(super) async fn set_discovery(
     plane.commit(Change::SetDiscovery(request), how).await
 }
 
-/// The generations that are kept, ascending: when each was made, by whom, and what it changed. All but the one in force can
-/// be gone back to.
+/// Lists the generations that are kept, in ascending order, with their times, authors and changes.
+/// All but the one in force can be restored.
 #[utoipa::path(get, path = at::GENERATIONS.path, tag = at::GENERATIONS.tag, operation_id = at::GENERATIONS.id,
     responses((status = 200, body = Vec<GenerationView>), (status = "5XX", body = Problem)))]
 pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<GenerationView>> {
     apart(move || plane.transactions.history()).await.map(Json)
 }
 
-/// Puts an earlier generation in force again, as a new generation.
+/// Puts an earlier generation into force again, as a new generation.
 #[utoipa::path(post, path = at::ROLLBACK.path, tag = at::ROLLBACK.tag, operation_id = at::ROLLBACK.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn rollback(

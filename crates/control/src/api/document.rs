@@ -1,11 +1,11 @@
-//! Completes the OpenAPI document, which macros derive from types and routes, to what the standard and generators of
-//! clients ask for.
+//! Completion of the OpenAPI document. Macros derive the document from types and routes, and this
+//! file adds what the standard and client generators need.
 //!
-//! - Each variable of a path is declared, with what it names.
-//! - Each operation declares its problems, since each may meet one.
-//! - Each response is described, by default in the words of the type that it carries.
-//! - Each alternative of a type has a name, and says by which word it is told from the others. Generators name the types
-//!   of their clients by it.
+//! - Each variable of a path is declared, with a description.
+//! - Each operation declares its problems, because any operation may fail.
+//! - Each response has a description, by default that of the type that it carries.
+//! - Each alternative of a type has a name, and the word that tells it from the others. Generators
+//!   name the types of their clients by it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
 
-/// Classes of statuses that carry a problem.
+/// Classes of HTTP statuses that carry a problem.
 const PROBLEMS: [(&str, &str); 2] = [
     (
         "4XX",
@@ -28,10 +28,10 @@ const PROBLEMS: [(&str, &str); 2] = [
     ),
 ];
 
-/// References to schemas begin with this.
+/// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// The document with everything that the macros leave out.
+/// Returns the document with everything that the macros omit.
 pub(super) fn completed(mut document: OpenApi) -> OpenApi {
     let mut components = document.components.take().unwrap_or_default();
     name_alternatives(&mut components);
@@ -57,7 +57,8 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     all.into_iter().flatten()
 }
 
-/// The meaning of the variable behind a segment of a path, and whether it is a number.
+/// Returns the meaning of a path variable and whether it is a number. `segment` precedes the
+/// variable.
 fn meaning(segment: &str, variable: &str) -> Option<(&'static str, bool)> {
     Some(match (segment, variable) {
         ("lus", "name") => ("Name of the logical unit.", false),
@@ -145,7 +146,7 @@ fn describe_responses(operation: &mut Operation, components: &Components) {
     }
 }
 
-/// The description of a type; of a list that of its items.
+/// Returns the description of a type. A list is described by its items.
 fn described(schema: Option<&RefOr<Schema>>, components: &Components) -> String {
     match schema {
         Some(RefOr::Ref(of)) => {
@@ -214,8 +215,8 @@ fn name_alternatives(components: &mut Components) {
     components.schemas.extend(named);
 }
 
-/// The word by which an alternative is told from the others, and the property that says it; without one its only
-/// property is that word.
+/// Returns the word that tells an alternative from the others, and the property that holds the
+/// word. Without a property, the word is the alternative's only property.
 fn alternative(object: &Object) -> Option<(String, Option<String>)> {
     let tag = object.properties.iter().find_map(|(property, schema)| {
         let RefOr::T(Schema::Object(of)) = schema else {
@@ -232,7 +233,7 @@ fn alternative(object: &Object) -> Option<(String, Option<String>)> {
     })
 }
 
-/// `change-vdevs` as `ChangeVdevs`.
+/// Converts `change-vdevs` to `ChangeVdevs`.
 fn capitalised(word: &str) -> String {
     let parts = word.split(['-', '_', ' ']);
     let capital = |part: &str| {

@@ -1,4 +1,4 @@
-//! Hosts: groups of initiators and their secrets.
+//! Routes for hosts: groups of initiators and their secrets.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +13,7 @@ use config::redact::redacted_host;
 use model::Error;
 use model::config::{Config, HostSpec};
 
-/// All hosts.
+/// Lists all hosts.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<HostView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<HostView>> {
     let config = plane.config();
@@ -26,7 +26,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<HostView>> {
     )
 }
 
-/// One host.
+/// Returns one host.
 #[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = HostView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
@@ -92,7 +92,7 @@ pub(super) async fn remove_initiator(
         .await
 }
 
-/// Sets what the host must know to log in.
+/// Sets the user and secret that the host must prove to log in.
 #[utoipa::path(put, path = at::SET_CHAP.path, tag = at::SET_CHAP.tag, operation_id = at::SET_CHAP.id, params(Commit), request_body = SetChap,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_chap(
@@ -106,7 +106,7 @@ pub(super) async fn set_chap(
         .await
 }
 
-/// Lets the host in without a secret.
+/// Lets the host log in without a secret.
 #[utoipa::path(delete, path = at::REMOVE_CHAP.path, tag = at::REMOVE_CHAP.tag, operation_id = at::REMOVE_CHAP.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_chap(

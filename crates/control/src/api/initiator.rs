@@ -1,4 +1,4 @@
-//! This machine as a client: the adapter, logins, sessions, devices and their paths.
+//! Routes for this machine as an initiator: the adapter, logins, sessions, devices and their paths.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -16,7 +16,7 @@ use model::initiator::LoginSpec;
 use model::initiator::configured::times_in_force;
 use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 
-/// The host adapter in short.
+/// Returns a summary of the host adapter.
 #[utoipa::path(get, path = at::ADAPTER.path, tag = at::ADAPTER.tag, operation_id = at::ADAPTER.id, responses((status = 200, body = AdapterView)))]
 pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
     let config = plane.config();
@@ -48,8 +48,8 @@ pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
     })
 }
 
-/// Gives the initiator another name, for which sessions are made anew, one after another, or other times,
-/// for which they are not.
+/// Changes the initiator's name or times. For a new name, sessions are made anew, one after
+/// another. New times leave the sessions alone.
 #[utoipa::path(patch, path = at::SET_ADAPTER.path, tag = at::SET_ADAPTER.tag, operation_id = at::SET_ADAPTER.id, params(Commit), request_body = SetInitiator,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_adapter(
@@ -60,7 +60,7 @@ pub(super) async fn set_adapter(
     plane.commit(Change::SetInitiator(request), how).await
 }
 
-/// The targets that are to be logged in to. Secrets are not shown.
+/// Lists the targets to log in to. Secrets are not shown.
 #[utoipa::path(get, path = at::LOGINS.path, tag = at::LOGINS.tag, operation_id = at::LOGINS.id, responses((status = 200, body = Vec<LoginSpec>)))]
 pub(super) async fn logins(State(plane): State<Shared>) -> Json<Vec<LoginSpec>> {
     let config = plane.config();
@@ -74,8 +74,8 @@ pub(super) async fn logins(State(plane): State<Shared>) -> Json<Vec<LoginSpec>> 
     )
 }
 
-/// Logs in to a target, now and after each start of the daemon. Answers before a session is there: see
-/// the sessions.
+/// Logs in to a target, now and after each start of the daemon. The answer comes before a session
+/// exists. See the list of sessions.
 #[utoipa::path(post, path = at::LOG_IN.path, tag = at::LOG_IN.tag, operation_id = at::LOG_IN.id, params(Commit), request_body = LogIn,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn log_in(
@@ -86,8 +86,8 @@ pub(super) async fn log_in(
     plane.commit(Change::LogIn(request), how).await
 }
 
-/// Changes how a target is logged in to; what is absent stays. Sessions that must be made anew are, one
-/// after another.
+/// Changes the login to a target. Absent fields keep their values. If sessions must be made anew,
+/// this happens one after another.
 #[utoipa::path(patch, path = at::MODIFY_LOGIN.path, tag = at::MODIFY_LOGIN.tag, operation_id = at::MODIFY_LOGIN.id, params(Commit), request_body = ModifyLogin,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn modify_login(
@@ -99,7 +99,8 @@ pub(super) async fn modify_login(
     plane.commit(Change::ModifyLogin(iqn, request), how).await
 }
 
-/// Logs out of a target. Refused while a logical unit serves a device that has no other paths.
+/// Logs out of a target. This is refused while a logical unit serves a device that has no other
+/// paths.
 #[utoipa::path(delete, path = at::LOG_OUT.path, tag = at::LOG_OUT.tag, operation_id = at::LOG_OUT.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn log_out(
@@ -110,13 +111,13 @@ pub(super) async fn log_out(
     plane.commit(Change::LogOut(iqn), how).await
 }
 
-/// The sessions at other machines' targets.
+/// Lists the sessions at targets of other machines.
 #[utoipa::path(get, path = at::SESSIONS.path, tag = at::SESSIONS.tag, operation_id = at::SESSIONS.id, responses((status = 200, body = Vec<InitiatorSession>)))]
 pub(super) async fn sessions(State(plane): State<Shared>) -> Json<Vec<InitiatorSession>> {
     Json(plane.transactions.data_plane().initiator_sessions())
 }
 
-/// Looks again at the units that targets show.
+/// Rescans the logical units that targets show.
 #[utoipa::path(post, path = at::RESCAN.path, tag = at::RESCAN.tag, operation_id = at::RESCAN.id, params(Rescan),
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn rescan(
@@ -138,7 +139,7 @@ pub(super) async fn rescan(
     .into())
 }
 
-/// The devices behind the sessions, with all their paths.
+/// Lists the devices behind the sessions, with all their paths.
 #[utoipa::path(get, path = at::DEVICES.path, tag = at::DEVICES.tag, operation_id = at::DEVICES.id, responses((status = 200, body = Vec<DeviceView>)))]
 pub(super) async fn devices(State(plane): State<Shared>) -> Json<Vec<DeviceView>> {
     let config = plane.config();
@@ -151,7 +152,7 @@ pub(super) async fn devices(State(plane): State<Shared>) -> Json<Vec<DeviceView>
     )
 }
 
-/// One device.
+/// Returns one device.
 #[utoipa::path(get, path = at::DEVICE.path, tag = at::DEVICE.tag, operation_id = at::DEVICE.id,
     responses((status = 200, body = DeviceView), (status = "4XX", body = Problem)))]
 pub(super) async fn device(
@@ -169,7 +170,8 @@ pub(super) async fn device(
     Ok(Json(view(&plane.config(), found.ok_or_else(missing)?)))
 }
 
-/// Chooses path selection, queue depth and the like for a device, for I/Os from now on.
+/// Chooses path selection, queue depth and similar settings of a device. They hold for I/O from now
+/// on.
 #[utoipa::path(patch, path = at::SET_DEVICE.path, tag = at::SET_DEVICE.tag, operation_id = at::SET_DEVICE.id, params(Commit), request_body = SetDevice,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_device(
@@ -181,7 +183,7 @@ pub(super) async fn set_device(
     plane.commit(Change::SetDevice(name, request), how).await
 }
 
-/// Leaves a device to claim rules and defaults again.
+/// Removes the choices for a device, so that claim rules and defaults decide again.
 #[utoipa::path(delete, path = at::RESET_DEVICE.path, tag = at::RESET_DEVICE.tag, operation_id = at::RESET_DEVICE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn reset_device(

@@ -1,4 +1,4 @@
-//! Logical units.
+//! Routes for logical units.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use model::config::{MapSpec, UnitSpec};
 use model::data_plane::UnitStatus;
 use model::hindrance::{Cleared, Clearing, HindranceKind};
 
-/// All logical units.
+/// Lists all logical units.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<UnitView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
     let config = plane.config();
@@ -37,7 +37,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
     Json(views.collect())
 }
 
-/// One logical unit.
+/// Returns one logical unit.
 #[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = UnitView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
@@ -51,7 +51,7 @@ pub(super) async fn show(
     Ok(Json(view(unit, state.as_ref(), maps.cloned().collect())))
 }
 
-/// Makes a logical unit, and the volume that it is to be on, where that is asked for.
+/// Makes a logical unit. If the request asks for a volume, the volume is made too.
 #[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateUnit,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
@@ -61,13 +61,13 @@ pub(super) async fn create(
     Body(request): Body<CreateUnit>,
 ) -> Answer<Committed> {
     let deed = asker.deed(&request);
-    // A volume may have to be made.
+    // A volume may have to be made first, which takes time.
     apart(move || plane.create_unit(request, &how, &deed))
         .await
         .map(Json)
 }
 
-/// Changes a logical unit; what is absent stays.
+/// Changes a logical unit. Absent fields keep their values.
 #[utoipa::path(patch, path = at::MODIFY.path, tag = at::MODIFY.tag, operation_id = at::MODIFY.id, params(Commit), request_body = ModifyUnit,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn modify(
@@ -83,7 +83,7 @@ pub(super) async fn modify(
         .map(Json)
 }
 
-/// Removes a logical unit; the file or device behind it stays.
+/// Removes a logical unit. The file or device behind it stays.
 #[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn delete(
@@ -94,8 +94,8 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteUnit(name), how).await
 }
 
-/// Ends a state that stops I/O of a logical unit: a stop, a write protection, reservations, ALUA states that initiators
-/// chose, a failed SANITIZE, lost writes.
+/// Ends a state that stops I/O of a logical unit. Examples are a stop, a write protection,
+/// reservations, ALUA states that initiators chose, a failed SANITIZE, and lost writes.
 #[utoipa::path(delete, path = at::CLEAR.path, tag = at::CLEAR.tag, operation_id = at::CLEAR.id,
     params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "The state that is to end."), Clear),
     responses((status = 200, description = "What has ended, or would.", body = Cleared), (status = "4XX", description = "It is refused.", body = Problem)))]
@@ -108,7 +108,7 @@ pub(super) async fn clear(
         return Err(missing(&name).into());
     }
     let (kind, what) = clearable(&name, &kind)?;
-    // The state of the unit is stored.
+    // The state of the unit is stored, which may block.
     apart(move || {
         let data_plane = plane.transactions.data_plane();
         let ended = match how.dry_run {

@@ -1,4 +1,4 @@
-//! The map, the explanation of what a host sees, and `share`.
+//! Routes for the map, the explanation of a host's view, and `share`.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use config::explain::{self, Explanation};
 use model::Error;
 use model::config::{Config, MapSpec};
 
-/// The whole map.
+/// Lists all lines of the map.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<MapSpec>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<MapSpec>> {
     Json(plane.config().maps.clone())
@@ -42,7 +42,7 @@ pub(super) async fn remove(
     plane.commit(Change::RemoveMap(request), how).await
 }
 
-/// Why an initiator sees a logical unit, or does not.
+/// Explains why an initiator sees a logical unit, or why not.
 #[utoipa::path(get, path = at::EXPLAIN.path, tag = at::EXPLAIN.tag, operation_id = at::EXPLAIN.id, params(Question),
     responses((status = 200, body = Explanation), (status = "4XX", body = Problem)))]
 pub(super) async fn explain(
@@ -61,7 +61,7 @@ pub(super) async fn explain(
     Ok(Json(told))
 }
 
-/// A logical unit, a target, a host and a map in one step.
+/// Makes a logical unit, a target, a host and a map in one step.
 #[utoipa::path(post, path = at::SHARE.path, tag = at::SHARE.tag, operation_id = at::SHARE.id, params(Commit), request_body = Share,
     responses((status = 200, body = SharedUnit), (status = "4XX", body = Problem)))]
 pub(super) async fn share(
@@ -72,12 +72,13 @@ pub(super) async fn share(
 ) -> Answer<SharedUnit> {
     if how.dry_run {
         let change = Change::Share(request.clone(), plane.default_portals.clone());
-        // The preview's identities are drawn anew for the real thing; only names are told.
+        // The real change draws new identities, not those of the preview. So only names are
+        // reported.
         let (committed, after) = plane.transactions.commit_seen(&change, &how)?;
         return Ok(Json(shared(&after, &request, committed)?));
     }
     apart(move || {
-        // Without the body: it may have a secret.
+        // The body is left out, because it may hold a secret.
         let (committed, after) = plane.share_unit(&request, &how, &asker.deed(&()))?;
         shared(&after, &request, committed)
     })
@@ -111,7 +112,7 @@ fn shared(config: &Config, request: &Share, committed: Committed) -> Result<Shar
             && map.host.as_ref().is_none_or(|name| *name == host.name)
             && leads(map)
     };
-    // The newest map stands last; an older one may lead to the same unit at another target.
+    // The newest map is the last one. An older map may lead to the unit at another target.
     let map = config.maps.iter().rev().find(fits).ok_or_else(gone)?;
     let first = || map.targets(config).and_then(|all| all.first());
     let iqn = wanted.or_else(first);

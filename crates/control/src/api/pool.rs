@@ -1,4 +1,4 @@
-//! Pools.
+//! Routes for pools.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -22,22 +22,23 @@ use model::pool::trim::Trim;
 use model::pool::vdev_change::VdevChange;
 
 impl Plane {
-    /// Refuses to take a pool away that logical units serve volumes of. The caller keeps the configuration unchanged, and with
-    /// it pools that are open from being taken away by others.
+    /// Refuses to take a pool away while logical units serve its volumes. The caller keeps the
+    /// configuration unchanged. This also keeps others from taking open pools away.
     fn refuse_if_pool_served(&self, name: &str) -> Result<(), Error> {
-        // Before its units are asked for: those of a pool that opens now would be looked for by their old names.
+        // The number is read before the pool's units. Otherwise, the units of a pool that opens now
+        // would be looked up by their old names.
         let number = self.pools.get(name).ok().map(|pool| pool.guid);
         self.served().refuse_pool(name, number)
     }
 }
 
-/// All pools.
+/// Lists all pools.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<PoolView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<PoolView>> {
     apart(move || Ok(plane.pools.views())).await.map(Json)
 }
 
-/// One pool.
+/// Returns one pool.
 #[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
@@ -47,7 +48,7 @@ pub(super) async fn show(
     apart(move || plane.pools.view(&name)).await.map(Json)
 }
 
-/// Makes a pool on files and devices; a dry run only tells how it would be laid out.
+/// Makes a pool on files and devices. A dry run only reports the layout.
 #[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, request_body = CreatePool,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
@@ -68,7 +69,7 @@ pub(super) async fn create(
     made.await.map(Json)
 }
 
-/// Destroys a pool: everything in it is lost. Refused while logical units serve volumes of it.
+/// Destroys a pool and everything in it. This is refused while logical units serve its volumes.
 #[utoipa::path(delete, path = at::DESTROY.path, tag = at::DESTROY.tag, operation_id = at::DESTROY.id,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn destroy(
@@ -84,8 +85,8 @@ pub(super) async fn destroy(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets a pool go, so that any host may import it; one that is not open is forgotten. Refused while logical units serve
-/// volumes of it, unless it is forced.
+/// Exports a pool, so that any host may import it. A pool that is not open is forgotten. This is
+/// refused while logical units serve its volumes, unless forced.
 #[utoipa::path(post, path = at::EXPORT.path, tag = at::EXPORT.tag, operation_id = at::EXPORT.id, params(Letting),
     responses((status = 200, body = ExportView), (status = "4XX", body = Problem)))]
 pub(super) async fn export(
@@ -95,7 +96,7 @@ pub(super) async fn export(
     asker: Asker,
 ) -> Answer<ExportView> {
     let exported = apart(move || {
-        // It may have another name when it is imported.
+        // The pool may have another name when it is imported.
         plane.follow_or_tell();
         let unchanged = plane.transactions.unchanged();
         if !how.force {
@@ -108,22 +109,22 @@ pub(super) async fn export(
                 error
             })?;
         }
-        // Before it: then the pool is not there to be told.
+        // The request is noted before the export. After it, the pool is no longer open for notes.
         if plane.pools.get(&name).is_ok() {
             plane.pools.note(&name, &asker.deed(&()));
         }
         let exported = plane.pools.export(&name);
         drop(unchanged);
-        // Its units are not ready from now on, also where initiators do not ask.
+        // The pool's units are not ready from now on, even if no initiator asks.
         plane.transactions.data_plane().try_again();
         exported
     });
     exported.await.map(Json)
 }
 
-/// Changes what a pool is made of: puts devices aside, uses them again, attaches, replaces, detaches, adds,
-/// removes and clears them. Answered when the labels have it. A dry run of an addition only tells how the pool would be
-/// laid out.
+/// Changes the vdevs of a pool: takes devices offline or online, attaches, replaces, detaches,
+/// adds, removes or clears them. The answer comes when the labels record the change. A dry run of
+/// an addition only reports the layout.
 #[utoipa::path(post, path = at::CHANGE_VDEVS.path, tag = at::CHANGE_VDEVS.tag, operation_id = at::CHANGE_VDEVS.id, request_body = VdevChange,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn change_vdevs(
@@ -145,7 +146,7 @@ pub(super) async fn change_vdevs(
     changed.await.map(Json)
 }
 
-/// Sets a property of a pool. Answered when the labels have it.
+/// Sets a property of a pool. The answer comes when the labels record it.
 #[utoipa::path(post, path = at::SET_PROPERTY.path, tag = at::SET_PROPERTY.tag, operation_id = at::SET_PROPERTY.id, request_body = SetPoolProperty,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn set_property(
@@ -162,7 +163,8 @@ pub(super) async fn set_property(
     set.await.map(Json)
 }
 
-/// Enables all format features that this program knows. Answered when the labels say so.
+/// Enables all format features that this program knows. The answer comes when the labels record
+/// them.
 #[utoipa::path(post, path = at::UPGRADE.path, tag = at::UPGRADE.tag, operation_id = at::UPGRADE.id,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn upgrade(
@@ -195,7 +197,7 @@ pub(super) async fn scrub(
     begun.await.map(Json)
 }
 
-/// Begins, pauses or ends trims of devices.
+/// Begins, pauses or cancels trims of devices.
 #[utoipa::path(post, path = at::TRIM.path, tag = at::TRIM.tag, operation_id = at::TRIM.id, request_body = Trim,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn trim(
@@ -212,7 +214,7 @@ pub(super) async fn trim(
     begun.await.map(Json)
 }
 
-/// Makes all durable that a pool has taken up to now. Answered when it is.
+/// Makes everything durable that the pool has taken so far. The answer comes when this is done.
 #[utoipa::path(post, path = at::SYNC.path, tag = at::SYNC.tag, operation_id = at::SYNC.id,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn sync(
@@ -223,7 +225,7 @@ pub(super) async fn sync(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What happened to a pool since it was opened, oldest first: the last of it.
+/// Lists the latest events of a pool since it was opened, oldest first.
 #[utoipa::path(get, path = at::EVENTS.path, tag = at::EVENTS.tag, operation_id = at::EVENTS.id,
     responses((status = 200, body = Vec<Happening>), (status = "4XX", body = Problem)))]
 pub(super) async fn events(
@@ -235,7 +237,8 @@ pub(super) async fn events(
         .map(Json)
 }
 
-/// What was done to a pool, by whom and when, as far as it is kept: in the pool, so that it goes where the pool goes.
+/// Returns the history of a pool: its changes with author and time, as far as it is kept. The
+/// history is stored in the pool, and moves with it.
 #[utoipa::path(get, path = at::HISTORY.path, tag = at::HISTORY.tag, operation_id = at::HISTORY.id,
     responses((status = 200, body = HistoryView), (status = "4XX", body = Problem)))]
 pub(super) async fn history(
@@ -245,14 +248,15 @@ pub(super) async fn history(
     apart(move || plane.pools.history(&name)).await.map(Json)
 }
 
-/// Imports and other openings that wait for the proof that no other host has the pool: for how long, and why.
+/// Lists imports and other openings that wait for proof that no other host has the pool, with their
+/// remaining time and reason.
 #[utoipa::path(get, path = at::WAITS.path, tag = at::WAITS.tag, operation_id = at::WAITS.id,
     responses((status = 200, body = Vec<WaitView>)))]
 pub(super) async fn waits(State(plane): State<Shared>) -> Json<Vec<WaitView>> {
     Json(plane.pools.waits())
 }
 
-/// Imports a pool; without a pool's name, lists those that could be imported.
+/// Imports a pool. Without a pool's name, it lists the pools that could be imported.
 #[utoipa::path(post, path = at::IMPORT.path, tag = at::IMPORT.tag, operation_id = at::IMPORT.id, request_body = ImportPool,
     responses((status = 200, body = Vec<FoundPool>), (status = "4XX", body = Problem)))]
 pub(super) async fn import(
@@ -268,7 +272,7 @@ pub(super) async fn import(
             return Ok(plane.pools.importable(&request.paths));
         }
         let imported = plane.pools.import(&request);
-        // It may be open although an error is to be told.
+        // The pool may be open although an error is reported.
         let notice = plane.follow_or_tell();
         plane.transactions.data_plane().try_again();
         let mut imported = imported?;
@@ -276,7 +280,8 @@ pub(super) async fn import(
         if !request.dry_run {
             plane.pools.note(&imported.name, &asker.deed(&request));
         }
-        // What was found is as it was; what was given up, left alone or doubted is news.
+        // The found devices are no news. Changes that were given up, devices left alone, and doubts
+        // are news.
         let is_news = imported.rewind.is_some()
             || !imported.left_out.is_empty()
             || !imported.notes.is_empty();
@@ -285,7 +290,7 @@ pub(super) async fn import(
     found.await.map(Json)
 }
 
-/// Makes a copy of a pool's devices a pool of its own.
+/// Turns a copy of a pool's devices into a separate pool with a number of its own.
 #[utoipa::path(post, path = at::REGUID.path, tag = at::REGUID.tag, operation_id = at::REGUID.id, request_body = ReguidPool,
     responses((status = 200, body = ReguidView), (status = "4XX", body = Problem)))]
 pub(super) async fn reguid(

@@ -1,4 +1,4 @@
-//! SATP claim rules, and the default path selections of storage array types.
+//! Routes for SATP claim rules, and for the default path selections of storage array types.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,13 +10,13 @@ use crate::transaction::{Commit, Committed};
 use config::change::{Change, SetDefaultPsp};
 use multipath::{RuleText, RuleView};
 
-/// All claim rules, the system's first.
+/// Lists all claim rules, the system's first.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<RuleView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<RuleView>> {
     Json(plane.config().initiator.rules.lines())
 }
 
-/// Adds a user rule. Devices that it claims follow it from now on.
+/// Adds a user rule. Devices that it claims follow the rule from now on.
 #[utoipa::path(post, path = at::ADD.path, tag = at::ADD.tag, operation_id = at::ADD.id, params(Commit), request_body = RuleText,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add(
@@ -27,7 +27,7 @@ pub(super) async fn add(
     plane.commit(Change::AddClaimRule(request), how).await
 }
 
-/// Removes the user rule with this array type and these criteria.
+/// Removes the user rule with the given array type and criteria.
 #[utoipa::path(delete, path = at::REMOVE.path, tag = at::REMOVE.tag, operation_id = at::REMOVE.id, params(Commit), request_body = RuleText,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove(
@@ -38,7 +38,7 @@ pub(super) async fn remove(
     plane.commit(Change::RemoveClaimRule(request), how).await
 }
 
-/// The storage array types.
+/// Lists the storage array types.
 #[utoipa::path(get, path = at::SATPS.path, tag = at::SATPS.tag, operation_id = at::SATPS.id, responses((status = 200, body = Vec<SatpView>)))]
 pub(super) async fn satps(State(plane): State<Shared>) -> Json<Vec<SatpView>> {
     let lines = plane.config().initiator.rules.satp_lines();
@@ -50,7 +50,7 @@ pub(super) async fn satps(State(plane): State<Shared>) -> Json<Vec<SatpView>> {
     Json(views.collect())
 }
 
-/// Sets the path selection of an array type's devices whose rule names none.
+/// Sets the path selection of an array type, for devices whose rule names none.
 #[utoipa::path(put, path = at::SET_SATP.path, tag = at::SET_SATP.tag, operation_id = at::SET_SATP.id, params(Commit), request_body = PspChoice,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_satp(

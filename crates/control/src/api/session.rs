@@ -1,4 +1,4 @@
-//! Sessions.
+//! Routes for sessions at this machine's targets.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,13 +10,13 @@ use crate::endpoint::session::{self as at, Logout};
 use model::Error;
 use model::data_plane::SessionInfo;
 
-/// All sessions.
+/// Lists all sessions.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<SessionInfo>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<SessionInfo>> {
     Json(plane.transactions.data_plane().sessions())
 }
 
-/// Ends a session. The initiator may log in again at once: to keep it out, remove its map.
+/// Ends a session. The initiator may log in again at once. To keep it out, remove its map.
 #[utoipa::path(delete, path = at::KILL.path, tag = at::KILL.tag, operation_id = at::KILL.id,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn kill(
@@ -28,7 +28,8 @@ pub(super) async fn kill(
     })
 }
 
-/// Asks the initiator to log a session out when what it has sent is answered, and ends the session where it does not.
+/// Asks the initiator to log out when its commands are answered. If the initiator does not, the
+/// session is ended.
 #[utoipa::path(post, path = at::LOGOUT.path, tag = at::LOGOUT.tag, operation_id = at::LOGOUT.id, params(Logout),
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn logout(
@@ -46,7 +47,8 @@ pub(super) async fn logout(
     })
 }
 
-/// Does something to a session, where `act` finds one of that number.
+/// Applies `act` to the session of number `tsih`, and returns an error if no session has that
+/// number.
 fn on_session(tsih: &str, act: impl FnOnce(u16) -> bool) -> Result<StatusCode, Problem> {
     let next = "sandstone session list shows those there are";
     let number: u16 = tsih

@@ -1,4 +1,4 @@
-//! The daemon itself: its state in short, and its counters for Prometheus.
+//! Routes for the daemon itself: a summary of its state, and its metrics for Prometheus.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use model::data_plane::UnitStatus;
 use model::hindrance::UnitHindrances;
 use model::pool::status::PoolView;
 
-/// The daemon in short.
+/// Returns a summary of the daemon's state.
 #[utoipa::path(get, path = at::STATUS.path, tag = at::STATUS.tag, operation_id = at::STATUS.id, responses((status = 200, body = Status)))]
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
     let short = apart(move || {
@@ -57,7 +57,7 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
     }
 }
 
-/// Counters in Prometheus' text format.
+/// Returns the metrics in Prometheus' text format.
 #[utoipa::path(get, path = at::METRICS.path, tag = at::METRICS.tag, operation_id = at::METRICS.id,
     responses((status = 200, description = "Series with their types.", body = String, content_type = "text/plain"), (status = "5XX", body = Problem)))]
 pub(super) async fn metrics(State(plane): State<Shared>) -> Result<impl IntoResponse, Problem> {

@@ -1,5 +1,5 @@
-//! Streams: snapshots on their way to other pools, and from them. Bodies of any length, in pieces; whoever
-//! is slower sets the pace.
+//! Routes for streams, which carry snapshots to and from other pools. Bodies may have any length
+//! and move in pieces, at the pace of the slower side.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,19 +27,19 @@ use model::pool::stream::{PartView, ReceiveRequest, ReceiveView, SendRequest};
 use model::{Error, ErrorKind};
 use pools::stream::Begins;
 
-/// How long nobody may say anything before it is asked whether the daemon ends.
+/// Longest wait for the other side, before the code checks whether the daemon is ending.
 const LOOK_UP: Duration = Duration::from_millis(200);
-/// How long the rest of a stream is taken that was refused, so that its sender reads the refusal.
+/// Time for which the rest of a refused stream is still read, so that the sender reads the refusal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A part of a stream on its way into a pool.
 enum Piece {
     Bytes(Bytes),
-    /// The way is broken: why.
+    /// The connection is broken. The text gives the reason.
     Broken(&'static str),
 }
 
-/// Sends snapshots. What goes wrong on the way is said in the stream itself.
+/// Sends snapshots. Errors on the way are reported in the stream itself.
 #[utoipa::path(post, path = at::SEND.path, tag = at::SEND.tag, operation_id = at::SEND.id, request_body = SendRequest,
     responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn send(
@@ -79,8 +79,8 @@ fn hand_over(
     }
 }
 
-/// Copies what can be read of a volume, and tells what cannot: pieces of a kind, an offset and a length, of data with its
-/// bytes unless it goes into a new volume.
+/// Copies the readable bytes of a volume, and reports the unreadable ranges. Each piece has a kind,
+/// an offset and a length. Pieces of data carry their bytes, unless these go into a new volume.
 #[utoipa::path(post, path = at::SALVAGE.path, tag = at::SALVAGE.tag, operation_id = at::SALVAGE.id, request_body = SalvageRequest,
     responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn salvage(
@@ -100,7 +100,7 @@ pub(super) async fn salvage(
     Ok((kind, Stream::new(Pieces(inbox))).into_response())
 }
 
-/// About how large a stream will be.
+/// Estimates the size of a stream.
 #[utoipa::path(post, path = at::ESTIMATE.path, tag = at::ESTIMATE.tag, operation_id = at::ESTIMATE.id, request_body = SendRequest,
     responses((status = 200, body = Vec<PartView>), (status = "4XX", body = Problem)))]
 pub(super) async fn estimate(
@@ -112,8 +112,8 @@ pub(super) async fn estimate(
     parts.await.map(Json)
 }
 
-/// Receives snapshots. Nothing of one is seen before all of it is there. Refused where logical units serve the
-/// volume.
+/// Receives snapshots. A snapshot is not visible before all of it has arrived. This is refused
+/// while logical units serve the volume.
 #[utoipa::path(post, path = at::RECEIVE.path, tag = at::RECEIVE.tag, operation_id = at::RECEIVE.id, params(ReceiveRequest),
     request_body(content = Octets, content_type = "application/octet-stream"),
     responses((status = 200, body = Vec<ReceiveView>), (status = "4XX", body = Problem)))]
@@ -127,7 +127,7 @@ pub(super) async fn receive(
     let pools = Arc::clone(&plane.pools);
     let work = tokio::spawn(apart(move || {
         let pool = (!request.dry_run).then(|| split(&request.name).0.to_owned());
-        // What it is about stands in the path.
+        // The path names the object.
         let deed = asker.deed(&());
         let taken = take(&plane, request, inbox)?;
         if let Some(pool) = pool {
@@ -193,7 +193,7 @@ fn take(
     outcome.map_err(|error| receiver.give_up(error))
 }
 
-/// Gives up what was received in part.
+/// Gives up the data of a partial receive.
 #[utoipa::path(post, path = at::ABORT.path, tag = at::ABORT.tag, operation_id = at::ABORT.id, request_body = Abort,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn abort(

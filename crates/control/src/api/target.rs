@@ -1,4 +1,4 @@
-//! Targets and their portals.
+//! Routes for targets and their portals.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ use model::Error;
 use model::config::{AluaState, TargetSpec};
 use model::hindrance::AluaChoice;
 
-/// All targets.
+/// Lists all targets.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<TargetView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetView>> {
     Json(
@@ -30,7 +30,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetView>> {
     )
 }
 
-/// One target.
+/// Returns one target.
 #[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = TargetView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
@@ -62,7 +62,7 @@ pub(super) async fn create(
     plane.commit(Change::CreateTarget(request), how).await
 }
 
-/// Changes a target; what is absent stays.
+/// Changes a target. Absent fields keep their values.
 #[utoipa::path(patch, path = at::MODIFY.path, tag = at::MODIFY.tag, operation_id = at::MODIFY.id, params(Commit), request_body = ModifyTarget,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn modify(
@@ -85,7 +85,7 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteTarget(iqn), how).await
 }
 
-/// Adds a listening address, and a portal group where none has that tag.
+/// Adds a listening address. If no portal group has the given tag, the group is made too.
 #[utoipa::path(post, path = at::ADD_PORTAL.path, tag = at::ADD_PORTAL.tag, operation_id = at::ADD_PORTAL.id, params(Commit), request_body = AddPortal,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add_portal(
@@ -97,7 +97,7 @@ pub(super) async fn add_portal(
     plane.commit(Change::AddPortal(iqn, request), how).await
 }
 
-/// Removes a listening address, and its portal group with the last one.
+/// Removes a listening address. With its last address, a portal group is removed too.
 #[utoipa::path(delete, path = at::REMOVE_PORTAL.path, tag = at::REMOVE_PORTAL.tag, operation_id = at::REMOVE_PORTAL.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_portal(
@@ -114,8 +114,8 @@ pub(super) async fn remove_portal(
     plane.commit(Change::RemovePortal(iqn, portal), how).await
 }
 
-/// Sets the ALUA state of a target port group; initiators are told (06/2A/06). Their own choices in this group
-/// end, also where the state is this already.
+/// Sets the ALUA state of a target port group, and tells the initiators (06/2A/06). The initiators'
+/// own choices in this group end, even if the state does not change.
 #[utoipa::path(put, path = at::SET_ALUA_STATE.path, tag = at::SET_ALUA_STATE.tag, operation_id = at::SET_ALUA_STATE.id, params(Commit), request_body = SetAluaState,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_alua_state(
@@ -144,7 +144,7 @@ pub(super) async fn set_alua_state(
     .map(Json)
 }
 
-/// The end of a state that an initiator chose for itself.
+/// Describes the end of a state that an initiator chose for itself.
 fn ends(choice: &AluaChoice, state: AluaState) -> Difference {
     Difference {
         action: Action::Modify,

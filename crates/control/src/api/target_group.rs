@@ -1,4 +1,4 @@
-//! Target groups: targets that maps name together.
+//! Routes for target groups, with which maps name several targets together.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,7 +11,7 @@ use config::change::{Change, CreateTargetGroup};
 use model::Error;
 use model::config::{Config, TargetGroupSpec};
 
-/// All target groups.
+/// Lists all target groups.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<TargetGroupView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetGroupView>> {
     let config = plane.config();
@@ -19,7 +19,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetGroupVie
     Json(groups.map(|group| view(&config, group)).collect())
 }
 
-/// One target group.
+/// Returns one target group.
 #[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = TargetGroupView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
@@ -48,7 +48,7 @@ pub(super) async fn create(
     plane.commit(Change::CreateTargetGroup(request), how).await
 }
 
-/// Removes a target group; its targets stay.
+/// Removes a target group. Its targets stay.
 #[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn delete(
@@ -59,7 +59,7 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteTargetGroup(name), how).await
 }
 
-/// Adds a target: the group's maps lead to it too.
+/// Adds a target. The group's maps then lead to it too.
 #[utoipa::path(put, path = at::ADD_TARGET.path, tag = at::ADD_TARGET.tag, operation_id = at::ADD_TARGET.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add_target(
@@ -70,7 +70,7 @@ pub(super) async fn add_target(
     plane.commit(Change::AddTarget(name, iqn), how).await
 }
 
-/// Removes a target: the group's maps lead to it no more.
+/// Removes a target. The group's maps no longer lead to it.
 #[utoipa::path(delete, path = at::REMOVE_TARGET.path, tag = at::REMOVE_TARGET.tag, operation_id = at::REMOVE_TARGET.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_target(

@@ -1,4 +1,4 @@
-//! Volumes, snapshots and folders of pools.
+//! Routes for volumes, snapshots and folders of pools.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use model::pool::dataset::{Changed, DatasetView};
 use model::{Error, ErrorKind};
 use pools::dataset::Listing;
 
-/// All datasets of a pool, or of all pools that answer.
+/// Lists all datasets of a pool, or of all pools that answer.
 #[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, params(Listed),
     responses((status = 200, body = Vec<DatasetView>), (status = "4XX", body = Problem)))]
 pub(super) async fn list(
@@ -28,8 +28,8 @@ pub(super) async fn list(
     Ok(json_list(listings.into_iter().flat_map(views)))
 }
 
-/// Makes one change of datasets; it outlives a power cut when this is answered. Refused where it would take
-/// away what logical units serve.
+/// Makes one change of datasets, which survives a power cut once answered. This is refused if it
+/// would take away data that logical units serve.
 #[utoipa::path(post, path = at::CHANGE.path, tag = at::CHANGE.tag, operation_id = at::CHANGE.id, params(How), request_body = DatasetChange,
     responses((status = 200, body = Changed), (status = "4XX", body = Problem)))]
 pub(super) async fn change(
@@ -63,7 +63,7 @@ pub(super) async fn change(
                 changed.notices.extend(notice);
             }
         }
-        // Of one that failed a part may have been made.
+        // A change that failed may have been made in part.
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
         }
@@ -72,8 +72,8 @@ pub(super) async fn change(
     changed.await.map(Json)
 }
 
-/// The units of a volume that is to be rolled back, where they are offline; once nothing is under way on them. A write
-/// that came before they were taken offline must not land on what was rolled back.
+/// Returns the offline units of a volume to roll back, once nothing is under way on them. A write
+/// that came before they went offline must not land on the rolled-back data.
 fn at_rest(plane: &Plane, change: &DatasetChange) -> Result<Vec<String>, Error> {
     let Some(volume) = change.rolled_back() else {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! The configuration as a whole.
+//! Routes for the configuration as a whole.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -29,8 +29,8 @@ endpoints! {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Apply {
-    /// A TOML document, as `GET /v1/config` gives it.
+    /// A TOML document, in the form that `GET /v1/config` returns.
     Toml(String),
-    /// The same as JSON.
+    /// The configuration as JSON.
     Config(Box<Config>),
 }

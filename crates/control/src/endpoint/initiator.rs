@@ -31,12 +31,12 @@ endpoints! {
     RESET_DEVICE = DELETE ONE_DEVICE "initiator_reset_device" (Commit, ()) -> Committed;
 }
 
-/// What is to be looked at again.
+/// Targets to rescan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Rescan {
-    /// Only this target.
+    /// The only target to rescan. If absent, all targets are rescanned.
     #[serde(default)]
     pub target: Option<String>,
 }

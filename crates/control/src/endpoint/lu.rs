@@ -1,4 +1,4 @@
-//! Logical units.
+//! Routes for logical units.
 
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -22,12 +22,12 @@ endpoints! {
     CLEAR = DELETE "/v1/lus/{name}/hindrances/{kind}" "lu_clear" (Clear, ()) -> Cleared;
 }
 
-/// The way in which a state that stops I/O is to be ended.
+/// Options for ending a state that stops I/O.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Clear {
-    /// Only tell what would end.
+    /// Whether the request only reports which states would end.
     #[serde(default)]
     pub dry_run: bool,
 }

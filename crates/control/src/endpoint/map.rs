@@ -26,8 +26,8 @@ endpoints! {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Question {
-    /// The initiator's name.
+    /// iSCSI name of the initiator.
     pub initiator: String,
-    /// The logical unit; absent: everything it sees.
+    /// Name of the logical unit. If absent, all logical units that the initiator sees.
     pub unit: Option<String>,
 }

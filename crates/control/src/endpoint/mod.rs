@@ -1,5 +1,5 @@
-//! Endpoints of the API: each is one value with its method, path and name, and the types of its query, body and
-//! answer.
+//! Endpoints of the API: each is one value with its method, path and name, and the types of its
+//! query, body and answer.
 //!
 //! The server takes its routes and its OpenAPI document from here, and the client its requests
 //! ([`Client::ask`](crate::Client::ask)). No path stands anywhere else.
@@ -25,8 +25,8 @@ pub mod target;
 pub mod target_group;
 pub mod volume;
 
-/// An endpoint: a request of type `B` with a query of type `Q` has an answer of type `A`. The type `()` stands for
-/// nothing.
+/// An endpoint: a request of type `B` with a query of type `Q` has an answer of type `A`. The type
+/// `()` stands for nothing.
 pub struct Endpoint<Q, B, A> {
     /// Method of HTTP.
     pub method: Method,
@@ -50,7 +50,8 @@ impl<Q, B, A> Endpoint<Q, B, A> {
         }
     }
 
-    /// Returns the path with arguments in place of the names in braces, in their order, each escaped.
+    /// Returns the path with arguments in place of the names in braces, in their order, each
+    /// escaped.
     ///
     /// # Panics
     /// There are more or fewer arguments than names.
@@ -79,7 +80,8 @@ impl<Q, B, A> fmt::Debug for Endpoint<Q, B, A> {
     }
 }
 
-/// Writes a query as the end of a path. Absent values and `false`, which is the default everywhere, are left out.
+/// Writes a query as the end of a path. Absent values and `false`, which is the default everywhere,
+/// are left out.
 pub(crate) fn query<Q: Serialize>(query: &Q) -> Result<String, serde_json::Error> {
     let Value::Object(values) = serde_json::to_value(query)? else {
         return Ok(String::new());
@@ -97,7 +99,7 @@ pub(crate) fn query<Q: Serialize>(query: &Q) -> Result<String, serde_json::Error
     Ok(out)
 }
 
-/// Writes text as one segment of a path or one value of a query.
+/// Encodes text as one segment of a path, or as one value of a query.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Pools.
+//! Routes for pools.
 
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -39,11 +39,12 @@ endpoints! {
     REGUID = POST "/v1/reguid" "pool_reguid" ((), ReguidPool) -> ReguidView;
 }
 
-/// How a pool is let go.
+/// Options for the export of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Letting {
-    /// Also while logical units serve volumes of it: they are not ready until it is imported.
+    /// Whether a pool is exported although logical units serve its volumes. The units are not ready
+    /// until it is imported.
     pub force: bool,
 }

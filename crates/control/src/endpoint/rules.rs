@@ -23,6 +23,6 @@ endpoints! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PspChoice {
-    /// By ESXi's name or without its prefix.
+    /// Name of the path selection, with or without ESXi's prefix.
     pub psp: String,
 }

@@ -1,4 +1,4 @@
-//! Sessions.
+//! Routes for sessions at this machine's targets.
 
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -13,11 +13,11 @@ endpoints! {
     LOGOUT = POST "/v1/sessions/{tsih}/logout" "session_logout" (Logout, ()) -> ();
 }
 
-/// How an initiator is asked to log out.
+/// Options for asking an initiator to log out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Logout {
-    /// After so many seconds the session is ended where the initiator has not logged out.
+    /// Seconds after which the session is ended, if the initiator has not logged out.
     pub within_s: u16,
 }

@@ -21,7 +21,7 @@ endpoints! {
 #[schema(value_type = String, format = Binary)]
 pub struct Octets(#[expect(dead_code, reason = "it stands for a body")] Vec<u8>);
 
-/// What is meant to be given up.
+/// Partial receive to give up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Abort {

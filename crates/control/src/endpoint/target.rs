@@ -1,4 +1,4 @@
-//! Targets and their portals.
+//! Routes for targets and their portals.
 
 use super::endpoints;
 use crate::answer::TargetView;

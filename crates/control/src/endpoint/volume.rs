@@ -1,4 +1,4 @@
-//! Volumes, snapshots and folders of pools.
+//! Routes for volumes, snapshots and folders of pools.
 
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -15,18 +15,19 @@ endpoints! {
     CHANGE = POST ALL "volume_change" (How, DatasetChange) -> Changed;
 }
 
-/// Which datasets are meant.
+/// Selection of datasets to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Listed {
-    /// Only those of this pool; refused where it does not answer.
+    /// Name of the only pool to list. The request is refused if this pool does not answer.
     #[serde(default)]
     pub pool: Option<String>,
-    /// Only these kinds, comma-separated: folder, volume, snapshot.
+    /// Kinds to list, comma-separated: folder, volume, snapshot.
     #[serde(default)]
     pub kinds: Option<String>,
-    /// Only these properties, comma-separated. Whoever needs few of many datasets is answered sooner.
+    /// Properties to list, comma-separated. A request for few properties of many datasets is
+    /// answered sooner.
     #[serde(default)]
     pub properties: Option<String>,
 }
@@ -49,12 +50,12 @@ impl Listed {
     }
 }
 
-/// How a change is meant.
+/// Options for a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct How {
-    /// Only say what would happen.
+    /// Whether the request only reports the effect of the change.
     #[serde(default)]
     pub dry_run: bool,
 }

@@ -1,25 +1,25 @@
-//! Prometheus's text format: families of samples, with labels that may hold anything.
+//! Prometheus' text format: families of samples, with labels that may hold any text.
 
 use std::fmt::{Display, Write as _};
 
-/// The kind of a family's values.
+/// Kind of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It only grows, until the daemon starts anew.
+    /// A value that only grows, until the daemon restarts.
     Counter,
     Gauge,
 }
 
-/// A text that grows by families.
+/// A text of metrics, to which families are added.
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
     text: String,
-    /// The family whose samples come.
+    /// Name of the family to which samples are added.
     name: &'static str,
 }
 
 impl Exposition {
-    /// Begins a family; its samples follow.
+    /// Begins a family. Its samples follow.
     pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -27,11 +27,11 @@ impl Exposition {
         };
         debug_assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
         self.name = name;
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// A sample of the family.
+    /// Adds a sample to the family.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(self.name);
         for (at, (label, text)) in labels.iter().enumerate() {
@@ -49,7 +49,8 @@ impl Exposition {
     }
 }
 
-/// The value of a label, as the format wants it: paths of devices may hold anything.
+/// Returns the value of a label in the format's escaped form. Paths of devices may hold any
+/// character.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

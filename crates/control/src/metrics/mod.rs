@@ -1,5 +1,6 @@
-//! The text of `/metrics`, in Prometheus's text format and by its conventions: base units, `_total` for what only grows, a
-//! help text for each family. It is made of the views that listings are made of, so both tell the same.
+//! The text of `/metrics`, in Prometheus' text format and by its conventions: base units, `_total`
+//! for counters, and a help text for each family. Its source is the views behind the listings, so
+//! that metrics and listings agree.
 
 mod exposition;
 mod pools;
@@ -13,14 +14,14 @@ use model::data_plane::UnitStatus;
 use model::hindrance::HindranceKind;
 use model::pool::status::PoolView;
 
-/// Everything that the metrics are made of.
+/// Data from which the metrics are made.
 pub(super) struct Daemon {
     pub(super) status: Status,
     pub(super) units: Vec<UnitStatus>,
     pub(super) pools: Vec<PoolView>,
 }
 
-/// All metrics.
+/// Returns the text of all metrics.
 pub(super) fn text(daemon: &Daemon) -> String {
     let mut out = Exposition::default();
     whole(&mut out, &daemon.status);
@@ -31,7 +32,7 @@ pub(super) fn text(daemon: &Daemon) -> String {
     out.into_text()
 }
 
-/// The daemon as a whole.
+/// Adds the metrics of the daemon as a whole.
 fn whole(out: &mut Exposition, status: &Status) {
     out.family(
         "sandstone_build_info",
@@ -84,7 +85,7 @@ fn whole(out: &mut Exposition, status: &Status) {
     }
 }
 
-/// A figure of a logical unit; `None` where it is not known.
+/// Function for a figure of a logical unit. It returns `None` if the figure is unknown.
 type OfUnit = fn(&UnitStatus) -> Option<u64>;
 
 fn units(out: &mut Exposition, units: &[UnitStatus]) {
@@ -158,7 +159,7 @@ fn units(out: &mut Exposition, units: &[UnitStatus]) {
     }
 }
 
-/// One sample for each kind of hindrance that there is.
+/// Adds one sample for each kind of hindrance.
 fn hindrances(out: &mut Exposition, units: &[UnitStatus]) {
     out.family(
         "sandstone_lu_hindrances",

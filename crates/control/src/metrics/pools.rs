@@ -1,10 +1,10 @@
-//! Pools as a whole: how they are, their space, their scrubs and resilvers.
+//! Metrics of whole pools: their state, their space, and their scrubs and resilvers.
 
 use super::exposition::{Exposition, Kind};
 use model::pool::scan::ScanView;
 use model::pool::status::PoolView;
 
-/// The states of pools; each is a sample, of which one is 1.
+/// States of pools. Each is a sample, and exactly one of them is 1.
 const STATES: [&str; 4] = ["ONLINE", "DEGRADED", "SUSPENDED", "UNAVAIL"];
 
 pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
@@ -32,7 +32,8 @@ pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     scans(out, pools);
 }
 
-/// A figure of a pool; `None` where it is not known, as of a pool that is not open.
+/// Function for a figure of a pool. It returns `None` if the figure is unknown, as for a pool that
+/// is not open.
 type OfPool = fn(&PoolView) -> Option<f64>;
 
 fn figures(out: &mut Exposition, pools: &[PoolView]) {
@@ -94,7 +95,7 @@ fn figures(out: &mut Exposition, pools: &[PoolView]) {
     }
 }
 
-/// A figure of a pool's last scrub or resilver.
+/// Function for a figure of a pool's last scrub or resilver.
 type OfScan = fn(&ScanView) -> Option<f64>;
 
 fn scans(out: &mut Exposition, pools: &[PoolView]) {
@@ -148,7 +149,8 @@ fn scans(out: &mut Exposition, pools: &[PoolView]) {
     }
 }
 
-/// The part of a scan that is done; one that is finished is done whole, whatever became of blocks meanwhile.
+/// Returns the finished share of a scan. A finished scan counts as 1, whatever happened to blocks
+/// meanwhile.
 fn progress(scan: &ScanView) -> f64 {
     match (scan.state.as_str(), scan.total) {
         ("finished", _) => 1.0,

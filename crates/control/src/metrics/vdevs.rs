@@ -1,4 +1,5 @@
-//! Metrics of the vdevs of pools: errors by their kind, reads and writes, the space of logs and caches.
+//! Metrics of the vdevs of pools: errors by kind, reads and writes, and the space of logs and
+//! caches.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +7,10 @@ use super::exposition::{Exposition, Kind};
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 
-/// A vdev or device, and where it stands.
+/// A vdev or device with its place in the pool.
 struct Placed<'a> {
     pool: &'a str,
-    /// data, log, cache or spare.
+    /// Class of the vdev: data, log, cache or spare.
     class: &'static str,
     vdev: &'a VdevView,
 }
@@ -24,7 +25,8 @@ impl Placed<'_> {
     }
 }
 
-/// All vdevs and devices of open pools, each once. Of several without a device that once had one path, the first is told.
+/// Returns all vdevs and devices of open pools, each once. If several leaves without a device once
+/// had one path, only the first is returned.
 fn placed(pools: &[PoolView]) -> Vec<Placed<'_>> {
     let mut all = BTreeMap::new();
     for pool in pools {
@@ -48,7 +50,7 @@ fn placed(pools: &[PoolView]) -> Vec<Placed<'_>> {
     all.into_values().collect()
 }
 
-/// A figure of a vdev; `None` where it has none.
+/// Function for a figure of a vdev. It returns `None` if the vdev has no such figure.
 type OfVdev = fn(&VdevView) -> Option<u64>;
 
 pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {

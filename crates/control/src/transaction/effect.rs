@@ -1,4 +1,5 @@
-//! What a change does, told: objects, sessions, and a digest by which a preview is recognised.
+//! Description of a change's effect: objects, sessions, and a digest by which a preview is
+//! recognised.
 
 use super::{Commit, Committed, SessionEffect};
 use config::access::{self, LunView, Refusal};
@@ -9,7 +10,7 @@ use model::data_plane::SessionInfo;
 use model::{Config, Error, ErrorKind};
 
 impl Committed {
-    /// Tells what leads from one configuration to the next.
+    /// Describes the step from one configuration to the next.
     fn of(before: &Config, after: &Config, sessions: &[SessionInfo], how: &Commit) -> Self {
         let mut told = Self {
             from_generation: before.generation,
@@ -24,7 +25,7 @@ impl Committed {
         told
     }
 
-    /// As [`Self::of`]; refused where `how` does not allow the effect.
+    /// Describes the step as [`Self::of`] does, and refuses it if `how` does not allow its effect.
     pub(super) fn checked(
         before: &Config,
         after: &Config,
@@ -37,7 +38,7 @@ impl Committed {
         Ok(told)
     }
 
-    /// Refuses a change that does something else than its preview told.
+    /// Refuses a change whose effect differs from that of its preview.
     fn check_effect(&self, how: &Commit) -> Result<(), Error> {
         match &how.if_effect {
             Some(wanted) if *wanted != self.effect => Err(Error::new(
@@ -52,7 +53,7 @@ impl Committed {
         }
     }
 
-    /// Refuses a change that takes something from a session, where that was to be kept.
+    /// Refuses a change that takes something from a session, if the request forbids this.
     fn check_sessions(&self, how: &Commit) -> Result<(), Error> {
         let losing: Vec<&SessionEffect> = self.sessions.iter().filter(|it| it.loses).collect();
         let Some(first) = losing.first().filter(|_| how.keep_sessions) else {
@@ -76,7 +77,8 @@ impl Committed {
         ))
     }
 
-    /// Generations are left out: what others changed elsewhere makes no difference.
+    /// Returns the digest of the effect. Generations are left out, so that changes by others
+    /// elsewhere make no difference.
     fn digest(&self) -> String {
         let losing: Vec<(u16, &str)> = self
             .sessions
@@ -84,7 +86,7 @@ impl Committed {
             .filter(|session| session.loses)
             .map(|session| (session.tsih, session.effect.as_str()))
             .collect();
-        // Only numbers, texts and lists of these: it cannot fail.
+        // The value has only numbers, texts and lists of these, so writing it cannot fail.
         let text = serde_json::to_vec(&(&self.differences, losing)).unwrap_or_default();
         let hash = blake3::hash(&text).to_hex();
         hash[..16].to_owned()
@@ -105,7 +107,8 @@ impl Committed {
     }
 }
 
-/// The differences of two configurations, with units that another volume of the same name is given to.
+/// Returns the differences of two configurations. Units whose volume was replaced by another one of
+/// the old name count as changed.
 fn differences(before: &Config, after: &Config) -> Vec<Difference> {
     let mut all = diff::diff(before, after);
     let old = before.units_by_naa();
@@ -129,7 +132,7 @@ fn differences(before: &Config, after: &Config) -> Vec<Difference> {
     all
 }
 
-/// What a change means for each session that notices.
+/// Returns the effect of a change on each session that notices it.
 fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<SessionEffect> {
     let units = Units::of(before, after);
     let of_one = |session: &SessionInfo| {
@@ -146,9 +149,9 @@ fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<Ses
     sessions.iter().filter_map(of_one).collect()
 }
 
-/// Units that a session keeps and cannot use as before.
+/// Units that a session keeps, but cannot use as before.
 struct Units<'a> {
-    /// Units that are pointed to other data.
+    /// Units that now lead to other data.
     moved: Vec<&'a UnitSpec>,
     /// Units that are taken offline.
     offline: Vec<&'a UnitSpec>,
@@ -171,7 +174,8 @@ impl<'a> Units<'a> {
     }
 }
 
-/// The effect on a session, and whether it loses something; `None`: nothing.
+/// Returns the effect on a session, and whether the session loses something. `None` means no
+/// effect.
 fn effect(
     before: &Config,
     after: &Config,
@@ -219,7 +223,7 @@ fn effect(
     (!parts.is_empty()).then(|| (parts.join(", "), loses))
 }
 
-/// Why a session cannot keep the target port that it came to: as the event loops decide it.
+/// Returns the reason why a session cannot keep its target port, by the rules of the event loops.
 fn portal_change(
     before: &Config,
     after: &Config,

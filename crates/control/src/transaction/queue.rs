@@ -1,13 +1,17 @@
-//! Changes that come together are done one after the other and made durable together.
+//! The queue of changes. Changes that arrive together are made one after another, and become
+//! durable together.
 //!
 //! # Order
-//! 1. Each change is applied to what those before it made. One that fails there changes nothing.
-//! 2. The last generation is stored, and durable. Those between were never in force for long, and are not kept.
-//! 3. All are put in force, each by itself and in order. One that the data plane refuses is taken out of the store,
-//!    and with it all behind it, which are applied anew to what is in force then. Where the store does not take those
-//!    before it any more, they are taken out of force and done anew as well.
-//! 4. Only then is anybody answered. An answer, also a refusal, may rest on a change before it, which must not be
-//!    undone any more.
+//! 1. Each change is applied to the result of the changes before it. A change that fails here
+//!    changes nothing.
+//! 2. The last generation is stored and becomes durable. The generations between would only be in
+//!    force for a moment, and are not kept.
+//! 3. All generations are put into force, one at a time and in order. If the data plane refuses
+//!    one, it is taken out of the store, with all generations after it. The changes after it are
+//!    applied anew to the configuration in force. If the store no longer takes the generations
+//!    before the refused one, they are taken out of force and made anew as well.
+//! 4. Only then are the requests answered. An answer, even a refusal, may rest on an earlier
+//!    change, which must not be undone any more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,20 +28,21 @@ use model::data_plane::{ApplyError, SessionInfo};
 use model::volume_id::Volumes;
 use model::{Config, Error, ErrorKind};
 
-/// What is to become of the configuration.
+/// A request for the next configuration.
 #[derive(Debug)]
 pub(super) enum Wanted {
     Change(Change),
-    /// Units have the names that their volumes have: after a rename, or an import of a pool under another name. The names are
-    /// asked for in its turn, so that no change of an administrator's comes between.
+    /// Update of units to the current names of their volumes, after a rename, or an import of a
+    /// pool under another name. The names are read during the request's turn, so that no change of
+    /// an administrator comes between.
     Follow,
-    /// The configuration of an earlier generation.
+    /// Configuration of an earlier generation.
     Generation(u64),
-    /// The configuration of a backup, on a machine that serves nothing yet.
+    /// Configuration of a backup, on a machine that serves nothing yet.
     Backup(Box<Config>),
 }
 
-/// A change that waits, and what came of it.
+/// A change that waits, and its outcome.
 #[derive(Debug)]
 pub(super) struct Job {
     wanted: Wanted,
@@ -46,21 +51,21 @@ pub(super) struct Job {
     outcome: Mutex<Option<Outcome>>,
 }
 
-/// What a change did and the configuration right after it, or why it failed.
+/// Effect of a change and the configuration right after it, or the error.
 pub(super) type Outcome = Result<(Committed, Arc<Config>), Error>;
 
-/// Changes that wait, in the order in which they came.
+/// Waiting changes, in their order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Queue(Mutex<VecDeque<Arc<Job>>>);
 
-/// A change applied to what those before it made.
+/// A change that was applied to the result of the changes before it.
 struct Planned {
     job: Arc<Job>,
     outcome: Outcome,
 }
 
 impl Wanted {
-    /// The configuration after it.
+    /// Returns the configuration after the change.
     pub(super) fn applied(
         &self,
         before: &Config,
@@ -83,7 +88,7 @@ impl Wanted {
         }
     }
 
-    /// As [`Wanted::applied`], where no store is needed.
+    /// Returns the configuration after a change that needs no store.
     pub(super) fn change(change: &Change, before: &Config, how: &Commit) -> Result<Config, Error> {
         check_generation(before, how)?;
         change.applied(before, Seed::random()?, how.cascade)
@@ -91,7 +96,7 @@ impl Wanted {
 }
 
 impl Job {
-    /// A job of whoever asks this thread: another one may do it.
+    /// Returns a job for the author of this thread. Another thread may do the job.
     pub(super) fn new(wanted: Wanted, how: Commit) -> Self {
         Self {
             wanted,
@@ -101,7 +106,7 @@ impl Job {
         }
     }
 
-    /// What came of it, once.
+    /// Returns the outcome of the job, once.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         self.slot().take()
     }
@@ -136,9 +141,9 @@ impl Queue {
 }
 
 impl Transactions {
-    /// Does these changes in their order and answers all of them.
+    /// Makes these changes in their order, and answers all of them.
     pub(super) fn make_all(&self, store: &mut Store, mut jobs: VecDeque<Arc<Job>>) {
-        // How many are stored at once. After a failure each is tried by itself.
+        // Number of changes that are stored at once. After a failure, each change is tried alone.
         let mut at_once = jobs.len();
         while !jobs.is_empty() {
             let batch: Vec<Arc<Job>> = jobs.drain(..at_once.min(jobs.len())).collect();
@@ -150,15 +155,16 @@ impl Transactions {
         }
     }
 
-    /// Does these changes; returns those that have to be done anew, since one before them failed.
+    /// Makes these changes. Returns the changes that must be made anew, because one before them
+    /// failed.
     fn make(&self, store: &mut Store, jobs: Vec<Arc<Job>>) -> Vec<Arc<Job>> {
         let sessions = self.data_plane.sessions();
         let mut in_force = self.config();
         let mut planned = self.plan(store, jobs, &sessions);
         let last = planned.iter().filter_map(Planned::new_config).next_back();
         if let Some(Err(error)) = last.map(|last| store.save(last, &noted(&planned))) {
-            // Each may succeed by itself: another one may have made the configuration too large. But where any of them
-            // may be stored, all are told that.
+            // Each change may succeed alone, because another one may have made the configuration
+            // too large. But if any of them may be stored, the error goes to all.
             if planned.len() > 1 && !store.is_broken() {
                 return planned.into_iter().map(|planned| planned.job).collect();
             }
@@ -186,7 +192,8 @@ impl Transactions {
         let error = match taken_back(store, &stored_before, &in_force, &note) {
             Ok(()) => refusal(refused),
             Err(second) => {
-                // Whatever was put in force is not stored: nobody was told of it yet, and it is done anew.
+                // The changes that were put into force are not stored. No request was answered yet,
+                // so they are made anew.
                 again.splice(0..0, planned.drain(..at));
                 self.put_back(&stored_before);
                 let in_force = stored_before.generation;
@@ -211,7 +218,7 @@ impl Transactions {
         }
     }
 
-    /// Puts a configuration in force again that was in force a moment ago.
+    /// Puts a configuration into force again that was in force a moment ago.
     fn put_back(&self, config: &Arc<Config>) {
         match self.data_plane.apply(Arc::clone(config)) {
             Ok(()) => self.set(Arc::clone(config)),
@@ -221,7 +228,7 @@ impl Transactions {
         }
     }
 
-    /// Applies each to what those before it made.
+    /// Applies each change to the result of the changes before it.
     fn plan(&self, store: &Store, jobs: Vec<Arc<Job>>, sessions: &[SessionInfo]) -> Vec<Planned> {
         let mut newest = self.config();
         let plan_one = |job: Arc<Job>| {
@@ -242,7 +249,7 @@ impl Transactions {
 }
 
 impl Planned {
-    /// What is to be put in force; `None` where nothing changes.
+    /// Returns the configuration to put into force, or `None` if nothing changes.
     fn new_config(&self) -> Option<&Arc<Config>> {
         let (told, after) = self.outcome.as_ref().ok()?;
         (told.generation != told.from_generation).then_some(after)
@@ -253,8 +260,8 @@ impl Planned {
     }
 }
 
-/// Takes a configuration that was refused out of the store, and all behind it: first back to what was stored before,
-/// then on to what was put in force since.
+/// Takes a refused configuration out of the store, with all configurations after it. The store
+/// first goes back to the configuration stored before, then on to the one in force.
 fn taken_back(
     store: &mut Store,
     stored_before: &Config,
@@ -268,7 +275,7 @@ fn taken_back(
     }
 }
 
-/// The note on these changes for the history.
+/// Returns the note on these changes for the history.
 fn noted(planned: &[Planned]) -> Note {
     let changes = planned.iter().filter_map(|planned| {
         planned.new_config()?;
@@ -294,7 +301,8 @@ fn follow(before: &Config, volumes: &dyn Volumes) -> Result<Config, Error> {
     Ok(after)
 }
 
-/// The configuration of a backup on this machine, which has to be bare: whatever it serves would go without a word.
+/// Returns the configuration of a backup for this machine. The machine has to be bare, because
+/// everything that it serves would vanish without notice.
 fn restored(before: &Config, backup: &Config) -> Result<Config, Error> {
     let nothing = Config {
         generation: before.generation,

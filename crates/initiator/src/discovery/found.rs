@@ -1,5 +1,5 @@
-//! The answer of a portal, checked: it comes from whoever listens there. Each target or address that cannot be used is left out by
-//! itself, and named.
+//! The answer of a portal, checked: it comes from whoever listens there. Each target or address
+//! that cannot be used is left out by itself, and named.
 
 use std::collections::HashMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -81,8 +81,8 @@ pub(super) fn found(text: &[u8], asked: SocketAddr) -> Found {
     found
 }
 
-/// An address that can be connected to from here, or why there is none. A zone that the target names is one of its own
-/// interfaces; ours is the one through which it was asked.
+/// An address that can be connected to from here, or why there is none. A zone that the target
+/// names is one of its own interfaces; ours is the one through which it was asked.
 fn checked(portal: DiscoveredPortal, asked: SocketAddr) -> Result<DiscoveredPortal, String> {
     let broken = || format!("{:?} is no portal", portal.address);
     let address = with_port(&portal.address).map_err(|_| broken())?;

@@ -1,8 +1,9 @@
-//! What is logged in to changes while I/O runs: sessions come and go one at a time, devices get other
-//! settings.
+//! What is logged in to changes while I/O runs: sessions come and go one at a time, devices get
+//! other settings.
 //!
-//! A session that is not wanted any more takes no new I/O, ends what is on it, and logs out. One whose
-//! settings changed is made anew, one after another, so that the others carry the I/O meanwhile.
+//! A session that is not wanted any more takes no new I/O, ends what is on it, and logs out. One
+//! whose settings changed is made anew, one after another, so that the others carry the I/O
+//! meanwhile.
 
 use std::net::SocketAddr;
 
@@ -29,8 +30,8 @@ pub(super) struct Renewals {
 }
 
 impl Fabric {
-    /// Gives a target other ways and settings, with its portals' addresses in the order of the routes.
-    /// With `renew`, sessions that stay are made anew.
+    /// Gives a target other ways and settings, with its portals' addresses in the order of the
+    /// routes. With `renew`, sessions that stay are made anew.
     pub(in super::super) fn set_target(
         &mut self,
         target: usize,
@@ -78,8 +79,8 @@ impl Fabric {
         self.tick();
     }
 
-    /// Puts other settings of a target's sessions in force; sessions that are there stay as they are. Who
-    /// waits for its next login does not wait for longer than it would now.
+    /// Puts other settings of a target's sessions in force; sessions that are there stay as they
+    /// are. Who waits for its next login does not wait for longer than it would now.
     pub(in super::super) fn set_session(&mut self, target: usize, settings: SessionSettings) {
         let latest = self.now_us() + us(settings.back_off.most);
         self.targets[target].settings.session = settings;
@@ -149,8 +150,8 @@ impl Fabric {
         self.take_leave(at, now);
     }
 
-    /// Logs a session out that has nothing left to do, or has taken too long over it: that one logs in once
-    /// more first, which ends what it left at the target.
+    /// Logs a session out that has nothing left to do, or has taken too long over it: that one logs
+    /// in once more first, which ends what it left at the target.
     pub(super) fn take_leave(&mut self, at: usize, now: u64) {
         let nexus = &mut self.nexuses[at];
         let Some(until) = nexus.parting_until_us else {
@@ -164,7 +165,8 @@ impl Fabric {
             return;
         }
         if !is_idle {
-            // What was not answered may still be performed, until the target knows that we are gone.
+            // What was not answered may still be performed, until the target knows that we are
+            // gone.
             self.note_unfenced(at);
             self.drop_link(at);
         }
@@ -238,7 +240,8 @@ impl Fabric {
         }
     }
 
-    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as is set.
+    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as
+    /// is set.
     pub(in super::super) fn set_patience(&mut self, device: usize, patience_us: Option<u64>) {
         self.devices[device].patience_us = patience_us;
         self.settle_settings(device);

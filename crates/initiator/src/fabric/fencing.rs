@@ -1,10 +1,11 @@
-//! How the lives of a session that are lost are made certain to be over: no write of them may land after
-//! what was repeated elsewhere.
+//! How the lives of a session that are lost are made certain to be over: no write of them may land
+//! after what was repeated elsewhere.
 //!
-//! A LOGIN with the session's ISID ends its old life (session reinstatement, RFC 7143 §6.3.5), but only in
-//! the portal group in which that life was. The own portal is tried first; where that is silent or closed,
-//! the LOGIN takes a detour through the portal of another session in the same group. Its answer proves
-//! what the standard says, not what every target does: the policy lets the writes settle after it.
+//! A LOGIN with the session's ISID ends its old life (session reinstatement, RFC 7143 §6.3.5), but
+//! only in the portal group in which that life was. The own portal is tried first; where that is
+//! silent or closed, the LOGIN takes a detour through the portal of another session in the same
+//! group. Its answer proves what the standard says, not what every target does: the policy lets the
+//! writes settle after it.
 
 use std::net::SocketAddr;
 
@@ -14,11 +15,13 @@ use model::initiator::settings::Bind;
 
 /// How long a lost session's own portal is tried before its old life is ended through another.
 pub(super) const DETOUR_AFTER_US: u64 = 50_000;
-/// How long the writes of a lost session are waited for where no other session leads to its portal group:
-/// nobody but its own portal could confirm that they are over, and that may be gone for good.
+/// How long the writes of a lost session are waited for where no other session leads to its portal
+/// group: nobody but its own portal could confirm that they are over, and that may be gone for
+/// good.
 const UNCONFIRMED_US: u64 = 5_000_000;
 
-/// How long a session that leaves tries to end what it left, beyond the time for its commands to end.
+/// How long a session that leaves tries to end what it left, beyond the time for its commands to
+/// end.
 const LEAVE_US: u64 = 15_000_000;
 
 /// A portal group, by its tag, where the target told it.
@@ -39,8 +42,8 @@ impl Fabric {
         }
     }
 
-    /// A life is lost: what it sent may still be performed. A group in which nothing of earlier lives can
-    /// land any more, or only settles, needs no fence.
+    /// A life is lost: what it sent may still be performed. A group in which nothing of earlier
+    /// lives can land any more, or only settles, needs no fence.
     pub(super) fn note_unfenced(&mut self, at: usize) {
         let is_awaited = self.is_fence_awaited(at);
         let nexus = &mut self.nexuses[at];
@@ -53,8 +56,8 @@ impl Fabric {
         }
     }
 
-    /// Whether some write of lost lives waits for the confirmation that they are over. For one that has
-    /// it and settles, nothing more can be done at the target.
+    /// Whether some write of lost lives waits for the confirmation that they are over. For one that
+    /// has it and settles, nothing more can be done at the target.
     fn is_fence_awaited(&self, at: usize) -> bool {
         let mut paths = self.nexuses[at].paths.iter();
         paths.any(|path| self.devices[path.device].policy.needs_fence(path.path))
@@ -71,7 +74,8 @@ impl Fabric {
         Some((portal, through.bind.clone()))
     }
 
-    /// Other sessions of the same target that lead, or led and are to lead again, to a portal group.
+    /// Other sessions of the same target that lead, or led and are to lead again, to a portal
+    /// group.
     fn siblings(&self, at: usize, group: PortalGroup) -> impl Iterator<Item = &Nexus> {
         let target = self.nexuses[at].target;
         let others = self.nexuses.iter().enumerate();
@@ -93,8 +97,8 @@ impl Fabric {
         });
     }
 
-    /// A LOGIN to that group was answered: the lives that were there are over. What was sent in lives that
-    /// were elsewhere, before a redirection, may still land.
+    /// A LOGIN to that group was answered: the lives that were there are over. What was sent in
+    /// lives that were elsewhere, before a redirection, may still land.
     pub(super) fn login_fences(&mut self, at: usize, group: PortalGroup, now: u64) {
         let unfenced = &mut self.nexuses[at].unfenced;
         unfenced.retain(|other| *other != group);

@@ -1,5 +1,5 @@
-//! Commands that a target does not answer although it answers pings: they are aborted and repeated, and
-//! a target that does not even answer the abort loses the session.
+//! Commands that a target does not answer although it answers pings: they are aborted and repeated,
+//! and a target that does not even answer the abort loses the session.
 
 use std::time::Duration;
 
@@ -115,8 +115,8 @@ impl Fabric {
         self.mark_dirty(at);
     }
 
-    /// A command ended while its abort is under way: the answer to that means nothing any more, and the
-    /// command's number may be given to another.
+    /// A command ended while its abort is under way: the answer to that means nothing any more, and
+    /// the command's number may be given to another.
     #[inline]
     pub(super) fn forget_abort(&mut self, at: usize, cookie: u64) {
         if !self.aborts.is_empty() {

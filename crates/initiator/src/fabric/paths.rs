@@ -16,11 +16,12 @@ use scsi::application_client::target_port_groups::{self, TargetPortGroup};
 
 /// How long a unit that is busy or becoming ready is left alone.
 const SCAN_AGAIN_US: u64 = 100_000;
-/// A scan that did not find what it should is repeated after this, and then after twice as long each
-/// time, up to about a minute.
+/// A scan that did not find what it should is repeated after this, and then after twice as long
+/// each time, up to about a minute.
 const FIRST_RESCAN_US: u64 = 1_000_000;
 const MAX_RESCAN_DOUBLINGS: u32 = 6;
-/// Ways that a device may have had: a target whose units come and go for ever must not fill the memory.
+/// Ways that a device may have had: a target whose units come and go for ever must not fill the
+/// memory.
 const MAX_WAYS: usize = 4096;
 
 impl Fabric {
@@ -206,8 +207,9 @@ impl Fabric {
         true
     }
 
-    /// Whether a unit can be the device whose name it bears. Two units that were given one name, or one
-    /// whose blocks are others by now, must not be mixed: what belongs to one would land on the other.
+    /// Whether a unit can be the device whose name it bears. Two units that were given one name, or
+    /// one whose blocks are others by now, must not be mixed: what belongs to one would land on the
+    /// other.
     fn fits(&mut self, at: usize, device: usize, portrait: &Portrait) -> bool {
         let known = self.devices[device].portrait.capacity;
         let (Some(known), Some(told)) = (known, portrait.capacity) else {
@@ -237,7 +239,8 @@ impl Fabric {
         false
     }
 
-    /// What the unit is called; one that names itself by nothing cannot be recognised on another path.
+    /// What the unit is called; one that names itself by nothing cannot be recognised on another
+    /// path.
     fn device_name(&self, at: usize, unit: &Unit) -> String {
         let name = unit.portrait.identification.name.clone();
         name.unwrap_or_else(|| format!("mpx.{}", self.runtime_name(at, unit.lun)))
@@ -417,8 +420,8 @@ impl Fabric {
         }
     }
 
-    /// The target says that its units changed: nothing goes down any path of the session before each
-    /// unit has said again who it is.
+    /// The target says that its units changed: nothing goes down any path of the session before
+    /// each unit has said again who it is.
     pub(super) fn doubt(&mut self, at: usize) {
         if !self.nexuses[at].is_up() {
             return;

@@ -1,8 +1,11 @@
-//! Devices that this host keeps for itself: each path takes part in the reservation before it carries I/O.
+//! Devices that this host keeps for itself: each path takes part in the reservation before it
+//! carries I/O.
 //!
-//! The errand of one path, and why a host that lost the device writes no more: `scsi::application_client::reserving`. This
-//! file decides which path goes on its errand when. A path registers only while no command of the device is under way on it: a target may perform
-//! the registration first, and then what was sent before it by a host that does not have the device any more.
+//! The errand of one path, and why a host that lost the device writes no more:
+//! `scsi::application_client::reserving`. This file decides which path goes on its errand when. A
+//! path registers only while no command of the device is under way on it: a target may perform the
+//! registration first, and then what was sent before it by a host that does not have the device any
+//! more.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -190,7 +193,8 @@ impl Fabric {
         self.run_errand(at, lun, purpose, command.cdb, direction, length, list);
     }
 
-    /// A unit said who it is; whether the path carries I/O at once. Else it does when it takes part in the reservation.
+    /// A unit said who it is; whether the path carries I/O at once. Else it does when it takes part
+    /// in the reservation.
     pub(super) fn admit(&mut self, device: usize, path: PathId, now: u64) -> bool {
         let Some(reservation) = &self.devices[device].reservation else {
             return true;
@@ -212,7 +216,8 @@ impl Fabric {
         false
     }
 
-    /// A path may not take part in the reservation any more: it carries nothing before that is known.
+    /// A path may not take part in the reservation any more: it carries nothing before that is
+    /// known.
     pub(super) fn doubt_reservation(&mut self, device: usize, path: PathId, now: u64) {
         let Some(reservation) = &self.devices[device].reservation else {
             return;
@@ -419,7 +424,8 @@ impl Fabric {
         }
     }
 
-    /// A session is lost: what its paths were at is over. Another one goes on with what is to be done once.
+    /// A session is lost: what its paths were at is over. Another one goes on with what is to be
+    /// done once.
     pub(super) fn drop_reserving(&mut self, at: usize) {
         let now = self.now_us();
         for device in 0..self.devices.len() {
@@ -493,7 +499,8 @@ impl Fabric {
         }
     }
 
-    /// Whoever used the device does not any more: what was reserved for him is released, as far as a path leads there.
+    /// Whoever used the device does not any more: what was reserved for him is released, as far as
+    /// a path leads there.
     pub(in super::super) fn drop_fence(&mut self, device: usize) {
         let Some(fence) = self.devices[device]
             .reservation

@@ -116,10 +116,10 @@ impl Fabric {
         nexus.deadline_us(settings, outstanding, alone)
     }
 
-    /// Pings a silent session, stops using one that does not answer, and gives it up. The ping waits in
-    /// line behind writes: on a slow link with a deep queue that may take longer than any timeout. So as
-    /// long as the other end takes bytes before it, time does not count. After that it does: a kernel
-    /// acknowledges for a program that hangs, too.
+    /// Pings a silent session, stops using one that does not answer, and gives it up. The ping
+    /// waits in line behind writes: on a slow link with a deep queue that may take longer than any
+    /// timeout. So as long as the other end takes bytes before it, time does not count. After that
+    /// it does: a kernel acknowledges for a program that hangs, too.
     fn listen(&mut self, at: usize, alone: bool, now: u64) {
         let nexus = &mut self.nexuses[at];
         let alive = self.targets[nexus.target].settings.session.keep_alive;
@@ -242,8 +242,8 @@ impl Fabric {
         {
             return;
         }
-        // Behind the last bytes of a peer that has closed there is that to be read, and nothing will say
-        // so again.
+        // Behind the last bytes of a peer that has closed there is that to be read, and nothing
+        // will say so again.
         let is_closing = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         for _ in 0..READS_PER_TURN {
             if self.nexuses[at].life != readiness.life || self.nexuses[at].link().is_none() {
@@ -345,8 +345,9 @@ impl Fabric {
         }
     }
 
-    /// Logs out because the target asks for it (RFC 7143 §11.9.1, event 1), to log in anew. What has not ended when that
-    /// is answered is repeated then; an answer is waited for as long as one to a ping.
+    /// Logs out because the target asks for it (RFC 7143 §11.9.1, event 1), to log in anew. What
+    /// has not ended when that is answered is repeated then; an answer is waited for as long as one
+    /// to a ping.
     fn leave(&mut self, at: usize) {
         let now = self.now_us();
         let nexus = &mut self.nexuses[at];
@@ -439,7 +440,8 @@ impl Fabric {
         self.drop_reserving(at);
     }
 
-    /// Logs in at once, with an offer that is less than the one that failed. A detour goes the own way again.
+    /// Logs in at once, with an offer that is less than the one that failed. A detour goes the own
+    /// way again.
     fn try_another_offer(&mut self, at: usize, now: u64) {
         self.drop_link(at);
         self.nexuses[at].state = State::Down { retry_us: now };
@@ -495,7 +497,8 @@ impl Fabric {
                 });
                 follow_us = Some(now + LOOKUP_US);
             }
-            // A portal that a redirection named may be gone: the next try begins where we were told.
+            // A portal that a redirection named may be gone: the next try begins where we were
+            // told.
             None if !was_up && !was_detour => nexus.moved_to = None,
             None => {}
         }

@@ -187,8 +187,8 @@ impl Fabric {
                 }
                 Action::Probe { path } => self.probe_path(device, path),
                 Action::Fence { path } => {
-                    // A session that is lost sees to it by itself. One that lives on, when a path of
-                    // it was taken away, may still perform what was on that path.
+                    // A session that is lost sees to it by itself. One that lives on, when a path
+                    // of it was taken away, may still perform what was on that path.
                     if !self.may_still_perform(device, path) {
                         let policy = &mut self.devices[device].policy;
                         policy.path_fenced(path, now, &mut actions);
@@ -420,8 +420,9 @@ impl Fabric {
         }
     }
 
-    /// A flush that fails, or sense data about an earlier command, says that writes are lost that were
-    /// reported as done. No later flush may say otherwise (the target may tell it only once), nor may one that is under way.
+    /// A flush that fails, or sense data about an earlier command, says that writes are lost that
+    /// were reported as done. No later flush may say otherwise (the target may tell it only once),
+    /// nor may one that is under way.
     #[inline]
     fn note_lost_writes(&mut self, device: usize, io: IoId, status: Option<u8>, sense: &[u8]) {
         if status != Some(0x02) {

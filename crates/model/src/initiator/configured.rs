@@ -1,4 +1,4 @@
-//! From what an administrator configured to what the adapter is told.
+//! Conversion of the administrator's configuration into the settings of the adapter.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::config::ChapSecret;
 use crate::initiator::{AdapterTimes, FenceTimeout, InitiatorSpec, LoginParameters, LoginSpec};
 use multipath;
 
-/// Whether sessions are to be on the same ways, as many on each.
+/// Reports whether both logins use the same routes, with the same number of sessions on each.
 pub fn same_ways(old: &LoginSpec, new: &LoginSpec) -> bool {
     let ways = |spec: &LoginSpec| (spec.portals.clone(), spec.binds.clone(), spec.sessions);
     ways(old) == ways(new)
 }
 
-/// Whether a login would offer something else.
+/// Reports whether a login would offer different values, so that new sessions are needed.
 pub fn needs_new_sessions(old: &LoginSpec, new: &LoginSpec) -> bool {
     let offered = |spec: &LoginSpec| {
         let parameters = LoginParameters {
@@ -34,7 +34,7 @@ pub fn needs_new_sessions(old: &LoginSpec, new: &LoginSpec) -> bool {
     offered(old) != offered(new)
 }
 
-/// What the adapter is told of a target.
+/// Returns the adapter's settings for a target.
 pub fn target_settings(name: &str, times: &AdapterTimes, spec: &LoginSpec) -> TargetSettings {
     let mut session = SessionSettings::new(name);
     session.keep_alive = keep_alive(times);
@@ -94,7 +94,7 @@ pub fn target_settings(name: &str, times: &AdapterTimes, spec: &LoginSpec) -> Ta
     }
 }
 
-/// CHAP_A by the names of a configuration; `None` where they are none.
+/// Returns the CHAP_A values for names of a configuration, or `None` if a name is unknown.
 pub fn named_algorithms(names: &[String]) -> Option<Vec<ChapAlgorithm>> {
     ChapAlgorithm::named(names.iter().map(String::as_str))
 }
@@ -116,7 +116,7 @@ fn back_off(times: &AdapterTimes) -> BackOff {
     back_off
 }
 
-/// What devices are told of the times.
+/// Returns the settings of devices that follow from the times.
 fn device_times(times: &AdapterTimes) -> multipath::Settings {
     let mut settings = multipath::Settings::default();
     let apd_us = times.apd_timeout_s.map(|s| u64::from(s) * 1_000_000);
@@ -127,7 +127,7 @@ fn device_times(times: &AdapterTimes) -> multipath::Settings {
     settings
 }
 
-/// Every time with the value that is in force; `None` where it is not the same for all devices.
+/// Returns every time with the value in force. A time is `None` if it differs between devices.
 pub fn times_in_force(times: &AdapterTimes) -> AdapterTimes {
     let (alive, back_off) = (keep_alive(times), back_off(times));
     let devices = device_times(times);
@@ -137,7 +137,7 @@ pub fn times_in_force(times: &AdapterTimes) -> AdapterTimes {
     AdapterTimes {
         apd_timeout_s: Some(whole(devices.apd_timeout_us, 1_000_000)),
         fence_timeout_ms: Some(fence.map_or(FenceTimeout::NEVER, FenceTimeout::After)),
-        // Each device has its vendor's.
+        // Each device has the value of its vendor.
         fence_settle_ms: times.fence_settle_ms,
         ping_after_ms: ms(alive.quiet),
         dead_after_ms: ms(alive.timeout),
@@ -165,7 +165,7 @@ fn credential(chap: &ChapSecret) -> ChapCredential {
     }
 }
 
-/// What the adapter is told of devices.
+/// Returns the adapter's settings for devices.
 pub fn device_settings(spec: &InitiatorSpec) -> DeviceSettings {
     let chosen = spec.devices.iter().map(|device| {
         let choice = DeviceChoice {

@@ -1,5 +1,5 @@
-//! The options of a URL, by name: everything about sessions and devices that users turn to see what
-//! it does. The benchmark sweeps over the same names.
+//! The options of a URL, by name: all settings of sessions and devices that users vary to see their
+//! effect. The benchmark sweeps over these names.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::name;
 use crate::quantity::parse_size;
 use multipath::{Psp, RoundRobin};
 
-/// An option: its name, what it takes, what it does.
+/// An option: its name, its values, and its effect.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionHelp {
-    /// As in a URL.
+    /// Name of the option in a URL.
     pub name: &'static str,
-    /// What it takes.
+    /// Values that the option accepts.
     pub takes: &'static str,
-    /// What it does.
+    /// Effect of the option.
     pub help: &'static str,
 }
 
@@ -28,16 +28,16 @@ const fn option(name: &'static str, takes: &'static str, help: &'static str) -> 
     OptionHelp { name, takes, help }
 }
 
-/// Seconds that a command may be given.
+/// Seconds that a command may take.
 pub const COMMAND_TIMEOUT_S: RangeInclusive<u32> = 1..=3600;
-/// Seconds that I/O may wait while all paths are down: up to ESXi's most, a day and more.
+/// Seconds that I/O may wait while all paths are down. The upper end is ESXi's, more than a day.
 pub const APD_TIMEOUT_S: RangeInclusive<u32> = 0..=99_999;
-/// Milliseconds that a lost session's writes may be waited for: as long.
+/// Milliseconds to wait for a lost session's writes. The upper end is that of `APD_TIMEOUT_S`.
 pub const FENCE_TIMEOUT_MS: RangeInclusive<u32> = 0..=99_999_000;
-/// Milliseconds that they may be waited for after the session's end was confirmed.
+/// Milliseconds to wait for a lost session's writes after the session's end was confirmed.
 pub const FENCE_SETTLE_MS: RangeInclusive<u32> = 0..=600_000;
 
-/// Every option.
+/// All options, in the order of listings.
 pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "portal",
@@ -148,10 +148,11 @@ pub const OPTIONS: [OptionHelp; 27] = [
     ),
 ];
 
-/// What limits of round robin are for, where no path selection is named.
+/// Path selection and limits to start from, if round robin limits are given without a path
+/// selection.
 const ROUND_ROBIN: (Psp, RoundRobin) = (Psp::RoundRobin, RoundRobin::DEFAULT);
 
-/// Options on their way into settings.
+/// Options that were read so far, as settings of a target and a device.
 #[derive(Debug)]
 pub struct Options {
     target: TargetSettings,
@@ -164,7 +165,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options over these settings; ways are added to those that the target has.
+    /// Starts from the given settings. Routes are added to those of `target`.
     pub fn new(target: TargetSettings, device: DeviceSettings) -> Self {
         let mut portals = Vec::new();
         let mut binds = Vec::new();
@@ -185,7 +186,7 @@ impl Options {
         }
     }
 
-    /// Sets one; the error says what it takes.
+    /// Sets one option. The error tells the values that the option accepts.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some(help) = OPTIONS.iter().find(|option| option.name == name) else {
             let names: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
@@ -276,10 +277,10 @@ impl Options {
         Some(())
     }
 
-    /// Joins the credentials of the target and returns the URL with all options.
+    /// Joins the credentials of the target, and returns the URL with all options.
     ///
     /// # Errors
-    /// A user without a password, or a password without a user.
+    /// A user comes without a password, or a password without a user.
     pub fn finish(mut self) -> Result<LunUrl, String> {
         match (self.target_user, self.target_password) {
             (None, None) => {}
@@ -318,7 +319,7 @@ fn number(value: &str, range: RangeInclusive<u32>) -> Option<u32> {
 
 fn size(value: &str, least: u32, most: u32) -> Option<u32> {
     let size = parse_size(value).ok()?.min(u64::from(u32::MAX)) as u32;
-    // 16M is one byte more than the field takes, and what everybody types.
+    // 16M is one byte more than the field holds, but users often type it.
     let size = if size == most + 1 { most } else { size };
     (least..=most).contains(&size).then_some(size)
 }

@@ -1,4 +1,5 @@
-//! What an initiator can be told: whom to log in to, from where, how often, and how to keep at it.
+//! Settings of an initiator: the targets to log in to, the routes and sessions to each, and the
+//! rules for keeping sessions.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,12 +12,12 @@ use iscsi::pdu::Isid;
 
 use multipath::{self, ClaimRules, PathIdentity, Psp, RoundRobin};
 
-/// Where connections of a session start: "port binding".
+/// Local end of a session's connections ("port binding").
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
-    /// At this source address.
+    /// The source address of the connections.
     Address(IpAddr),
-    /// At this network interface (needs CAP_NET_RAW).
+    /// The network interface of the connections. This needs CAP_NET_RAW.
     Interface(String),
 }
 
@@ -29,86 +30,87 @@ impl std::fmt::Display for Bind {
     }
 }
 
-/// One way to a target: a portal, and where the connection starts.
+/// A route to a target: a portal, and the local end of the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// `host:port`; IPv6 addresses in brackets.
+    /// Portal as `host:port`. IPv6 addresses are in brackets.
     pub portal: String,
-    /// `None`: wherever the kernel routes.
+    /// Local end of the connection. `None` lets the kernel choose the route.
     pub bind: Option<Bind>,
 }
 
-/// A target to be logged in to.
+/// A target to log in to.
 #[derive(Clone, Debug)]
 pub struct TargetSettings {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
-    /// Ways to it; each gets [`TargetSettings::sessions`] sessions.
+    /// Routes to the target. Each gets [`TargetSettings::sessions`] sessions.
     pub routes: Vec<Route>,
-    /// Sessions per route.
+    /// Number of sessions per route.
     pub sessions: u32,
-    /// Only this LUN; `None` for all.
+    /// The only LUN to use. `None` means all LUNs.
     pub lun: Option<u16>,
-    /// How sessions are made and kept.
+    /// Settings for making and keeping the sessions.
     pub session: SessionSettings,
 }
 
-/// How sessions are made and kept.
+/// Settings for making and keeping sessions.
 #[derive(Clone, Debug)]
 pub struct SessionSettings {
-    /// Our iSCSI name.
+    /// iSCSI name of this machine.
     pub initiator_name: String,
-    /// Our CHAP name and secret.
+    /// CHAP name and secret of this machine.
     pub credential: Option<ChapCredential>,
-    /// What the target must prove (mutual CHAP).
+    /// CHAP name and secret that the target must prove (mutual CHAP).
     pub target_credential: Option<ChapCredential>,
-    /// CHAP_A to offer, the preferred one first. Nothing else is ever offered.
+    /// CHAP_A values to offer, the preferred one first. No other value is ever offered.
     pub chap_algorithms: Vec<ChapAlgorithm>,
     /// Parameters to offer at login.
     pub limits: Limits,
     /// Options of the sockets.
     pub tcp: TcpOptions,
-    /// When a silent connection is given up.
+    /// Times after which a silent connection is given up.
     pub keep_alive: KeepAlive,
-    /// When a lost session is tried again.
+    /// Times after which a lost session is tried again.
     pub back_off: BackOff,
-    /// The most that a connection and its login may take.
+    /// Most time that a connection and its login may take.
     pub login_timeout: Duration,
-    /// The most that a command may take before it is aborted and repeated.
+    /// Most time that a command may take before it is aborted and repeated.
     pub command_timeout: Duration,
 }
 
 /// Options of a session's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// Acknowledge at once instead of delayed (TCP_QUICKACK).
+    /// Whether TCP acknowledges at once instead of delayed (TCP_QUICKACK).
     pub quick_ack: bool,
-    /// Send and receive buffers in bytes; `None` leaves them to the kernel's tuning.
+    /// Size of the send and receive buffers, in bytes. `None` leaves them to the kernel's tuning.
     pub window: Option<u32>,
 }
 
-/// When silence means loss. A connection is pinged (NOP-Out) when commands are outstanding and
-/// nothing came for `quiet`, and given up when nothing comes for `timeout` after that. While no
-/// other path could take over, giving up would gain nothing, and `patience` counts instead of
-/// `timeout`.
+/// Times of silence after which a connection counts as lost. If commands are outstanding and
+/// nothing arrives for `quiet`, the initiator pings (NOP-Out). If nothing arrives for `timeout`
+/// after the ping, it gives the connection up. While no other path could take over, giving up would
+/// gain nothing. `patience` then counts instead of `timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Silence with commands outstanding before a ping.
     pub quiet: Duration,
     /// Silence of an idle session before a ping.
     pub idle: Duration,
-    /// Silence after a ping before the session is given up.
+    /// Silence after a ping before the session is given up, if another path lives.
     pub timeout: Duration,
-    /// The same where no other path lives.
+    /// Silence after a ping before the session is given up, while no other path lives.
     pub patience: Duration,
 }
 
-/// Times between tries to log in again: `first`, then twice as long each time, up to `most`.
+/// Times between tries to log in again: `first`, then twice the time after each failure, up to
+/// `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
-    /// After the first failure.
+    /// Time after the first failure.
     pub first: Duration,
-    /// Never more than this.
+    /// Longest time.
     pub most: Duration,
 }
 
@@ -133,7 +135,7 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// How long to wait after so many failures in a row, from 1 on.
+    /// Returns the time to wait after `failures` failures in a row, counted from 1.
     pub fn after(&self, failures: u32) -> Duration {
         let factor = 1u32 << failures.saturating_sub(1).min(16);
         self.first.saturating_mul(factor).min(self.most)
@@ -141,7 +143,7 @@ impl BackOff {
 }
 
 impl SessionSettings {
-    /// The defaults, under this name.
+    /// Returns the defaults for an initiator of the given name.
     pub fn new(initiator_name: impl Into<String>) -> Self {
         Self {
             initiator_name: initiator_name.into(),
@@ -156,12 +158,12 @@ impl SessionSettings {
             keep_alive: KeepAlive::default(),
             back_off: BackOff::default(),
             login_timeout: Duration::from_secs(5),
-            // What Linux gives a disk.
+            // Linux gives disks the same time.
             command_timeout: Duration::from_secs(30),
         }
     }
 
-    /// What a login to this target starts from.
+    /// Returns the settings with which a login to `target` starts.
     pub fn login(&self, target: &str, isid: Isid) -> LoginSettings {
         let mut login = LoginSettings::new(&self.initiator_name, Some(target.to_owned()), isid);
         login.credential = self.credential.clone();
@@ -172,42 +174,42 @@ impl SessionSettings {
     }
 }
 
-/// What governs the devices behind the sessions.
+/// Settings of the devices behind the sessions.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceSettings {
-    /// Who claims a new device, and with which path selection.
+    /// Rules that decide which plugin claims a new device, and with which path selection.
     pub rules: ClaimRules,
-    /// What the claim does not say: queue depth, timeouts.
+    /// Settings that claim rules do not decide: queue depth and timeouts.
     pub base: multipath::Settings,
-    /// Path selection whatever the rules say.
+    /// Path selection that overrides the rules.
     pub psp: Option<(Psp, RoundRobin)>,
-    /// How long writes of a lost session may still land after its end was confirmed, whatever the
-    /// vendor.
+    /// Time for which writes of a lost session may still land after its end was confirmed. It
+    /// overrides the vendor's value.
     pub fence_settle_us: Option<u64>,
-    /// The most bytes that one command moves (DiskMaxIOSize, max_sectors_kb); longer requests are
-    /// split. `None`: what the device names, else 1 MiB.
+    /// Most bytes that one command moves (DiskMaxIOSize, max_sectors_kb). Longer requests are
+    /// split. `None` means the size that the device reports, or else 1 MiB.
     pub max_io: Option<u32>,
-    /// What was chosen for single devices, by name; goes before everything else.
+    /// Choices of the user for single devices, by name. They override everything else.
     pub chosen: BTreeMap<String, DeviceChoice>,
 }
 
-/// What a user chose for one device. `None` leaves it to the claim rules and defaults.
+/// Choices of the user for one device. `None` leaves a setting to the claim rules and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
-    /// The path selection.
+    /// Path selection of the device.
     pub psp: Option<Psp>,
     /// Limits of round robin.
     pub round_robin: Option<RoundRobin>,
-    /// The path that FIXED prefers, by runtime name.
+    /// Runtime name of the path that FIXED prefers.
     pub preferred_path: Option<String>,
-    /// DQLEN.
+    /// Most commands at the device at once (DQLEN).
     pub queue_depth: Option<u32>,
-    /// The most bytes of one command.
+    /// Most bytes of one command.
     pub max_io: Option<u32>,
 }
 
 impl DeviceSettings {
-    /// What governs a new device.
+    /// Returns the settings of a new device.
     pub fn claim(&self, name: &str, identity: &PathIdentity) -> multipath::Settings {
         let mut settings = self.rules.claim(name, identity).apply(self.base.clone());
         if let Some((psp, round_robin)) = &self.psp {
@@ -224,7 +226,7 @@ impl DeviceSettings {
         settings
     }
 
-    /// The most bytes of one command to a device of this name, where anyone said.
+    /// Returns the most bytes of one command to the device `name`, if that is set.
     pub fn max_io(&self, name: &str) -> Option<u32> {
         let chosen = self.chosen.get(name).and_then(|chosen| chosen.max_io);
         chosen.or(self.max_io)

@@ -10,18 +10,19 @@ use crate::name;
 
 const DEFAULT_PORT: u16 = 3260;
 
-/// `iscsi://[user[%secret]@]host[:port]/target-iqn/lun[?option=value&…]`, and what its options set.
+/// A parsed URL `iscsi://[user[%secret]@]host[:port]/target-iqn/lun[?option=value&…]`, with the
+/// settings of its options.
 #[derive(Clone, Debug)]
 pub struct LunUrl {
-    /// The target with its portals, sessions and their parameters.
+    /// Target with its portals, sessions and parameters.
     pub target: TargetSettings,
-    /// What governs the device.
+    /// Settings of the device.
     pub device: DeviceSettings,
-    /// The names of the options that it holds.
+    /// Names of the options in the URL.
     pub options: Vec<&'static str>,
 }
 
-/// What is wrong with a URL.
+/// Error in a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlError(String);
 
@@ -35,15 +36,15 @@ impl fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl LunUrl {
-    /// Whether `text` means to be such a URL.
+    /// Reports whether `text` looks like an `iscsi://` URL.
     pub fn is_one(text: &str) -> bool {
         text.starts_with("iscsi://")
     }
 
-    /// Reads a URL; what it does not set is as in `session` and `device`.
+    /// Parses a URL. Settings that the URL does not give are taken from `session` and `device`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The URL is malformed. The error tells the problem.
     pub fn parse(
         text: &str,
         session: SessionSettings,
@@ -59,7 +60,7 @@ impl LunUrl {
             let what = "a secret in a URL cannot hold a slash";
             return Err(UrlError(what.to_owned()));
         }
-        // A target's name may hold slashes; a LUN does not.
+        // The name of a target may hold slashes, but a LUN holds none.
         let Some((target, lun)) = rest.trim_end_matches('/').rsplit_once('/') else {
             return Err(UrlError("the target or the LUN is missing".to_owned()));
         };
@@ -94,10 +95,10 @@ impl LunUrl {
     }
 }
 
-/// Whether an option takes this value.
+/// Checks that an option accepts a value.
 ///
 /// # Errors
-/// What it takes.
+/// The option does not accept the value. The error tells the accepted values.
 pub fn check_option(name: &str, value: &str) -> Result<(), String> {
     let target = TargetSettings {
         name: String::new(),
@@ -109,7 +110,7 @@ pub fn check_option(name: &str, value: &str) -> Result<(), String> {
     Options::new(target, DeviceSettings::default()).set(name, value)
 }
 
-/// The same URL with another LUN.
+/// Returns the URL with another LUN.
 pub fn at_lun(url: &str, lun: u16) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("iscsi", url));
     let (authority, rest) = rest.split_once('/').unwrap_or((rest, ""));
@@ -122,16 +123,16 @@ pub fn at_lun(url: &str, lun: u16) -> String {
     format!("{scheme}://{authority}/{target}/{lun}{query}")
 }
 
-/// The names and values of `a=b&c=d`.
+/// Returns the names and values of `a=b&c=d`.
 pub fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// A portal with its port, which is 3260 where none is named.
+/// Returns the portal with its port. The default port is 3260.
 ///
 /// # Errors
-/// There is no host, or the port is no number.
+/// The host is missing, or the port is no number.
 pub fn with_port(portal: &str) -> Result<String, UrlError> {
     let wrong = || UrlError(format!("'{portal}' is no host[:port]"));
     let (host, port) = match portal.strip_prefix('[') {
@@ -154,7 +155,7 @@ pub fn with_port(portal: &str) -> Result<String, UrlError> {
     Ok(format!("{host}:{port}"))
 }
 
-/// A source address, or else the name of an interface.
+/// Parses a source address, or else takes the text as the name of an interface.
 pub fn bind(text: &str) -> Bind {
     match text.parse() {
         Ok(address) => Bind::Address(address),
@@ -163,7 +164,7 @@ pub fn bind(text: &str) -> Bind {
 }
 
 fn credential(user: &str) -> ChapCredential {
-    // libiscsi separates them by %, and so does whoever copies its URLs.
+    // libiscsi separates user and secret by %. Users copy such URLs.
     let (name, secret) = user.split_once('%').unwrap_or((user, ""));
     ChapCredential {
         name: name.to_owned(),

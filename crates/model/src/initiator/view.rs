@@ -1,30 +1,30 @@
-//! What an administrator sees of an adapter: sessions in the words of `esxcli iscsi session list`,
-//! devices and paths in those of `esxcli storage nmp`.
+//! Views of an initiator's adapter. Sessions use the words of `esxcli iscsi session list`, and
+//! devices and paths those of `esxcli storage nmp`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use multipath::DeviceSnapshot;
 
-/// Where a session stands.
+/// State of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionState {
-    /// Logged in.
+    /// The session is logged in.
     LoggedIn,
-    /// Logged in, but silent for longer than it should be.
+    /// The session is logged in, but has been silent for too long.
     Silent,
-    /// Connecting, or logging in.
+    /// The session is connecting or logging in.
     Connecting,
-    /// Lost, or never there; tried again.
+    /// The session was lost, or never made. It is tried again.
     #[default]
     Down,
-    /// Not wanted any more; ends what is under way.
+    /// The session is no longer wanted. It ends the work under way.
     LoggingOut,
 }
 
 impl SessionState {
-    /// As in listings.
+    /// Returns the state's name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::LoggedIn => "logged-in",
@@ -41,36 +41,38 @@ impl SessionState {
 pub struct SessionTimes {
     /// Milliseconds of silence with commands outstanding before a NOP-Out.
     pub ping_after_ms: u64,
-    /// Milliseconds of silence of an idle session before one.
+    /// Milliseconds of silence of an idle session before a NOP-Out.
     pub idle_ping_after_ms: u64,
-    /// Milliseconds of silence after it before the session is given up.
+    /// Milliseconds of silence after a NOP-Out before the session is given up, if another path
+    /// lives.
     pub dead_after_ms: u64,
-    /// The same where no other path lives.
+    /// Milliseconds of silence after a NOP-Out before the session is given up, while no other path
+    /// lives.
     pub dead_after_alone_ms: u64,
-    /// Milliseconds after a first failed login before the next one.
+    /// Milliseconds from a first failed login to the next try.
     pub retry_first_ms: u64,
-    /// The most milliseconds between two logins.
+    /// Most milliseconds between two logins.
     pub retry_most_ms: u64,
-    /// The most seconds that a login may take.
+    /// Most seconds that a login may take.
     pub login_timeout_s: u64,
-    /// The most seconds that a command may take.
+    /// Most seconds that a command may take.
     pub command_timeout_s: u64,
 }
 
-/// A session of ours at another machine's target.
+/// A session of this machine at another machine's target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InitiatorSession {
-    /// The target's iSCSI name.
+    /// iSCSI name of the target.
     pub target: String,
-    /// Number among the sessions of that target: the `C` of `vmhba64:C0:T0:L0`.
+    /// Number of the session among those of its target: the `C` of `vmhba64:C0:T0:L0`.
     pub channel: u32,
-    /// The portal as configured, its address looked up.
+    /// Portal as configured, with its address looked up.
     pub portal: String,
-    /// Where a redirection for good led.
+    /// Address to which a permanent redirection led.
     pub redirected_to: Option<String>,
-    /// Where the connection starts.
+    /// Local address of the connection.
     pub source: Option<String>,
-    /// The address or interface that it is bound to.
+    /// Address or interface to which the session is bound.
     pub bind: Option<String>,
     /// Initiator session id, 12 hexadecimal digits.
     pub isid: String,
@@ -78,30 +80,30 @@ pub struct InitiatorSession {
     pub tsih: Option<u16>,
     /// Target portal group tag.
     pub portal_group: Option<u16>,
-    /// Where it stands.
+    /// State of the session.
     pub state: SessionState,
-    /// Logins that succeeded.
+    /// Number of logins that succeeded.
     pub logins: u64,
-    /// Tries that failed since.
+    /// Number of tries that failed since the last login.
     pub failures: u32,
-    /// Why it was lost or did not come to be.
+    /// Reason why the session was lost or could not be made.
     pub last_error: Option<String>,
-    /// Milliseconds until it is tried again.
+    /// Milliseconds until the next try.
     pub retry_ms: Option<u64>,
     /// Whether CRC32C protects headers.
     pub header_digest: bool,
     /// Whether CRC32C protects data.
     pub data_digest: bool,
-    /// Negotiated keys: name and value.
+    /// Negotiated keys, each with name and value.
     #[schema(value_type = Vec<Vec<String>>)]
     pub parameters: Vec<(String, String)>,
-    /// How long is waited for what; `None` where nothing is waited for yet.
+    /// Times that govern the session. `None` means that no times apply yet.
     pub times: Option<SessionTimes>,
-    /// Whether its units have been looked at.
+    /// Whether the session's LUNs have been scanned.
     pub is_scanned: bool,
-    /// LUNs that it shows.
+    /// LUNs that the session shows.
     pub luns: Vec<u16>,
-    /// Commands under way.
+    /// Number of commands under way.
     pub in_flight: u32,
 }
 
@@ -110,44 +112,44 @@ pub struct InitiatorSession {
 pub struct InitiatorDevice {
     /// Name, claim, path selection, paths and queue.
     pub nmp: DeviceSnapshot,
-    /// Where each of `nmp.paths` leads, in the same order.
+    /// Targets and portals of `nmp.paths`, in the order of the paths.
     pub ways: Vec<InitiatorPath>,
-    /// T10 vendor.
+    /// T10 vendor identification.
     pub vendor: String,
-    /// Product.
+    /// Product identification.
     pub model: String,
-    /// Revision.
+    /// Product revision.
     pub revision: String,
     /// Unit serial number.
     pub serial: Option<String>,
-    /// Bytes; 0 while it has not told.
+    /// Size in bytes. 0 means that the device has not reported it yet.
     pub size: u64,
-    /// Bytes of a logical block.
+    /// Size of a logical block in bytes.
     pub block_size: u32,
-    /// The most bytes of one command.
+    /// Most bytes of one command.
     pub max_io: u32,
     /// Seconds that I/O waits while all paths are down.
     pub apd_timeout_s: u64,
-    /// Milliseconds that writes of a lost session are waited for; `None`: until somebody confirms
-    /// its end.
+    /// Milliseconds to wait for writes of a lost session. `None` means until the session's end is
+    /// confirmed.
     pub fence_timeout_ms: Option<u64>,
-    /// Milliseconds that they are waited for after its end was confirmed.
+    /// Milliseconds to wait for writes of a lost session after its end was confirmed.
     pub fence_settle_ms: u64,
-    /// Why it cannot be used now; `None` where it can.
+    /// Reason why the device cannot be used now. `None` means that it can.
     pub fault: Option<String>,
 }
 
-/// Where a path leads.
+/// Target, portal and LUN to which a path leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InitiatorPath {
-    /// The target's iSCSI name.
+    /// iSCSI name of the target.
     pub target: String,
-    /// The portal.
+    /// Portal of the path.
     pub portal: String,
-    /// Where the connection starts.
+    /// Local address of the connection.
     pub source: Option<String>,
-    /// The logical unit's number there.
+    /// LUN of the logical unit at the target.
     pub lun: Option<u16>,
-    /// Why it is dead; `None` where it is not.
+    /// Reason why the path is dead. `None` means that it is alive.
     pub reason: Option<String>,
 }

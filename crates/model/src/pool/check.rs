@@ -5,55 +5,56 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a check found out about a pool.
+/// Result of a check of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
-    /// The pool's name.
+    /// Name of the pool.
     pub name: String,
-    /// Its number.
+    /// Number of the pool.
     pub guid: String,
-    /// When its last checkpoint was made, in seconds since 1970.
+    /// Time of the last checkpoint, in seconds since 1970.
     pub checkpoint_s: u64,
-    /// Devices that were not found: what is on them was not looked at.
+    /// Devices that were not found. Their contents were not checked.
     pub missing: Vec<String>,
-    /// Devices that gave wrong bytes, or failed to give any.
+    /// Devices that returned wrong bytes, or failed to read.
     #[serde(default)]
     pub wrong: Vec<WrongDevice>,
-    /// Volumes and snapshots.
+    /// Number of volumes and snapshots.
     pub datasets: u64,
-    /// Blocks of them.
+    /// Number of their blocks.
     pub blocks: u64,
-    /// Nodes of their maps.
+    /// Number of nodes of their maps.
     pub nodes: u64,
-    /// Blocks and nodes of which every copy was read and is right.
+    /// Number of blocks and nodes of which every copy was read and is right.
     pub verified: u64,
     /// Bytes on the devices that are needed.
     pub needed: u64,
-    /// What is wrong.
+    /// Problems that the check found.
     pub findings: Vec<FindingView>,
-    /// How much more is wrong.
+    /// Number of further problems that are not listed.
     pub more_findings: u64,
 }
 
 /// A device that is the reason for findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WrongDevice {
-    /// Where it is.
+    /// Path of the device.
     pub path: String,
-    /// How often it gave wrong bytes, also for what the check had to read twice.
+    /// Number of times that the device returned wrong bytes, including for data that the check had
+    /// to read twice.
     pub checksum: u64,
-    /// How often it failed to read.
+    /// Number of reads that failed.
     pub read: u64,
 }
 
-/// Something that is not as it must be.
+/// A problem that the check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingView {
-    /// A word that stays what it is.
+    /// Stable word for the kind of problem.
     pub kind: String,
-    /// What is wrong, and where.
+    /// Description of the problem and its place.
     pub text: String,
-    /// What it means and what to do.
+    /// Consequence of the problem, and the step to take.
     pub action: String,
 }
 

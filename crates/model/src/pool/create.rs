@@ -7,49 +7,50 @@ use utoipa::ToSchema;
 
 use super::vdev_request::{Additions, VdevRequest};
 
-/// `pool create`
+/// Request of `pool create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
     /// Name of the pool.
     pub name: String,
-    /// Its top-level vdevs; blocks are spread over all of them.
+    /// Top-level vdevs of the pool. Blocks are spread over all of them.
     pub vdevs: Vec<VdevRequest>,
-    /// Its log vdevs, devices and mirrors of these: durable writes are answered when they are
-    /// there.
+    /// Log vdevs of the pool: devices, and mirrors of devices. Durable writes are answered when
+    /// they are on the log.
     #[serde(default)]
     pub logs: Vec<VdevRequest>,
-    /// Its cache vdevs: blocks that memory gives up are kept there.
+    /// Cache vdevs of the pool. They keep blocks that memory gives up.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub caches: Vec<PathBuf>,
-    /// Devices that stand ready to take another's place.
+    /// Spares, which stand ready to replace another device.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub spares: Vec<PathBuf>,
-    /// Use devices that hold another pool's labels or something else that is known, and vdevs that
-    /// differ in redundancy.
+    /// Whether vdevs may differ in redundancy, and devices may hold labels of another pool or other
+    /// known data.
     #[serde(default)]
     pub force: bool,
-    /// Make files of this size, in bytes, where paths do not exist.
+    /// Size in bytes of files to make where a path does not exist.
     #[serde(default)]
     pub file_size: Option<u64>,
-    /// Whether it is protected against being open on two hosts; without it, where another host
-    /// could reach its devices.
+    /// Whether the pool is protected against being open on two hosts. `None` protects it if another
+    /// host could reach its devices.
     #[serde(default)]
     pub multihost: Option<bool>,
-    /// Only tell how it would be laid out, and what stands in the way; change nothing.
+    /// Whether the request is a dry run. A dry run reports the layout and the obstacles, and
+    /// changes nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
 
 impl CreatePool {
-    /// Returns the files and devices that the pool is to be made of.
+    /// Returns the files and devices for the pool.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.additions().paths()
     }
 
-    /// Returns the vdevs, logs, caches and spares that the pool is to be made of.
+    /// Returns the vdevs, logs, caches and spares for the pool.
     pub fn additions(&self) -> Additions<'_> {
         Additions {
             vdevs: &self.vdevs,
@@ -60,9 +61,10 @@ impl CreatePool {
     }
 }
 
-/// What became of a pool that was to be let go.
+/// Result of a request to export a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExportView {
-    /// Why it was only forgotten, and nothing written to its devices; `None` where it was exported.
+    /// Reason why the pool was only forgotten, with nothing written to its devices. `None` means
+    /// that it was exported.
     pub forgotten: Option<String>,
 }

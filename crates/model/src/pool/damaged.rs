@@ -1,29 +1,30 @@
-//! Bytes of volumes and snapshots that have no right copy, for `pool status -v`.
+//! Ranges of volumes and snapshots that have no right copy, for `pool status -v`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Bytes of a volume or snapshot that could not be read with right bytes.
+/// A range of a volume or snapshot whose bytes could not be read correctly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DamagedView {
-    /// Its name.
+    /// Name of the volume or snapshot.
     pub dataset: String,
-    /// Where they begin.
+    /// First byte of the range.
     pub offset: u64,
-    /// How many they are.
+    /// Length of the range in bytes.
     pub len: u64,
 }
 
-/// What is lost of a volume or snapshot.
+/// Total loss of a volume or snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LostView {
-    /// Its name.
+    /// Name of the volume or snapshot.
     pub dataset: String,
-    /// Bytes of all its ranges together.
+    /// Bytes of all its lost ranges together.
     pub bytes: u64,
-    /// How many ranges these are.
+    /// Number of lost ranges.
     pub ranges: u64,
-    /// There may be more: so many ranges were met that not all of them are known any more.
+    /// Whether there may be more. The pool keeps a limited number of ranges and may have dropped
+    /// some.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_more: bool,
 }

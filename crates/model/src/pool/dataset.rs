@@ -1,4 +1,4 @@
-//! Datasets of pools as they are shown, and what became of a change of them.
+//! Views of datasets of pools, and results of changes to them.
 
 pub mod change;
 pub mod name;
@@ -6,83 +6,83 @@ pub mod name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What became of a change.
+/// Result of a change of datasets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Changed {
-    /// What whoever asked for it should know, and what to do about it.
+    /// Notices for the user, with the step to take for each.
     pub notices: Vec<String>,
-    /// What a destruction would take with it; told only where nothing is changed.
+    /// Datasets that a destruction would destroy. Only a dry run lists them.
     #[serde(default)]
     pub destroyed: Vec<Doomed>,
-    /// Bytes that would become free with it, at least.
+    /// Bytes that the destruction would free, as a lower bound.
     #[serde(default)]
     pub freed: u64,
-    /// Nothing had to be changed: what was to be made is there.
+    /// Whether nothing had to be changed, because the dataset to be made exists already.
     #[serde(default)]
     pub unchanged: bool,
 }
 
-/// A dataset that would go.
+/// A dataset that a destruction would destroy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Doomed {
-    /// With the pool's name.
+    /// Full name, with the pool's name.
     pub name: String,
-    /// `folder`, `volume` or `snapshot`.
+    /// Kind of dataset: `folder`, `volume` or `snapshot`.
     pub kind: String,
-    /// Logical units that serve it: while they do, nothing of it is destroyed.
+    /// Logical units that serve the dataset. While there are any, nothing of it is destroyed.
     pub units: Vec<String>,
 }
 
 /// A folder, volume or snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetView {
-    /// With the pool's name.
+    /// Full name, with the pool's name.
     pub name: String,
-    /// `folder`, `volume` or `snapshot`.
+    /// Kind of dataset: `folder`, `volume` or `snapshot`.
     pub kind: String,
-    /// When it was made, in seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub created_s: u64,
-    /// Bytes that clients see.
+    /// Size in bytes that clients see.
     pub size: Option<u64>,
-    /// volblocksize in bytes.
+    /// Block size (volblocksize) in bytes.
     pub block_size: Option<u32>,
-    /// Bytes that it, its snapshots and all below it take, and what is kept for it; of a snapshot
-    /// what only it has. Parity is not counted.
+    /// Bytes used by the dataset, its snapshots and all datasets below it, plus its reservation.
+    /// For a snapshot, the bytes that only it has. Parity is not counted.
     #[serde(default)]
     pub used: u64,
-    /// Bytes of its blocks, parity not counted; folders have none.
+    /// Bytes of the dataset's blocks, without parity. Folders have none.
     pub referenced: Option<u64>,
-    /// Bytes that data of a volume may still take; of a folder, the largest volume that could still
-    /// be made in it with all of it reserved. Not told of snapshots.
+    /// Bytes that a volume's data may still take. For a folder, the size of the largest fully
+    /// reserved volume that it has room for. Snapshots have none.
     pub available: Option<u64>,
-    /// The snapshot that it was cloned of.
+    /// Snapshot from which the volume was cloned.
     pub origin: Option<String>,
-    /// What holds for it.
+    /// Properties in force for the dataset.
     pub properties: Vec<PropertyView>,
-    /// Who keeps a snapshot from being destroyed.
+    /// Holds that keep a snapshot from being destroyed.
     #[serde(default)]
     pub holds: Vec<HoldView>,
 }
 
-/// Somebody keeps a snapshot from being destroyed.
+/// A hold, which keeps a snapshot from being destroyed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HoldView {
-    /// Who.
+    /// Tag of the hold, which names its holder.
     pub tag: String,
-    /// Since when, in seconds since 1970.
+    /// Time since which the hold exists, in seconds since 1970.
     pub created_s: u64,
 }
 
-/// A property.
+/// A property of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertyView {
     /// Name of the pool.
     pub name: String,
-    /// Its exact value.
+    /// Exact value of the property.
     pub value: String,
-    /// Its value for people.
+    /// Value of the property in a form for people.
     pub rounded: String,
-    /// `local`, `default`, `inherited from …`, `received` or `-`.
+    /// Source of the value: `local`, `default`, `inherited from …`, `received` or `-`.
     pub source: String,
 }
 
@@ -96,13 +96,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Reports whether datasets of a kind are asked for.
+    /// Reports whether the request includes datasets of the given kind.
     pub fn has_kind(&self, kind: &str) -> bool {
         let kinds = self.kinds.as_ref();
         kinds.is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind))
     }
 
-    /// Reports whether a property is asked for.
+    /// Reports whether the request includes the given property.
     pub fn has_property(&self, name: &str) -> bool {
         let names = self.properties.as_ref();
         names.is_none_or(|names| names.iter().any(|wanted| wanted == name))

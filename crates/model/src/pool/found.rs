@@ -1,4 +1,4 @@
-//! A pool that was found and is not open.
+//! Views of pools that were found and are not open.
 
 use std::path::PathBuf;
 
@@ -9,55 +9,58 @@ use super::rewind::RewindView;
 use super::twins::TwinsView;
 use super::vdev::VdevView;
 
-/// A pool that was found and is not open; or a device whose labels cannot be used, without a name
-/// and number.
+/// A pool that was found and is not open. It may also be a device with unusable labels, which has
+/// no name and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FoundPool {
     /// Name of the pool.
     pub name: String,
-    /// Its number.
+    /// Number of the pool.
     pub guid: String,
-    /// How it would be: ONLINE, DEGRADED, or UNAVAIL where it cannot be imported.
+    /// State that the pool would have: ONLINE, DEGRADED, or UNAVAIL if it cannot be imported.
     #[serde(default)]
     pub state: String,
-    /// Whether it was exported.
+    /// Whether the pool was exported.
     pub is_exported: bool,
-    /// Who had it last.
+    /// Host that had the pool last.
     pub host: String,
-    /// What it was found on.
+    /// Devices on which the pool was found.
     #[schema(value_type = Vec<String>)]
     pub devices: Vec<PathBuf>,
-    /// Devices of it that were not found: where they were last, or their numbers.
+    /// Devices of the pool that were not found, by their last paths or their numbers.
     pub missing: Vec<String>,
-    /// How it is laid out: the pool with its top-level vdevs, then `logs`, `cache` and `spares`
-    /// where it has any. Empty where its labels cannot be used.
+    /// Layout of the pool: the pool with its top-level vdevs, then `logs`, `cache` and `spares` if
+    /// it has any. The layout is empty if the labels cannot be used.
     #[serde(default)]
     pub layout: Vec<VdevView>,
-    /// Those of the missing that may have been used without what was found: then its newest changes
-    /// are there only.
+    /// Missing devices that may have been used without the devices found. If so, only they have the
+    /// newest changes.
     #[serde(default)]
     pub unaccounted: Vec<String>,
-    /// Why it cannot be imported; `None` where it can.
+    /// Reason why the pool cannot be imported. `None` means that it can.
     pub problem: Option<String>,
-    /// Whether that is a `pool reguid` that was interrupted.
+    /// Whether the problem is a `pool reguid` that was interrupted.
     #[serde(default)]
     pub is_between_numbers: bool,
-    /// Devices that share an identity: none of them is taken before somebody names one.
+    /// Devices that share an identity. None of them is used until the administrator names one.
     #[serde(default)]
     pub twins: Vec<TwinsView>,
-    /// Copies of devices that were named, which were left alone.
+    /// Copies of named devices, which were left alone.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub left_out: Vec<PathBuf>,
-    /// What was taken although it may be doubted.
+    /// Notes on doubtful devices that were used all the same.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Whether that is a missing log: it can be imported without it, with what that costs.
+    /// Whether the problem is a missing log. The pool can be imported without the log, at the
+    /// stated cost.
     #[serde(default)]
     pub is_log_missing: bool,
-    /// Whether that is an old copy: what it lacks is on a device that was in use later, or lost.
+    /// Whether the problem is an old copy. The changes it lacks are on a device that was in use
+    /// later, or lost.
     #[serde(default)]
     pub is_old_copy: bool,
-    /// What was given up of it, or would be; `None` where that was not asked for.
+    /// Changes that were given up, or would be. `None` means that the request did not ask for a
+    /// rewind.
     pub rewind: Option<RewindView>,
 }

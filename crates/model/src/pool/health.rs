@@ -6,20 +6,20 @@ use utoipa::ToSchema;
 use super::status::{NO_ERRORS, PoolView};
 use crate::health::Health;
 
-/// A pool in short.
+/// Short summary of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolHealth {
     /// Name of the pool.
     pub name: String,
-    /// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
+    /// State of the pool: ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
     pub state: String,
-    /// Whether somebody has to see to it.
+    /// Health of the pool: whether an administrator must act.
     pub health: Health,
-    /// The event and its meaning; `None` where all is well.
+    /// Event and its meaning. `None` means that all is well.
     pub status: Option<String>,
-    /// The step to take.
+    /// Step to take, if there is one.
     pub action: Option<String>,
-    /// The data that was lost, in words.
+    /// Data that was lost, in words.
     pub errors: String,
 }
 

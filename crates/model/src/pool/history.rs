@@ -1,14 +1,14 @@
-//! Events of a pool, and the history of what administrators asked of it.
+//! Events of a pool, and the history of the requests that administrators made of it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Something that happened to a pool.
+/// An event of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Happening {
-    /// When, in seconds since 1970.
+    /// Time of the entry, in seconds since 1970.
     pub time_s: u64,
-    /// What.
+    /// Description of the event.
     pub text: String,
 }
 
@@ -17,33 +17,33 @@ pub struct Happening {
 pub struct Deed {
     /// User of this machine, or empty if unknown.
     pub user: String,
-    /// Command line, or request of the API.
+    /// Command line of the request, or request of the API.
     pub text: String,
     /// Whether the pool made the change on its own.
     pub is_internal: bool,
 }
 
-/// What was done to a pool, as far as it keeps it.
+/// History of a pool, as far as the pool keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryView {
-    /// The pool.
+    /// Name of the pool.
     pub pool: String,
-    /// What was done, oldest first. How it began stays; of the rest the oldest goes when there is
-    /// too much.
+    /// History entries, oldest first. The beginning is always kept. If the history grows too long,
+    /// the oldest of the other entries go.
     pub entries: Vec<HistoryLine>,
 }
 
-/// Something that was done to a pool.
+/// An entry in the history of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryLine {
-    /// When, in seconds since 1970.
+    /// Time of the entry, in seconds since 1970.
     pub time_s: u64,
-    /// The command line, the request of the API, or what happened.
+    /// Command line, request of the API, or description of the event.
     pub text: String,
-    /// Who asked for it; empty where nobody knows.
+    /// User who made the request, or empty if unknown.
     pub user: String,
-    /// The machine that had the pool then.
+    /// Host that had the pool at that time.
     pub host: String,
-    /// Whether the pool did it by itself.
+    /// Whether the pool acted on its own.
     pub is_internal: bool,
 }

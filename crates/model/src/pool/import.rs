@@ -1,4 +1,4 @@
-//! Requests of `pool import`, and imports that wait.
+//! Requests of `pool import`, and imports that are waiting.
 
 use std::path::PathBuf;
 
@@ -7,51 +7,54 @@ use utoipa::ToSchema;
 
 use super::rewind::Reach;
 
-/// `pool import`
+/// Request of `pool import`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportPool {
-    /// Which pool: its name or number; without it, pools are only listed.
+    /// Name or number of the pool. `None` only lists pools.
     #[serde(default)]
     pub pool: Option<String>,
-    /// Files, devices, and folders of these, to look at; none is /dev.
+    /// Files, devices, and folders of them to search. An empty list means /dev.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
-    /// Also where its labels say that another host has it, where devices are away that may have
-    /// newer changes or that others were being rebuilt from, and with disks that logical units had
-    /// meanwhile.
+    /// Whether the import overrides these obstacles:
+    /// - the labels say that another host has the pool
+    /// - missing devices may have newer changes, or others were being rebuilt from them
+    /// - logical units used the disks meanwhile
     #[serde(default)]
     pub force: bool,
-    /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
+    /// Whether missing log vdevs are left out. Writes that were acknowledged on these logs alone
+    /// are lost.
     #[serde(default)]
     pub without_log: bool,
-    /// How much may be given up where it is damaged.
+    /// Amount of changes that may be given up if the pool is damaged.
     #[serde(default)]
     pub rewind: Reach,
-    /// With `rewind`: goes back to the checkpoint of this number, also where newer ones are whole.
+    /// Number of the checkpoint to return to, with `rewind`. Newer checkpoints are given up even if
+    /// they are whole.
     #[serde(default)]
     pub checkpoint: Option<u64>,
-    /// Only tell what would be given up.
+    /// Whether the request only reports the changes that would be given up.
     #[serde(default)]
     pub dry_run: bool,
-    /// Only to be read: nothing is written to its devices, and it takes no changes.
+    /// Whether the pool is only read: nothing is written to its devices, and it takes no changes.
     #[serde(default)]
     pub read_only: bool,
-    /// The name that it has from now on; without it, the one that it had.
+    /// New name of the pool. `None` keeps the old name.
     #[serde(default)]
     pub new_name: Option<String>,
 }
 
-/// An import that waits for the proof that no other host has the pool.
+/// An import that waits for proof that no other host has the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitView {
-    /// The pool.
+    /// Name of the pool.
     pub pool: String,
-    /// Its number.
+    /// Number of the pool.
     pub guid: String,
-    /// Seconds that are left, about.
+    /// Approximate number of seconds left.
     pub seconds: u64,
-    /// Why, a sentence without a full stop.
+    /// Reason for the wait, as a sentence without a full stop.
     pub why: String,
 }

@@ -1,31 +1,32 @@
-//! Counts of reads and writes of a vdev. `pool iostat` makes rates of two such answers.
+//! Counts of reads and writes of a vdev. `pool iostat` computes rates from two answers.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::vdev::VdevView;
 
-/// What a vdev read and wrote.
+/// Reads and writes of a vdev.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IoView {
-    /// Reads.
+    /// Counts of the reads.
     pub read: IoCounts,
-    /// Writes.
+    /// Counts of the writes.
     pub write: IoCounts,
 }
 
-/// Counts of one direction; they only grow.
+/// Counts of one direction. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IoCounts {
-    /// Of a device its requests; of a mirror or raidz the blocks that were asked of it.
+    /// Number of operations. For a device, these are its requests. For a mirror or raidz, these are
+    /// the blocks that were requested of it.
     pub operations: u64,
-    /// Bytes of these: of a mirror or raidz without copies and parity.
+    /// Bytes of the operations. For a mirror or raidz, copies and parity are not counted.
     pub bytes: u64,
-    /// Requests of its devices, which the times below are of.
+    /// Number of requests of the vdev's devices. The times below belong to these requests.
     pub requests: u64,
-    /// Microseconds from handing requests to devices until their answers, all together.
+    /// Total microseconds from handing requests to devices until the devices answered.
     pub disk_wait_us: u64,
-    /// The same with their time in queues before.
+    /// Total microseconds of the requests, including the time in queues before the devices.
     pub total_wait_us: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Pools: requests, views and results that the API, the command line, the lab and the tests share.
 //!
-//! Each file has the types of one verb or one view. Work on pools is in the crate `pools`.
+//! Each file has the types of one verb or one view. The crate `pools` does the work on pools.
 
 pub mod check;
 pub mod create;

@@ -3,29 +3,29 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// `pool set`: a property and its new value.
+/// Request of `pool set`: a property and its new value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetPoolProperty {
-    /// autoexpand, autoreplace, autotrim or multihost.
+    /// Name of the property: autoexpand, autoreplace, autotrim or multihost.
     pub property: String,
-    /// on or off; of multihost also auto.
+    /// Value: on or off. multihost may also be auto.
     pub value: String,
 }
 
 /// A property of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolPropertyView {
-    /// What it is called.
+    /// Name of the feature.
     pub name: String,
-    /// on or off; of multihost also auto.
+    /// Value: on or off. multihost may also be auto.
     pub value: String,
-    /// `local` where somebody has set it, otherwise `default`.
+    /// Source of the value: `local` if the administrator set it, otherwise `default`.
     pub source: String,
 }
 
-/// Returns the place at which an administrator of zfs finds a property that pools do not have. The
-/// caller knows whether the property is one of datasets.
+/// Returns the place of a property that zfs administrators expect, but pools do not have. The
+/// caller knows whether it is a property of datasets.
 pub fn elsewhere(property: &str, is_of_datasets: bool) -> Option<&'static str> {
     if is_of_datasets {
         return Some(
@@ -51,16 +51,17 @@ pub fn elsewhere(property: &str, is_of_datasets: bool) -> Option<&'static str> {
     })
 }
 
-/// A format feature, and how far a pool uses it.
+/// A format feature, and the extent to which a pool uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FeatureView {
-    /// What it is called.
+    /// Name of the feature.
     pub name: String,
-    /// `disabled`, `enabled` where the pool may use it, `active` where it does.
+    /// State of the feature: `disabled`, `enabled` if the pool may use it, `active` if the pool
+    /// uses it.
     pub state: String,
-    /// What programs must know it for where it is active: `read` or `write`; empty where this
-    /// program does not know it.
+    /// Access that needs a program to know an active feature: `read` or `write`. Empty if this
+    /// program does not know the feature.
     pub needed_to: String,
-    /// What it gives.
+    /// Benefit of the feature.
     pub description: String,
 }

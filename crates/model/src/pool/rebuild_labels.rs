@@ -10,7 +10,7 @@ use super::check::CheckView;
 /// Request to rebuild labels.
 #[derive(Clone, Debug, Default)]
 pub struct RebuildLabels {
-    /// Paths of the devices, each named itself.
+    /// Paths of the devices. Each device is named explicitly.
     pub paths: Vec<PathBuf>,
     /// Name or number of the pool. `None` means the only pool that the devices show.
     pub pool: Option<String>,
@@ -18,46 +18,47 @@ pub struct RebuildLabels {
     pub write: bool,
 }
 
-/// What was found, and what is or would be written.
+/// Result of a search for labels, with the labels that are or would be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RebuildView {
-    /// The pool's name.
+    /// Name of the pool.
     pub name: String,
-    /// Its number.
+    /// Number of the pool.
     pub guid: String,
-    /// The host that had it last.
+    /// Host that had the pool last.
     pub host: String,
-    /// Whether it was exported.
+    /// Whether the pool was exported.
     pub is_exported: bool,
-    /// The number of its newest checkpoint.
+    /// Number of the pool's newest checkpoint.
     pub epoch: u64,
-    /// When that was made, in seconds since 1970.
+    /// Time of the newest checkpoint, in seconds since 1970.
     pub checkpoint_s: u64,
-    /// The devices that were named.
+    /// Devices that the request named.
     pub devices: Vec<RebuiltDevice>,
-    /// Those of the missing that may have been used without these: the newest changes are there
-    /// only, then.
+    /// Missing devices that may have been used without the named ones. If so, only they have the
+    /// newest changes.
     pub unaccounted: Vec<String>,
-    /// Devices that hold an older state than the pool, and how far they are behind. They are
-    /// rebuilt before they count.
+    /// Devices that hold an older state than the pool, and how far each is behind. They are rebuilt
+    /// before they count.
     pub behind: Vec<String>,
-    /// What the proof found.
+    /// Findings of the proof.
     pub proof: CheckView,
     /// Whether the labels were written.
     pub is_written: bool,
 }
 
-/// A device, and its labels.
+/// A device with its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RebuiltDevice {
     /// Where it is.
     #[schema(value_type = String)]
     pub path: PathBuf,
-    /// The number of the leaf that it is.
+    /// Number of the leaf on the device.
     pub leaf: String,
-    /// Where inner labels were found, in bytes; empty: it has labels of its own.
+    /// Byte offsets at which inner labels were found. If the list is empty, the device has labels
+    /// of its own.
     pub found_at: Vec<u64>,
-    /// Where labels are written, in bytes.
+    /// Byte offsets at which labels are written.
     pub labels_at: Vec<u64>,
 }
 

@@ -5,38 +5,40 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// `pool reguid`
+/// Request of `pool reguid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReguidPool {
-    /// The name or number that the copy has by its labels.
+    /// Name or number of the copy by its labels.
     pub pool: String,
-    /// The files and devices of the copy, each by itself: no folders.
+    /// Files and devices of the copy. Each is named explicitly, without folders.
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
-    /// Its new name; without it, it keeps the one that it has.
+    /// New name of the copy. `None` keeps the old name.
     #[serde(default)]
     pub new_name: Option<String>,
-    /// Also where another host has it by its labels, where it is what a pool of this daemon had,
-    /// and with disks that logical units had meanwhile.
+    /// Whether the request overrides these obstacles:
+    /// - the labels say that another host has the copy
+    /// - the devices are no copy, but those of a pool that this daemon knows and that is not open
+    /// - logical units used the disks meanwhile
     #[serde(default)]
     pub force: bool,
 }
 
-/// What became of a copy.
+/// Result of giving a copy a new number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReguidView {
     /// Name of the pool.
     pub name: String,
-    /// Its new number.
+    /// New number of the copy.
     pub guid: String,
-    /// The number that its labels had before.
+    /// Number that the labels had before.
     pub was: String,
-    /// Its devices.
+    /// Devices of the copy.
     #[schema(value_type = Vec<String>)]
     pub devices: Vec<PathBuf>,
-    /// Devices of it that were not named: it is without them.
+    /// Devices of the copy that were not named. The copy is without them.
     pub missing: Vec<String>,
-    /// An earlier attempt was interrupted, and this one completed it.
+    /// Whether an earlier attempt was interrupted, and this attempt completed it.
     pub is_continued: bool,
 }

@@ -1,64 +1,65 @@
-//! Going back to an older checkpoint of a damaged pool: how far, and the consequences.
+//! Rewind of a damaged pool to an older checkpoint: how far, and with which consequences.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How much may be given up of a pool that is damaged.
+/// Amount of changes that a rewind of a damaged pool may give up.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
-    /// Nothing.
+    /// No changes.
     #[default]
     None,
-    /// The end of the log, and at most the newest checkpoint. What is left is whole.
+    /// The end of the log, and at most the newest checkpoint. The rest is whole.
     Newest,
-    /// As many checkpoints as it takes. Blocks of what is left may have been overwritten: they are
-    /// told when they are read, and by a scrub.
+    /// Any number of checkpoints. Blocks of the rest may have been overwritten. Reads and a scrub
+    /// report such blocks.
     Extreme,
 }
 
-/// A checkpoint that labels know.
+/// A checkpoint that the labels know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KnownCheckpoint {
-    /// Its number.
+    /// Number of the checkpoint.
     pub number: u64,
-    /// When it was made, in seconds since 1970.
+    /// Time of the checkpoint, in seconds since 1970.
     pub time_s: u64,
 }
 
-/// What going back comes to.
+/// Result of a rewind, done or only predicted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RewindView {
-    /// Whether it was done; otherwise it is what would be.
+    /// Whether the rewind was done. Otherwise, the view is a prediction.
     pub is_done: bool,
-    /// Nothing is given up: the pool can be opened as it is.
+    /// Whether nothing is given up, because the pool can be opened as it is.
     pub is_whole: bool,
-    /// The checkpoint that the pool goes back to: its number.
+    /// Number of the checkpoint to which the pool returns.
     #[serde(default)]
     pub checkpoint: u64,
-    /// When it was made, in seconds since 1970.
+    /// Time of this checkpoint, in seconds since 1970.
     pub checkpoint_s: u64,
-    /// When the newest checkpoint was made, in seconds since 1970.
+    /// Time of the newest checkpoint, in seconds since 1970.
     pub newest_s: u64,
-    /// Checkpoints that are given up, with all changes behind them.
+    /// Number of checkpoints that are given up, with all changes after them.
     pub checkpoints: usize,
-    /// Groups of changes of the log that are kept behind the checkpoint.
+    /// Number of groups of changes in the log that are kept after the checkpoint.
     pub groups: u64,
-    /// What is wrong behind those; `None`: the end of the log was found there.
+    /// Damage after the last kept group. `None` means that the end of the log was found there.
     pub damage: Option<String>,
-    /// The volumes and snapshots that there are then.
+    /// Volumes and snapshots that exist after the rewind.
     pub datasets: Vec<String>,
-    /// Those of the newest state that there are no more then; `None` where that cannot be read.
+    /// Volumes and snapshots of the newest state that are gone after the rewind. `None` means that
+    /// the newest state cannot be read.
     #[serde(default)]
     pub gone: Option<Vec<String>>,
-    /// Those that there are then, and not in the newest state.
+    /// Volumes and snapshots that exist after the rewind, but not in the newest state.
     #[serde(default)]
     pub returned: Vec<String>,
-    /// The checkpoints that labels know, the newest first.
+    /// Checkpoints that the labels know, the newest first.
     #[serde(default)]
     pub known: Vec<KnownCheckpoint>,
-    /// Blocks of these may have been overwritten since.
+    /// Whether blocks of the kept volumes and snapshots may have been overwritten since.
     pub is_doubtful: bool,
 }

@@ -1,21 +1,20 @@
 //! Salvage of a volume that has lost blocks: the request, and the pieces of the answer.
 //!
-//! On the wire a piece is its kind (1 byte), where it begins and how long it is (8 bytes each, the
-//! lowest first), and behind those of [`Kind::Data`] the bytes themselves, unless they went into a
-//! volume.
+//! On the wire, a piece has its kind (1 byte), its offset, and its length (8 bytes each,
+//! little-endian). The bytes of a [`Kind::Data`] piece follow, unless they went into a volume.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{Error, ErrorKind};
 
-/// What is salvaged.
+/// Request to salvage a volume or snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SalvageRequest {
-    /// The volume or snapshot.
+    /// Name of the volume or snapshot.
     pub name: String,
-    /// A new volume that takes the copy; without one it is sent to whoever asks.
+    /// Name of a new volume for the copy. `None` sends the copy to the caller.
     #[serde(default)]
     pub to: Option<String>,
 }
@@ -24,7 +23,7 @@ pub struct SalvageRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// The whole volume: the first piece.
+    /// The range is the whole volume. This is the first piece.
     Size = 0,
     /// The range was copied.
     Data = 1,

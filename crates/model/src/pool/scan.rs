@@ -1,9 +1,9 @@
-//! Scrubs and resilvers: the order, and the state that is shown.
+//! Scrubs and resilvers: the request, and the view of their state.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a scrub is to do.
+/// Action that a scrub is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrubAction {
@@ -11,46 +11,46 @@ pub enum ScrubAction {
     Start,
     /// Rest until it is started again.
     Pause,
-    /// End before all was seen.
+    /// Stop before the whole pool was checked.
     Stop,
 }
 
-/// `pool scrub`
+/// Request of `pool scrub`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scrub {
-    /// What to do.
+    /// Action to take.
     pub action: ScrubAction,
 }
 
-/// A scrub or resilver, for programs.
+/// State of a scrub or resilver, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScanView {
-    /// scrub or resilver.
+    /// Kind of scan: scrub or resilver.
     pub kind: String,
-    /// running, paused, finished or canceled.
+    /// State: running, paused, finished or canceled.
     pub state: String,
-    /// When it began, in seconds since 1970.
+    /// Time of the start, in seconds since 1970.
     pub started_s: u64,
-    /// When it ended; 0 while it has not.
+    /// Time of the end, in seconds since 1970. 0 means that the scan has not ended.
     pub ended_s: u64,
-    /// Bytes on the devices of blocks that were found.
+    /// Bytes of found blocks, as they take space on the devices.
     pub scanned: u64,
-    /// Bytes on the devices of blocks that were worked off.
+    /// Bytes of processed blocks, as they take space on the devices.
     pub issued: u64,
-    /// Bytes on the devices that were in use when it began.
+    /// Bytes in use on the devices when the scan began.
     pub total: u64,
     /// Bytes that were rewritten because they were bad or missing.
     pub repaired: u64,
-    /// Copies and columns that were bad.
+    /// Number of copies and columns that were bad.
     pub bad: u64,
-    /// Blocks of which there is no right copy.
+    /// Number of blocks without a right copy.
     pub errors: u64,
-    /// Bytes worked off in a second.
+    /// Bytes processed per second.
     pub rate: u64,
-    /// Seconds that it will take yet; `None` where nobody knows.
+    /// Seconds left. `None` means that the time is unknown.
     pub left_s: Option<u64>,
-    /// Of a resilver: a scrub waits for its end, and begins again then.
+    /// Whether a scrub waits for the end of this resilver, to begin again then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_scrub_waiting: bool,
 }

@@ -3,96 +3,99 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What is sent.
+/// Request of `volume send`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendRequest {
-    /// `tank/vm1@monday`; with `recursive` also `tank/vms@monday`. Empty with a token.
+    /// Name of the snapshot: `tank/vm1@monday`, or also `tank/vms@monday` with `recursive`. It is
+    /// empty with a token.
     #[serde(default)]
     pub snapshot: String,
-    /// Only what changed since this one, `tank/vm1@sunday` or `@sunday`.
+    /// Snapshot from which the changes are sent, `tank/vm1@sunday` or `@sunday`. `None` sends
+    /// everything.
     #[serde(default)]
     pub from: Option<String>,
-    /// All snapshots in between too.
+    /// Whether all snapshots in between are sent too.
     #[serde(default)]
     pub intermediate: bool,
-    /// All volumes below too, with all their snapshots.
+    /// Whether all volumes below are sent too, with all their snapshots.
     #[serde(default)]
     pub recursive: bool,
-    /// Properties that were set too.
+    /// Whether properties that were set are sent too.
     #[serde(default)]
     pub properties: bool,
-    /// The rest of a receive that was interrupted; nothing else may be said then.
+    /// Token of an interrupted receive, to send the rest. No other field may be set then.
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// A snapshot that a stream carries.
+/// A snapshot in a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PartView {
-    /// Its whole name where it comes from.
+    /// Full name of the snapshot at its source.
     pub snapshot: String,
-    /// What stands behind `@` of the one that it is told relative to; the whole name of one of
-    /// another volume: the volume is a clone of that.
+    /// Base of an incremental snapshot, as the part after `@`. A base of another volume has its
+    /// full name, and makes the volume a clone of it.
     pub from: Option<String>,
-    /// Of a clone that is sent whole: its origin, which the stream does not bring.
+    /// Origin of a clone that is sent whole. The stream does not contain the origin.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// Bytes of the stream, about.
+    /// Approximate bytes of the stream.
     pub bytes: u64,
 }
 
-/// Where a stream goes.
+/// Request of `volume receive`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReceiveRequest {
-    /// The volume; of a package the folder that its volumes will lie in.
+    /// Name of the volume. For a package, name of the folder that will hold its volumes.
     pub name: String,
-    /// It is a folder: volumes are called in it as they were where they come from.
+    /// Naming of volumes if `name` is a folder: the part of the source's name that they keep.
     #[serde(default)]
     #[param(inline)]
     pub below: Option<Below>,
-    /// PROPERTY=VALUE, one a line: set on what is received, whatever comes with the stream.
+    /// Properties to set on the received datasets, as PROPERTY=VALUE, one a line. They override
+    /// properties of the stream.
     #[serde(default)]
     pub set: String,
-    /// Properties, one a line, that are not taken from the stream.
+    /// Properties that are not taken from the stream, one a line.
     #[serde(default)]
     pub without: String,
-    /// Roll the volume back to its newest snapshot first.
+    /// Whether the volume is first rolled back to its newest snapshot.
     #[serde(default)]
     pub rollback: bool,
-    /// Where it is interrupted, keep what is there, to go on another time.
+    /// Whether an interrupted receive keeps its data, so that it can resume later.
     #[serde(default)]
     pub resumable: bool,
     /// Make missing folders above it.
     #[serde(default)]
     pub parents: bool,
-    /// Only see whether the stream is whole; nothing is changed.
+    /// Whether the stream is only checked to be whole, without any change.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What of its name where it comes from a volume keeps.
+/// Part of the source's name that a received volume keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Below {
-    /// All but the pool's.
+    /// The whole name without the pool's.
     Path,
-    /// The last part of what was sent, and all below it.
+    /// The last part of the sent name, and all parts below it.
     Last,
 }
 
 /// A snapshot that was received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReceiveView {
-    /// Its whole name.
+    /// Full name of the snapshot.
     pub snapshot: String,
-    /// Its whole name where it comes from.
+    /// Full name of the snapshot at its source.
     pub source: String,
     /// Bytes of its blocks.
     pub bytes: u64,
-    /// It was there already, and the stream's was passed over.
+    /// Whether the snapshot existed already, so that the one in the stream was skipped.
     #[serde(default)]
     pub was_there: bool,
 }

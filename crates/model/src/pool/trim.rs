@@ -1,11 +1,11 @@
-//! Trims: the order, the state that is shown, and its words.
+//! Trims: the request, the view of their state, and its text.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::date::utc;
 
-/// An order for trims.
+/// Action that a trim is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrimAction {
@@ -13,44 +13,45 @@ pub enum TrimAction {
     Start,
     /// Rest until it is started again.
     Pause,
-    /// End before all was seen.
+    /// Stop before all free space was trimmed.
     Cancel,
 }
 
-/// `pool trim`
+/// Request of `pool trim`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trim {
-    /// The order.
+    /// Action to take.
     pub action: TrimAction,
-    /// Which devices, by path, last part of the path, or number; none are all that can trim.
+    /// Devices to trim, by path, last part of the path, or number. An empty list means all devices
+    /// that can trim.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// Bytes a second of each device at most.
+    /// Most bytes to trim per second, for each device.
     #[serde(default)]
     pub rate: Option<u64>,
 }
 
-/// A trim of a device, for programs.
+/// State of a device's trim, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrimView {
-    /// running, suspended, finished, canceled, or unsupported.
+    /// State: running, suspended, finished, canceled, or unsupported.
     pub state: String,
-    /// How much of the device's space was looked at, per cent.
+    /// Percentage of the device's space that was examined.
     pub percent: u8,
-    /// Bytes that the device was told of.
+    /// Bytes that the device was asked to trim.
     pub bytes: u64,
-    /// Steps that the device failed.
+    /// Number of steps that the device failed.
     pub failed: u64,
-    /// Bytes a second at most; `None`: as fast as leaves others alone.
+    /// Most bytes to trim per second. `None` means as fast as other I/O is left undisturbed.
     pub rate: Option<u64>,
-    /// When it began, in seconds since 1970.
+    /// Time of the start, in seconds since 1970.
     pub started_s: u64,
-    /// When it ended or was paused; 0 while it has not.
+    /// Time of the end or pause, in seconds since 1970. 0 means neither has happened.
     pub ended_s: u64,
 }
 
-/// Describes a trim in zpool's words. A device that was never trimmed is described as untrimmed.
+/// Describes a trim in zpool's words. A device without a trim is described as untrimmed.
 pub fn text(trim: Option<&TrimView>) -> String {
     let Some(trim) = trim else {
         return "(untrimmed)".to_owned();

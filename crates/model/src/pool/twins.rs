@@ -8,36 +8,37 @@ use utoipa::ToSchema;
 use crate::date::utc;
 use crate::quantity::format_size;
 
-/// Files and devices that carry the label of one leaf.
+/// A group of files and devices that carry the label of one leaf.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TwinsView {
-    /// The leaf's number.
+    /// Number of the leaf.
     pub leaf: String,
-    /// What they are of each other, as a sentence without a full stop.
+    /// Relation of the devices to each other, as a sentence without a full stop.
     pub standing: String,
-    /// What each of them holds.
+    /// Devices of the group, with their contents.
     pub devices: Vec<TwinView>,
 }
 
-/// One of them.
+/// A file or device that shares its identity with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TwinView {
     /// Where it is.
     #[schema(value_type = String)]
     pub path: PathBuf,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The generation of the pool's configuration on it.
+    /// Generation of the pool's configuration on the device.
     pub generation: u64,
-    /// The number of its newest checkpoint; `None`: a spare or cache, which has none.
+    /// Number of the newest checkpoint on the device. `None` means a spare or cache, which has
+    /// none.
     pub checkpoint: Option<u64>,
-    /// When that was made, in seconds since 1970.
+    /// Time of the newest checkpoint, in seconds since 1970.
     pub checkpoint_s: Option<u64>,
     /// Whether the pool was exported.
     pub is_exported: bool,
-    /// Who had it last.
+    /// Host that had the pool last.
     pub host: String,
-    /// Whether it is the newest of them.
+    /// Whether the device is the newest of the group.
     pub is_newest: bool,
 }
 
@@ -54,7 +55,7 @@ impl TwinsView {
         )
     }
 
-    /// Describes the twins, with a line for what each of them holds.
+    /// Describes the twins, with a line for the contents of each.
     pub fn told_with_holdings(&self) -> String {
         let lines = self.devices.iter().map(|on| {
             let path = on.path.display();
@@ -63,7 +64,7 @@ impl TwinsView {
         self.told() + &lines.collect::<String>()
     }
 
-    /// Returns the device that an example names.
+    /// Returns the device to name in an example.
     pub fn example(&self) -> Option<&Path> {
         let newest = self.devices.iter().find(|on| on.is_newest);
         Some(&newest.or(self.devices.first())?.path)
@@ -71,7 +72,7 @@ impl TwinsView {
 }
 
 impl TwinView {
-    /// Returns a few words about what the device holds.
+    /// Returns a few words about the contents of the device.
     pub fn holds(&self) -> String {
         let machine = self.host.split('/').next().unwrap_or_default();
         let state = match self.is_exported {

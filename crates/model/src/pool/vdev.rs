@@ -1,4 +1,4 @@
-//! A vdev of a pool as it is shown: its state, its errors, its traffic.
+//! The view of a vdev of a pool: its state, its errors, and its traffic.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,49 +6,50 @@ use utoipa::ToSchema;
 use super::io::IoView;
 use super::trim::TrimView;
 
-/// A vdev: top-level, or a leaf in one.
+/// A vdev: top-level, or a leaf in another vdev.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VdevView {
-    /// `mirror-0`, or a leaf's path.
+    /// Name of the vdev: `mirror-0`, or a leaf's path.
     pub name: String,
-    /// Of a device: its number.
+    /// Number of the device, if the vdev is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
-    /// How well it is.
+    /// State of the vdev.
     pub state: String,
-    /// Reads that failed.
+    /// Number of reads that failed.
     pub read: u64,
-    /// Writes and flushes that failed.
+    /// Number of writes and flushes that failed.
     pub write: u64,
-    /// Reads that returned wrong bytes.
+    /// Number of reads that returned wrong bytes.
     pub checksum: u64,
-    /// What else is to be said.
+    /// Further remark on the vdev.
     pub note: Option<String>,
-    /// Of a device: something is missing on it that others have.
+    /// Whether the device lacks data that other devices have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_incomplete: bool,
-    /// Bytes in use, of a top-level vdev, log or cache; with what was freed and is not free yet.
+    /// Bytes in use on a top-level vdev, log or cache. Freed bytes that are not available yet are
+    /// included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated: Option<u64>,
-    /// Bytes that are free, of the same.
+    /// Bytes that are free on a top-level vdev, log or cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<u64>,
-    /// What was read and written since the pool was opened.
+    /// Reads and writes since the pool was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<IoView>,
-    /// Of a log vdev: what it was used for since the pool was opened.
+    /// Use of a log vdev since the pool was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogView>,
-    /// Of a cache vdev: the same.
+    /// Use of a cache vdev since the pool was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheView>,
-    /// Of a device for blocks: these are trimmed.
+    /// Whether the device holds blocks of the pool, so that trims apply to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_trimmed: bool,
-    /// Its last trim that somebody asked for; absent where there was none.
+    /// Last trim of the device that a user requested, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trim: Option<TrimView>,
-    /// What it is made of.
+    /// Vdevs that this vdev is made of.
     #[schema(no_recursion)]
     pub children: Vec<VdevView>,
 }
@@ -61,35 +62,35 @@ impl VdevView {
     }
 }
 
-/// What a log vdev did.
+/// Use of a log vdev.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogView {
-    /// Whether durable writes are answered from there now; after an opening that begins with the
-    /// first of them.
+    /// Whether durable writes are now answered from the log. After the pool is opened, this begins
+    /// with the first durable write.
     pub is_in_use: bool,
-    /// Groups of writes that were put there.
+    /// Number of groups of writes that were put on the log.
     pub records: u64,
-    /// Bytes of these.
+    /// Bytes of the groups.
     pub bytes: u64,
-    /// Bytes that are on no other vdev for sure yet.
+    /// Bytes that are not yet surely on another vdev.
     pub held: u64,
-    /// Times that it failed.
+    /// Number of times that the log failed.
     pub failures: u64,
 }
 
-/// What a cache vdev did.
+/// Use of a cache vdev.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CacheView {
-    /// Bytes for blocks.
+    /// Bytes available for blocks.
     pub size: u64,
-    /// Bytes that it holds.
+    /// Bytes that the cache holds.
     pub used: u64,
-    /// Reads that were answered from there.
+    /// Number of reads that the cache answered.
     pub hits: u64,
-    /// Reads that were not in memory nor there.
+    /// Number of reads found neither in memory nor in the cache.
     pub misses: u64,
-    /// Reads that brought something else, and were answered by the pool.
+    /// Number of reads for which the cache returned other data, so that the pool answered them.
     pub rejected: u64,
-    /// Bytes that were written to it.
+    /// Bytes that were written to the cache.
     pub written: u64,
 }

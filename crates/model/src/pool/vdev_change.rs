@@ -8,102 +8,104 @@ use utoipa::ToSchema;
 
 use super::vdev_request::{Additions, VdevRequest};
 
-/// A change of what a pool is made of. Devices are named by their paths, or by the last part of
-/// these, or by their numbers.
+/// A change of the vdevs of a pool. Devices are named by path, by the last part of the path, or by
+/// number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 pub enum VdevChange {
-    /// Puts devices aside.
+    /// Takes devices offline.
     Offline {
-        /// Which.
+        /// Names of the devices.
         devices: Vec<String>,
     },
-    /// Uses devices again that were put aside, failed or were away.
+    /// Brings devices back that were offline, failed or missing.
     Online {
-        /// Which.
+        /// Names of the devices.
         devices: Vec<String>,
-        /// Use all of the space that they have by now.
+        /// Whether the pool uses all space that the devices have by now.
         #[serde(default)]
         expand: bool,
     },
-    /// Makes a mirror of a device, or adds one to its mirror.
+    /// Makes a mirror of a device, or adds a device to its mirror.
     Attach {
-        /// To which.
+        /// Name of the device that gets a mirror.
         device: String,
-        /// The new one.
+        /// Path of the new device.
         #[schema(value_type = String)]
         new: PathBuf,
-        /// Also where another pool's labels are on it.
+        /// Whether the new device may hold labels of another pool.
         #[serde(default)]
         force: bool,
-        /// Make a file of this size, in bytes, where there is none.
+        /// Size in bytes of a file to make, if the path does not exist.
         #[serde(default)]
         file_size: Option<u64>,
     },
-    /// Rebuilds a device on another one, which then takes its place.
+    /// Rebuilds a device on another device, which then takes its place.
     Replace {
-        /// Which.
+        /// Name of the device.
         device: String,
-        /// The new one; without it, another one at the same path. A spare stands in at once.
+        /// Path of the new device. `None` means another device at the old path. A spare stands in
+        /// at once.
         #[serde(default)]
         #[schema(value_type = Option<String>)]
         new: Option<PathBuf>,
-        /// Also where another pool's labels are on it.
+        /// Whether the new device may hold labels of another pool.
         #[serde(default)]
         force: bool,
-        /// Make a file of this size, in bytes, where there is none.
+        /// Size in bytes of a file to make, if the path does not exist.
         #[serde(default)]
         file_size: Option<u64>,
     },
-    /// Takes a device out of its mirror, out of a replacement, or a spare out of use.
+    /// Takes a device out of its mirror or out of a replacement, or a spare out of use.
     Detach {
-        /// Which.
+        /// Name of the device.
         device: String,
     },
     /// Adds top-level vdevs, logs, caches and spares.
     Add {
-        /// The vdevs.
+        /// Top-level vdevs to add.
         #[serde(default)]
         vdevs: Vec<VdevRequest>,
-        /// Log vdevs: devices, and mirrors of these.
+        /// Log vdevs to add: devices, and mirrors of devices.
         #[serde(default)]
         logs: Vec<VdevRequest>,
-        /// Devices that keep blocks that memory gives up.
+        /// Cache devices to add. They keep blocks that memory gives up.
         #[serde(default)]
         #[schema(value_type = Vec<String>)]
         caches: Vec<PathBuf>,
-        /// Devices that stand ready.
+        /// Spares to add, which stand ready to replace another device.
         #[serde(default)]
         #[schema(value_type = Vec<String>)]
         spares: Vec<PathBuf>,
-        /// Also where another pool's labels or something else that is known is on them, or
-        /// redundancy differs.
+        /// Whether devices may hold labels of another pool or other known data, and redundancy may
+        /// differ.
         #[serde(default)]
         force: bool,
-        /// Make files of this size, in bytes, where there are none.
+        /// Size in bytes of files to make where a path does not exist.
         #[serde(default)]
         file_size: Option<u64>,
-        /// Only tell how the pool would be laid out, and what stands in the way; change nothing.
+        /// Whether the request is a dry run. A dry run reports the layout and the obstacles, and
+        /// changes nothing.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Takes away logs, caches, and spares that stand ready.
+    /// Removes logs, caches, and spares that are not in use.
     Remove {
-        /// Which; a mirrored log by the name that its status tells.
+        /// Names of the devices. A mirrored log has the name that the status shows.
         devices: Vec<String>,
     },
-    /// Forgets errors, and tries devices again that failed. Opens a pool anew that takes no changes
-    /// any more.
+    /// Forgets errors, and tries failed devices again. Reopens a pool that takes no changes any
+    /// more.
     Clear {
-        /// Which; none is all.
+        /// Names of the devices. An empty list means all.
         #[serde(default)]
         devices: Vec<String>,
     },
 }
 
 impl VdevChange {
-    /// Returns the new devices, if the change takes any. They must be in the list of pools, or the
-    /// next start would not find the pool whole.
+    /// Returns the new devices, if the change takes any. They must be in the list of pools.
+    /// Otherwise, the next start would not find the whole pool.
     pub fn takes(&self) -> Option<Vec<&Path>> {
         match self {
             Self::Attach { new, .. } => Some(vec![new]),

@@ -1,5 +1,4 @@
-//! The vdevs that somebody asks for, in zpool's kinds: the parts of a new pool, and the parts that
-//! a pool gets.
+//! The vdevs of a request, in zpool's kinds: the parts of a new pool, and parts to add to a pool.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +9,26 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VdevRequest {
-    /// How it keeps its blocks.
+    /// Way in which the vdev keeps its blocks.
     pub kind: VdevKind,
-    /// Its files and devices, absolute.
+    /// Files and devices of the vdev, as absolute paths.
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
 }
 
-/// How a top-level vdev keeps its blocks.
+/// Way in which a top-level vdev keeps its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VdevKind {
-    /// On one device.
+    /// A single device.
     Disk,
-    /// On each of its devices.
+    /// A copy of each block on every device.
     Mirror,
-    /// Over its devices, with one of parity.
+    /// Stripes over all devices, with one column of parity.
     Raidz1,
-    /// Over its devices, with two of parity.
+    /// Stripes over all devices, with two columns of parity.
     Raidz2,
-    /// Over its devices, with three of parity.
+    /// Stripes over all devices, with three columns of parity.
     Raidz3,
 }
 
@@ -50,7 +49,7 @@ impl VdevKind {
         self.least().1
     }
 
-    /// Returns how many of `devices` devices may be lost.
+    /// Returns the number of devices, out of `devices`, that may be lost.
     fn redundancy(self, devices: usize) -> usize {
         match self {
             Self::Disk => 0,
@@ -63,13 +62,13 @@ impl VdevKind {
 }
 
 impl VdevRequest {
-    /// Returns how many of its devices the vdev may lose.
+    /// Returns the number of devices that the vdev may lose.
     pub fn redundancy(&self) -> usize {
         self.kind.redundancy(self.paths.len())
     }
 }
 
-/// Devices that a new pool is made of, or that a pool is given.
+/// Devices for a new pool, or devices to add to a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Additions<'a> {
     /// Vdevs for blocks.

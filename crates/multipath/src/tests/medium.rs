@@ -48,8 +48,8 @@ impl Medium {
         }
     }
 
-    /// A copy of a write lands that its submitter knows nothing of. Once the write was reported as done, nobody may
-    /// notice: what it writes is there already.
+    /// A copy of a write lands that its submitter knows nothing of. Once the write was reported as
+    /// done, nobody may notice: what it writes is there already.
     ///
     /// # Panics
     /// Something else is.

@@ -145,7 +145,8 @@ fn the_sums_tell_queue_and_device_apart() {
     assert_eq!(host.device.counters(), expected);
 }
 
-/// A queue that is deeper than the target's command window waits in the session: that is no time of the device.
+/// A queue that is deeper than the target's command window waits in the session: that is no time of
+/// the device.
 #[test]
 fn the_wait_for_the_window_of_the_target_is_a_wait_in_the_queue() {
     let mut host = with_depth(2);

@@ -1,5 +1,5 @@
-//! A device under random submissions, answers, path losses, fences and changes of state. The seed of
-//! a failure is printed; `SANDSTONE_SEED=<seed>` repeats it.
+//! A device under random submissions, answers, path losses, fences and changes of state. The seed
+//! of a failure is printed; `SANDSTONE_SEED=<seed>` repeats it.
 
 use std::collections::BTreeMap;
 
@@ -158,8 +158,8 @@ impl World {
         }
     }
 
-    /// Whether a ghost stands in its way. Its own whose session is over does so only while something else writes the
-    /// same blocks, and where its end is a promise.
+    /// Whether a ghost stands in its way. Its own whose session is over does so only while
+    /// something else writes the same blocks, and where its end is a promise.
     fn forbidden(&self, io: &Submitted) -> bool {
         let overlaps = |range: (u64, u64)| {
             let shape = IoShape {
@@ -433,8 +433,8 @@ impl World {
         }
     }
 
-    /// A LOGIN ends all lives of a path's session so far, and perhaps one more does so again. What the
-    /// target has of them may land until it has settled, counted from the first one.
+    /// A LOGIN ends all lives of a path's session so far, and perhaps one more does so again. What
+    /// the target has of them may land until it has settled, counted from the first one.
     fn fence(&mut self) {
         let Some(path) = self.fences.pop() else {
             return;

@@ -1,10 +1,11 @@
 //! Repeated lines become one line and a count.
 //!
-//! The first line of a group is written at once. Those that follow are counted. Their sum is written when the interval
-//! ends, and once more, over all intervals, when one passes without any.
+//! The first line of a group is written at once. Those that follow are counted. Their sum is
+//! written when the interval ends, and once more, over all intervals, when one passes without any.
 //!
-//! Memory is bounded: kinds are places in the program, of which there are few. A kind has [`MOST_OF_A_KIND`] groups at
-//! most; further objects and clients share one more. So a client that makes up names fills neither memory nor disk.
+//! Memory is bounded: kinds are places in the program, of which there are few. A kind has
+//! [`MOST_OF_A_KIND`] groups at most; further objects and clients share one more. So a client that
+//! makes up names fills neither memory nor disk.
 //!
 //! Time is an argument.
 

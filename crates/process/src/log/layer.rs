@@ -1,5 +1,5 @@
-//! The layer between the program's events and the lines of the log: it holds back what [`Gathering`] counts, and writes
-//! the sums.
+//! The layer between the program's events and the lines of the log: it holds back what
+//! [`Gathering`] counts, and writes the sums.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
 //! The subject of a line of the log.
 //!
-//! Two lines are the same news where they come from one place in the program, about one object and one client, and for
-//! one reason. Objects and clients are fields of the event, or words of its message. Numbers (an offset, a port, how often)
-//! make no other news, unless they are a part of a name.
+//! Two lines are the same news where they come from one place in the program, about one object and
+//! one client, and for one reason. Objects and clients are fields of the event, or words of its
+//! message. Numbers (an offset, a port, how often) make no other news, unless they are a part of a
+//! name.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -113,7 +114,8 @@ fn address_of(peer: &str) -> &str {
 /// Separators of words of a text. Names of initiators and targets have none of these.
 const SEPARATORS: [char; 8] = [' ', '=', ',', ';', '(', ')', '"', '\n'];
 
-/// A text with one sign in place of each number. Numbers that are a part of a name stay, and so do addresses.
+/// A text with one sign in place of each number. Numbers that are a part of a name stay, and so do
+/// addresses.
 fn without_numbers(text: &str) -> String {
     let words = text.split_inclusive(SEPARATORS);
     let mut out = String::with_capacity(text.len());

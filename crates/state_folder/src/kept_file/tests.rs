@@ -1,5 +1,5 @@
-//! Every fault at every step of a save, and every damage to what was saved: the old content or the new one, never
-//! anything else, and never less than what was acknowledged.
+//! Every fault at every step of a save, and every damage to what was saved: the old content or the
+//! new one, never anything else, and never less than what was acknowledged.
 
 use super::super::steps::faults;
 use super::*;
@@ -100,7 +100,8 @@ fn a_crash_at_any_step_leaves_the_old_or_the_new_content() {
     }
 }
 
-/// Copies the files that a crash leaves; of those that were not renamed yet perhaps the first bytes only.
+/// Copies the files that a crash leaves; of those that were not renamed yet perhaps the first bytes
+/// only.
 fn copy_folder(from: &Path, to: &Path, torn: Option<usize>) {
     for entry in fs::read_dir(from).expect("a folder").flatten() {
         let target = to.join(entry.file_name());

@@ -11,7 +11,7 @@ use block::memory::MemoryDevice;
 
 const BLOCK: usize = 512;
 
-/// A unit in memory, an executor on it, and the tokens that it is woken with.
+/// A unit in memory, with an executor and the tokens that wake the executor.
 struct Loop {
     nexus: Arc<Nexus>,
     executor: Executor<&'static str>,
@@ -84,7 +84,7 @@ fn a_write_waits_for_an_atomic_command_and_reads_do_not() {
         "{ended:?}"
     );
     assert_eq!(it.byte(0), 7);
-    // All was given back.
+    // The operation gave back its whole range.
     assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
 }
 

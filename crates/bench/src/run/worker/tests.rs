@@ -13,8 +13,8 @@ use ::iometer::access::{AccessLine, AccessSpecification};
 const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
-/// A device that takes `latency_ns` for each request and moves at most `rate` bytes per second, in a time that
-/// passes only while it is waited for.
+/// A device that takes `latency_ns` for each request and moves at most `rate` bytes per second, in
+/// a time that passes only while it is waited for.
 struct Simulated {
     now_ns: u64,
     latency_ns: u64,
@@ -395,7 +395,8 @@ fn what_is_stuck_when_the_time_is_over_is_waited_for_and_said() {
     assert_eq!(shown.seconds.len(), 10, "the silent seconds are there");
 }
 
-/// A device that hangs from 1.5 s on until `back_ns`, a run of so long, and a user who has had enough after 3 s.
+/// A device that hangs from 1.5 s on until `back_ns`, a run of so long, and a user who has had
+/// enough after 3 s.
 fn hung(run_time_ms: u64, back_ns: u64) -> (Simulated, Ended, u64) {
     let mut device = Simulated::new(MS, None);
     device.stall = 1_500 * MS..back_ns;

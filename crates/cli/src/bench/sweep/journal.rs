@@ -1,9 +1,10 @@
-//! What a sweep has turned or made, in a file that outlives it: where the sweep is killed, the next command of the
-//! benchmark puts it back.
+//! What a sweep has turned or made, in a file that outlives it: where the sweep is killed, the next
+//! command of the benchmark puts it back.
 //!
-//! The order that matters: properties and a write cache are noted, durably, before they are turned, and a volume is noted
-//! when it was made (one of the same name that was not made by the sweep is somebody else's). The file goes when all is
-//! as it was. A sweep that is at work holds a lock on its file, which ends with it however that ends.
+//! The order that matters: properties and a write cache are noted, durably, before they are turned,
+//! and a volume is noted when it was made (one of the same name that was not made by the sweep is
+//! somebody else's). The file goes when all is as it was. A sweep that is at work holds a lock on
+//! its file, which ends with it however that ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -52,7 +53,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins one beside what the daemon keeps, or, where that is not ours to write, in the user's own folder.
+    /// Begins one beside what the daemon keeps, or, where that is not ours to write, in the user's
+    /// own folder.
     pub(super) fn begin(connection: &Connection) -> Result<Self, Error> {
         let daemon = connection.client().address().to_string();
         let number = getrandom::u64().map_err(|error| cannot(io::Error::other(error)))?;
@@ -102,7 +104,8 @@ impl Journal {
     }
 }
 
-/// Puts back what sweeps left behind that were killed, and says so; what cannot be put back is named.
+/// Puts back what sweeps left behind that were killed, and says so; what cannot be put back is
+/// named.
 pub(in crate::bench) fn put_back_left(connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let files = folders(connection).into_iter();
@@ -140,7 +143,8 @@ pub(in crate::bench) fn put_back_left(connection: &Connection, t: &mut Terminal<
     Ok(())
 }
 
-/// What a sweep at this daemon noted that is not at work any more. A last line that is torn was not acted on.
+/// What a sweep at this daemon noted that is not at work any more. A last line that is torn was not
+/// acted on.
 fn left(path: &Path, daemon: &str) -> Option<Vec<Entry>> {
     let file = File::open(path).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;

@@ -1,6 +1,6 @@
-//! Volumes that a sweep makes, one for each volblocksize: that is chosen when a volume is made. Each is as large as the
-//! measured one, in the same pool and with the same properties, has a logical unit and the same maps, and goes at the
-//! end. The measured unit itself is left alone.
+//! Volumes that a sweep makes, one for each volblocksize: that is chosen when a volume is made.
+//! Each is as large as the measured one, in the same pool and with the same properties, has a
+//! logical unit and the same maps, and goes at the end. The measured unit itself is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,8 +53,8 @@ impl Made {
 }
 
 impl MadeVolumes {
-    /// Makes one for each of these block sizes, for whoever reaches the measured unit by `target`. Where one cannot be
-    /// made, none is left.
+    /// Makes one for each of these block sizes, for whoever reaches the measured unit by `target`.
+    /// Where one cannot be made, none is left.
     pub(super) fn make(
         beneath: &Beneath,
         block_sizes: &BTreeSet<&String>,
@@ -173,8 +173,8 @@ impl MadeVolumes {
         self.of(setting).map(|made| made.place.as_str())
     }
 
-    /// Refuses to write to what was opened for this setting where it is not what was made: a LUN may be another
-    /// unit's by now, or at a daemon that shows the measured unit too.
+    /// Refuses to write to what was opened for this setting where it is not what was made: a LUN
+    /// may be another unit's by now, or at a daemon that shows the measured unit too.
     pub(super) fn check(
         &self,
         setting: &BTreeMap<String, String>,
@@ -211,7 +211,8 @@ impl MadeVolumes {
         }
     }
 
-    /// Whether this working set of the volume of this setting holds nothing yet; from now on it does.
+    /// Whether this working set of the volume of this setting holds nothing yet; from now on it
+    /// does.
     pub(super) fn is_to_be_filled(
         &mut self,
         setting: &BTreeMap<String, String>,
@@ -270,7 +271,8 @@ fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what a sweep left that was killed, where it is still there. Another one of that name is not touched.
+/// Removes what a sweep left that was killed, where it is still there. Another one of that name is
+/// not touched.
 pub(super) fn remove_left(
     client: &Client,
     volume: &str,
@@ -290,8 +292,8 @@ fn created_s(client: &Client, volume: &str) -> Result<Option<u64>, Error> {
     Ok(found.map(|dataset| dataset.created_s))
 }
 
-/// Refuses to fill `count` volumes in a pool that has no room for them: others write to it too. `parts` are how much of
-/// a volume is measured, where that is not all.
+/// Refuses to fill `count` volumes in a pool that has no room for them: others write to it too.
+/// `parts` are how much of a volume is measured, where that is not all.
 pub(super) fn fits(
     beneath: &Beneath,
     count: usize,

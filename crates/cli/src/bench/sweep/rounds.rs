@@ -1,5 +1,6 @@
-//! The rounds of a sweep. What was measured is kept, whatever happens to the rest: a setting that the target
-//! refuses is left out, and only a target that refuses the first setting too ends the whole.
+//! The rounds of a sweep. What was measured is kept, whatever happens to the rest: a setting that
+//! the target refuses is left out, and only a target that refuses the first setting too ends the
+//! whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,8 +80,8 @@ impl Obstacle {
 }
 
 impl Plan {
-    /// Runs every setting in every round, and leaves the unit as it was. What was measured is in `results` also
-    /// where this fails.
+    /// Runs every setting in every round, and leaves the unit as it was. What was measured is in
+    /// `results` also where this fails.
     pub(super) fn run(
         &self,
         (args, connection): (&Args, &Connection),
@@ -208,7 +209,8 @@ impl Plan {
         let mut last_round = 0;
         for (step, &(round, setting)) in schedule.iter().enumerate() {
             if round != last_round {
-                // Whatever ends this program, whole rounds are kept; where they cannot be, the end says it.
+                // Whatever ends this program, whole rounds are kept; where they cannot be, the end
+                // says it.
                 let _ = state.args.output.save(results);
                 last_round = round;
             }
@@ -346,8 +348,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the target still gives what all are compared with: if so, it is there, and it was the setting that
-    /// it refused.
+    /// Whether the target still gives what all are compared with: if so, it is there, and it was
+    /// the setting that it refused.
     fn first_is_there(&self, state: &mut State<'_>) -> bool {
         let setup = &self.setups[0];
         let is_there = state.open_anew(setup).is_ok();
@@ -372,7 +374,8 @@ fn hung(unanswered: u64) -> Error {
     )
 }
 
-/// Does what may have to wait for somebody's answer; where the sweep was told to end, it does not wait long.
+/// Does what may have to wait for somebody's answer; where the sweep was told to end, it does not
+/// wait long.
 fn within(
     stop: &AtomicBool,
     work: impl FnOnce() -> Result<(), Error> + Send + 'static,

@@ -1,4 +1,5 @@
-//! An example of each verb, or several: help and manual pages show them, and a test parses each of them.
+//! An example of each verb, or several: help and manual pages show them, and a test parses each of
+//! them.
 
 /// The words of a verb behind `sandstone`, and its examples without that.
 pub(super) const EXAMPLES: &[(&str, &[&str])] = &[

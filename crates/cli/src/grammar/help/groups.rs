@@ -1,4 +1,5 @@
-//! The verbs of a long list by what they are for: zpool, zfs and esxcli are known by many, all of this by nobody.
+//! The verbs of a long list by what they are for: zpool, zfs and esxcli are known by many, all of
+//! this by nobody.
 
 /// The words of a verb that has many verbs, and these in groups.
 pub(super) const GROUPS: &[(&str, &[Group])] = &[

@@ -21,8 +21,8 @@ pub(super) struct PoolFigures {
     pub(super) caches: Option<Vec<VdevFigures>>,
 }
 
-/// A pool, a vdev or a device in a report. What is not known is `None`: a device has no space of its own, and
-/// what came since the last report has no rate yet.
+/// A pool, a vdev or a device in a report. What is not known is `None`: a device has no space of
+/// its own, and what came since the last report has no rate yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct VdevFigures {
     pub(super) name: String,
@@ -43,8 +43,8 @@ pub(super) struct Rates {
     pub(super) operations: f64,
     /// Bytes per second.
     pub(super) bandwidth: f64,
-    /// Nanoseconds that a request of a device took on average, with its time in the queue; `None` where there
-    /// was none.
+    /// Nanoseconds that a request of a device took on average, with its time in the queue; `None`
+    /// where there was none.
     pub(super) total_wait_ns: Option<u64>,
     /// The same without the queue.
     pub(super) disk_wait_ns: Option<u64>,
@@ -57,7 +57,8 @@ impl PoolFigures {
     }
 }
 
-/// The figures of all pools since an earlier answer; of a pool that was not open then, since it was opened.
+/// The figures of all pools since an earlier answer; of a pool that was not open then, since it was
+/// opened.
 pub(super) fn figures(pools: &[PoolView], before: &[PoolView]) -> Vec<PoolFigures> {
     let of = |pool: &PoolView| {
         // One that was opened again began to count anew.

@@ -1,5 +1,6 @@
-//! Lines of a table that fit the terminal: where a row is too long its last columns go on below it, cells whole. A terminal
-//! would break the line in the middle of an NAA or an iSCSI name, which then cannot be copied.
+//! Lines of a table that fit the terminal: where a row is too long its last columns go on below it,
+//! cells whole. A terminal would break the line in the middle of an NAA or an iSCSI name, which
+//! then cannot be copied.
 
 use std::ops::Range;
 

@@ -72,7 +72,8 @@ const UNIT: &[(Reason, &[Attribute])] = &[
     ),
 ];
 
-/// Attributes of portal groups and ACLs that are read elsewhere, or mean nothing without LIO's own dynamic ACLs.
+/// Attributes of portal groups and ACLs that are read elsewhere, or mean nothing without LIO's own
+/// dynamic ACLs.
 const READ_ELSEWHERE: [&str; 6] = [
     "authentication",
     "cache_dynamic_acls",
@@ -82,7 +83,8 @@ const READ_ELSEWHERE: [&str; 6] = [
     "prod_mode_write_protect",
 ];
 
-/// The other attributes of portal groups and ACLs, each with the value that says what holds here anyway.
+/// The other attributes of portal groups and ACLs, each with the value that says what holds here
+/// anyway.
 const GROUP: [(&str, i64); 14] = [
     ("dataout_timeout", 3),
     ("dataout_timeout_retries", 5),
@@ -102,7 +104,8 @@ const GROUP: [(&str, i64); 14] = [
 
 const DEFAULT_ALUA_GROUP: &str = "default_tg_pt_gp";
 
-/// Fields that rtslib passes over, or takes, beside those that are read here. It makes no object with another one.
+/// Fields that rtslib passes over, or takes, beside those that are read here. It makes no object
+/// with another one.
 const FIELDS: [&str; 6] = [
     "aio",
     "alua_tpgs",

@@ -1,7 +1,7 @@
 //! The parts of a saveconfig.json that mean something to us, and the names of the others.
 //!
-//! Values are read strictly: a `write_protect` that is not understood must not become a writable unit. What is wrong is
-//! refused while it is read, which is when its line is known.
+//! Values are read strictly: a `write_protect` that is not understood must not become a writable
+//! unit. What is wrong is refused while it is read, which is when its line is known.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,7 +104,8 @@ pub(super) struct Tpg {
     pub(super) node_acls: Vec<NodeAcl>,
     #[serde(default)]
     pub(super) portals: Vec<Portal>,
-    // Users are fields of their own, here and at ACLs: a flattened structure would lose the line of a wrong value.
+    // Users are fields of their own, here and at ACLs: a flattened structure would lose the line of
+    // a wrong value.
     #[serde(default, deserialize_with = "text")]
     pub(super) chap_userid: String,
     #[serde(default, deserialize_with = "text")]

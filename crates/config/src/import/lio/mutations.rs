@@ -70,7 +70,8 @@ fn a_value_is_understood_or_named_or_refused_with_its_line() {
                         None => garbage.to_string(),
                     };
                     let mut words = vec![shown.as_str(), &field];
-                    // Secrets are not shown, and what stands in an object that is left out goes with it.
+                    // Secrets are not shown, and what stands in an object that is left out goes
+                    // with it.
                     words.extend(field.ends_with("password").then_some("its secret"));
                     words.extend(pointer.starts_with("/targets/1").then_some("loopback"));
                     let old = pointer.starts_with("/storage_objects/2");

@@ -263,7 +263,8 @@ impl Original for Saved {
     }
 
     fn names(&self, initiator: &str) -> Vec<String> {
-        // No initiator is called like the one with the star, which keeps all of them out that it would match.
+        // No initiator is called like the one with the star, which keeps all of them out that it
+        // would match.
         let star = ["iqn.2001-04.x:*".to_owned()];
         let star = star
             .into_iter()

@@ -243,7 +243,8 @@ impl Original for Conf {
         // scstadmin makes groups in the order of their names.
         let mut groups: Vec<&Group> = target.groups.iter().collect();
         groups.sort_by_key(|group| group.name);
-        // It gives a pattern to one of the groups that have it, and does not tell which: nothing is certain then.
+        // It gives a pattern to one of the groups that have it, and does not tell which: nothing is
+        // certain then.
         let count = |pattern: &String| {
             let has = |group: &&&Group| group.patterns.contains(pattern);
             groups.iter().filter(has).count()

@@ -1,7 +1,7 @@
 //! The attributes that SCST has, and what becomes of those of devices.
 //!
-//! SCST refuses an attribute that it does not have. An object with one is left out here: a misspelt `read_only` or
-//! `IncomingUser` must not open it.
+//! SCST refuses an attribute that it does not have. An object with one is left out here: a misspelt
+//! `read_only` or `IncomingUser` must not open it.
 
 use crate::import::dropped::Reason;
 

@@ -34,7 +34,8 @@ impl Import<'_> {
             backend,
             block_size,
             physical_block_size: block_size.max(4096),
-            // nv_cache promises that the cache survives power loss; ours does not, so it is not taken over.
+            // nv_cache promises that the cache survives power loss; ours does not, so it is not
+            // taken over.
             write_cache: handler == "vdisk_fileio" && !write_through && !nv_cache,
             read_only: device.on("read_only")?,
             thin: device.on("thin_provisioned")?,
@@ -105,7 +106,8 @@ impl Import<'_> {
         Ok(String::new())
     }
 
-    /// Gathers the attributes that are not taken over. Says why the device cannot be, where SCST has no such attribute.
+    /// Gathers the attributes that are not taken over. Says why the device cannot be, where SCST
+    /// has no such attribute.
     fn drop_the_rest(&mut self, given: &str, device: &Node) -> Result<Option<String>, Error> {
         for child in &device.children {
             let attribute = child.keyword.as_str();

@@ -1,8 +1,8 @@
-//! The syntax of scst.conf, as scstadmin reads it: words, quotes, blocks in braces, `#` for comments, and a backslash
-//! before a character that means itself, in quotes as well.
+//! The syntax of scst.conf, as scstadmin reads it: words, quotes, blocks in braces, `#` for
+//! comments, and a backslash before a character that means itself, in quotes as well.
 //!
-//! Values are read strictly. A typing error in `read_only` or `IncomingUser` would open what was closed; a value that SCST
-//! would refuse is therefore refused here, with its line.
+//! Values are read strictly. A typing error in `read_only` or `IncomingUser` would open what was
+//! closed; a value that SCST would refuse is therefore refused here, with its line.
 
 use model::Error;
 
@@ -91,7 +91,8 @@ impl Node {
         )))
     }
 
-    /// Refuses blocks of other kinds than those: a group with a misspelt keyword would be a group less.
+    /// Refuses blocks of other kinds than those: a group with a misspelt keyword would be a group
+    /// less.
     pub(super) fn has_blocks(&self, kinds: &[&str]) -> Result<(), Error> {
         let unknown = |node: &&Node| node.is_block && !kinds.contains(&node.keyword.as_str());
         match self.children.iter().find(unknown) {

@@ -1,8 +1,9 @@
 //! Where a target of SCST is reached, and what `NAME#PORTAL` in its groups means there.
 //!
-//! With `per_portal_acl`, SCST looks for `NAME#ADDRESS` in the groups of a target: the initiator's name and the address that
-//! it came to. A map of ours leads to all portals of a target. A target is therefore taken over with those of its addresses
-//! at which the same names belong to the same groups.
+//! With `per_portal_acl`, SCST looks for `NAME#ADDRESS` in the groups of a target: the initiator's
+//! name and the address that it came to. A map of ours leads to all portals of a target. A target
+//! is therefore taken over with those of its addresses at which the same names belong to the same
+//! groups.
 
 use std::net::IpAddr;
 
@@ -24,8 +25,8 @@ fn matches(given: &str, text: &str) -> bool {
     pattern::matches(pattern, text) != inverted
 }
 
-/// Whether `allowed_portal` lines let initiators in at an address: all of those that are inverted, and one of the others
-/// if there are any.
+/// Whether `allowed_portal` lines let initiators in at an address: all of those that are inverted,
+/// and one of the others if there are any.
 fn allowed(patterns: &[&str], address: &str) -> bool {
     let (negative, positive): (Vec<&str>, Vec<&str>) = patterns
         .iter()
@@ -61,8 +62,8 @@ pub(super) fn addresses(target: &Node) -> Result<Option<Vec<IpAddr>>, Error> {
     })
 }
 
-/// The names that an INITIATOR line means for those who come to `address`, or to any where it is `None`. Nothing where no
-/// pattern of ours can say which those are.
+/// The names that an INITIATOR line means for those who come to `address`, or to any where it is
+/// `None`. Nothing where no pattern of ours can say which those are.
 pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> Option<Vec<Name>> {
     let (text, inverted) = inverted(given);
     if text.contains('!') {

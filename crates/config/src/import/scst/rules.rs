@@ -69,7 +69,8 @@ impl Import<'_> {
         Ok(kept)
     }
 
-    /// Its groups, and then everybody. Nothing where they cannot be told apart; the target was named then.
+    /// Its groups, and then everybody. Nothing where they cannot be told apart; the target was
+    /// named then.
     fn rules(
         &mut self,
         iqn: &str,

@@ -1,5 +1,5 @@
-//! Faults and power cuts at each step of a save that several changes share: what was answered is stored, and what was
-//! refused is not.
+//! Faults and power cuts at each step of a save that several changes share. Answered changes are
+//! stored, and refused changes are not.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,8 @@ use model::initiator::view::{InitiatorDevice, InitiatorSession};
 use model::volume_id::VolumeId;
 use state_folder::steps::{Step, faults};
 
-/// Takes every configuration but those with a unit of this name. Its pool has these volumes.
+/// A data plane that refuses configurations with a unit of the given name. Its pool has the given
+/// volumes.
 #[derive(Default)]
 struct Picky(Option<&'static str>, Catalogue);
 
@@ -114,7 +115,8 @@ struct Site {
 }
 
 impl Site {
-    /// Units `u1` and so on are to be made, and `u0` again, which is refused.
+    /// Makes a site with requests for the units `u1` and so on, and one for `u0` again, which is
+    /// refused.
     fn with(count: usize, burning: Option<&'static str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (store, config) = Store::open(folder.path()).expect("opens");
@@ -135,7 +137,7 @@ impl Site {
         }
     }
 
-    /// Does all that waits, on this thread.
+    /// Makes all waiting changes on this thread.
     fn make_all(&self) {
         let mut store = self.transactions.lock();
         let jobs = self.transactions.queue.take();
@@ -163,7 +165,7 @@ fn create_on(number: usize, backend: BackendSpec) -> Change {
     })
 }
 
-/// The units that a state folder has, as the next start finds it.
+/// Returns the units in a state folder, as the next start finds them.
 fn stored(folder: &Path) -> Vec<String> {
     let (_, config) = Store::open(folder).expect("opens");
     config.units.into_iter().map(|unit| unit.name).collect()
@@ -180,7 +182,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The fault of the issue: each of 500 units and maps was saved by itself.
+/// Checks the fault of the issue: each of 500 units and maps was saved alone.
 #[test]
 fn changes_that_wait_are_stored_by_one_save() {
     let site = Site::with(100, None);
@@ -193,7 +195,7 @@ fn changes_that_wait_are_stored_by_one_save() {
         Ok(())
     };
     faults::during(count, || site.make_all());
-    // The copy and the file.
+    // The two renames are those of the copy and of the file.
     assert_eq!(renames.load(Ordering::Relaxed), 2);
     let done = site.jobs.iter().filter_map(|job| job.outcome());
     let (made, refused): (Vec<_>, Vec<_>) = done.partition(Result::is_ok);
@@ -221,7 +223,7 @@ fn a_fault_at_any_step_of_a_shared_save_refuses_exactly_what_is_not_stored() {
         ("once", once),
     ];
     for (how, fault) in faults {
-        // A save has ten steps; each change is tried by itself after a failure.
+        // A save has ten steps. After a failure, each change is tried alone.
         for (at, burning) in (0..40).flat_map(|at| [(at, None), (at, Some("u2"))]) {
             let when = format!("{how} at {at}, {burning:?} burns");
             let site = Site::with(3, burning);
@@ -231,7 +233,7 @@ fn a_fault_at_any_step_of_a_shared_save_refuses_exactly_what_is_not_stored() {
             let running = site.transactions.config();
             drop(site.transactions);
             let stored = stored(site.folder.path());
-            // A failure to take it back is said, and saves are off until the next start.
+            // A failure to take a change back is reported, and saves are off until the next start.
             let is_said = |outcome: &Outcome| {
                 let error = outcome.as_ref().err();
                 error.is_some_and(|error| {
@@ -276,7 +278,7 @@ fn a_power_cut_at_any_step_of_a_shared_save_takes_nothing_that_was_answered() {
             };
             faults::during(cut, || site.make_all());
             let Some(answered) = answered.lock().expect("seen").take() else {
-                // There are fewer steps than that.
+                // The save has fewer steps than `at`.
                 continue;
             };
             let stored = stored(after.path());
@@ -295,7 +297,7 @@ fn on(volume: &str) -> BackendSpec {
     }
 }
 
-/// A daemon with a unit `u0` on `tank/a`, which is named `tank/b` meanwhile.
+/// Makes a daemon with a unit `u0` on `tank/a`, which has since been renamed to `tank/b`.
 fn renamed() -> (tempfile::TempDir, Transactions, Catalogue) {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, config) = Store::open(folder.path()).expect("opens");
@@ -309,7 +311,7 @@ fn renamed() -> (tempfile::TempDir, Transactions, Catalogue) {
     (folder, transactions, volumes)
 }
 
-/// The names of volumes were looked up before the administrator's change, which was undone by them.
+/// Volume names used to be looked up before the administrator's change, which they then undid.
 #[test]
 fn a_unit_that_an_administrator_points_elsewhere_does_not_go_back() {
     let (_folder, transactions, _) = renamed();
@@ -329,7 +331,8 @@ fn a_unit_that_an_administrator_points_elsewhere_does_not_go_back() {
     assert_eq!(config.identity.volumes[0].id, VolumeId::new(7, 3));
 }
 
-/// Two units over one volume would destroy each other's data: it is found by what the volume is called now.
+/// Two units over one volume would destroy each other's data. The check uses the current name of
+/// the volume.
 #[test]
 fn a_renamed_volume_that_a_unit_serves_is_given_to_no_other_unit() {
     let (_folder, transactions, _) = renamed();

@@ -1,4 +1,4 @@
-//! Changes of datasets: `volume create`, `destroy`, `snapshot`, and the others.
+//! Changes of datasets: `volume create`, `destroy`, `snapshot`, and the other verbs.
 
 use std::collections::BTreeMap;
 
@@ -8,137 +8,137 @@ use utoipa::ToSchema;
 use super::name::{require_whole, split};
 use crate::Error;
 
-/// A change of datasets. Names begin with the pool's.
+/// A change of datasets. All names begin with the pool's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 pub enum DatasetChange {
-    /// A volume, or without a size a folder.
+    /// Makes a volume, or a folder if no size is given.
     Create {
         /// Name of the pool.
         name: String,
-        /// Bytes; `None` makes a folder.
+        /// Size of the volume in bytes. `None` makes a folder.
         #[serde(default)]
         size: Option<u64>,
-        /// volblocksize in bytes.
+        /// Block size (volblocksize) in bytes.
         #[serde(default)]
         block_size: Option<u32>,
-        /// Reserve nothing.
+        /// Whether no space is reserved.
         #[serde(default)]
         sparse: bool,
-        /// Make missing folders above it; and nothing, where it is there already as it is asked
-        /// for.
+        /// Whether missing folders above are made. If the dataset already exists as requested,
+        /// nothing is made.
         #[serde(default)]
         parents: bool,
-        /// Properties that are set.
+        /// Properties to set.
         #[serde(default)]
         properties: BTreeMap<String, String>,
     },
-    /// Datasets and all that is in them go.
+    /// Destroys datasets and everything in them.
     Destroy {
-        /// Which.
+        /// Names of the datasets.
         names: Vec<String>,
-        /// All below too.
+        /// Whether all datasets below are destroyed too.
         #[serde(default)]
         recursive: bool,
-        /// Clones too, wherever they are.
+        /// Whether clones are destroyed too, wherever they are.
         #[serde(default)]
         clones: bool,
     },
-    /// Snapshots, all of the same moment.
+    /// Makes snapshots, all of one moment.
     Snapshot {
-        /// `pool/volume@name`
+        /// Names as `pool/volume@name`.
         names: Vec<String>,
-        /// Of all volumes below too.
+        /// Whether the snapshots of all volumes below are released too.
         #[serde(default)]
         recursive: bool,
-        /// Properties of users.
+        /// User properties to set.
         #[serde(default)]
         properties: BTreeMap<String, String>,
     },
-    /// A volume becomes again what it was.
+    /// Returns a volume to the state of a snapshot.
     Rollback {
-        /// The snapshot.
+        /// Name of the snapshot.
         snapshot: String,
-        /// Newer snapshots are destroyed.
+        /// Whether newer snapshots are destroyed.
         #[serde(default)]
         recursive: bool,
-        /// Clones of these too.
+        /// Whether clones of newer snapshots are destroyed too.
         #[serde(default)]
         clones: bool,
     },
-    /// A volume that begins as a snapshot is.
+    /// Makes a volume that begins with the contents of a snapshot.
     Clone {
-        /// The snapshot.
+        /// Name of the snapshot.
         snapshot: String,
         /// The volume.
         name: String,
-        /// Make missing folders above it; and nothing, where it is there already as a clone of that
-        /// snapshot.
+        /// Whether missing folders above are made. If the volume already exists as a clone of the
+        /// snapshot, nothing is made.
         #[serde(default)]
         parents: bool,
-        /// Properties that are set.
+        /// Properties to set.
         #[serde(default)]
         properties: BTreeMap<String, String>,
     },
-    /// A clone takes over the snapshots that it depends on.
+    /// Gives a clone the snapshots that it depends on.
     Promote {
-        /// The clone.
+        /// Name of the clone.
         name: String,
     },
-    /// Another name.
+    /// Renames a dataset.
     Rename {
-        /// Its name.
+        /// Old name.
         from: String,
-        /// Its name from now on.
+        /// New name.
         to: String,
         /// Make missing folders above it.
         #[serde(default)]
         parents: bool,
-        /// Of a snapshot: all of its name below too.
+        /// Whether a snapshot's namesakes below are renamed too.
         #[serde(default)]
         recursive: bool,
     },
-    /// Properties are set.
+    /// Sets properties.
     Set {
-        /// Of which; one may also be given as `name`.
+        /// Names of the datasets. A single one may also be given as `name`.
         #[serde(alias = "name", deserialize_with = "one_or_several")]
         names: Vec<String>,
-        /// Name and value of each; `volsize` resizes.
+        /// Name and value of each property. `volsize` resizes a volume.
         properties: BTreeMap<String, String>,
-        /// What lies beyond a smaller volsize may be lost.
+        /// Whether data beyond a smaller volsize may be lost.
         #[serde(default)]
         shrink: bool,
     },
-    /// A property is what it is above, or by default.
+    /// Makes a property inherit its value from above, or take its default.
     Inherit {
-        /// Of which.
+        /// Name of the dataset.
         name: String,
-        /// Its name.
+        /// Name of the property.
         property: String,
-        /// Of all below too.
+        /// Whether all datasets below inherit too.
         #[serde(default)]
         recursive: bool,
-        /// A value that came with a stream holds again.
+        /// Whether a value that came with a stream holds again.
         #[serde(default)]
         received: bool,
     },
-    /// Snapshots are kept from being destroyed.
+    /// Holds snapshots, so that they cannot be destroyed.
     Hold {
-        /// By whom.
+        /// Tag of the hold, which names the holder.
         tag: String,
-        /// `pool/volume@name`
+        /// Names as `pool/volume@name`.
         names: Vec<String>,
-        /// Of all volumes below too.
+        /// Whether the snapshots of all volumes below are released too.
         #[serde(default)]
         recursive: bool,
     },
-    /// A hold ends.
+    /// Releases holds of snapshots.
     Release {
-        /// Whose.
+        /// Tag of the hold, which names the holder.
         tag: String,
-        /// `pool/volume@name`
+        /// Names as `pool/volume@name`.
         names: Vec<String>,
-        /// Of all volumes below too.
+        /// Whether the snapshots of all volumes below are released too.
         #[serde(default)]
         recursive: bool,
     },
@@ -159,8 +159,8 @@ fn one_or_several<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<String>, D::Er
 }
 
 impl DatasetChange {
-    /// Reports whether units may notice the change: a volume that now exists, a new size, or
-    /// reported properties. A check costs something for each unit.
+    /// Reports whether units may notice the change: a new volume, a new size, or reported
+    /// properties. The check of units costs time for each.
     pub fn is_seen_by_units(&self) -> bool {
         match self {
             Self::Create { .. } | Self::Clone { .. } | Self::Rename { .. } => true,
@@ -170,7 +170,7 @@ impl DatasetChange {
         }
     }
 
-    /// Reports whether the change may take datasets away, or change their name or content.
+    /// Reports whether the change may remove datasets, or change their names or contents.
     pub fn may_disturb(&self) -> bool {
         match self {
             Self::Destroy { .. } | Self::Rollback { .. } => true,
@@ -181,7 +181,7 @@ impl DatasetChange {
         }
     }
 
-    /// Returns the volume that is to be rolled back.
+    /// Returns the volume that the change rolls back.
     pub fn rolled_back(&self) -> Option<&str> {
         match self {
             Self::Rollback { snapshot, .. } => snapshot.split_once('@').map(|(volume, _)| volume),
@@ -189,7 +189,7 @@ impl DatasetChange {
         }
     }
 
-    /// Returns the names of all datasets that the change speaks of.
+    /// Returns the names of all datasets in the change.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Create { name, .. } | Self::Promote { name } | Self::Inherit { name, .. } => {
@@ -206,7 +206,7 @@ impl DatasetChange {
         }
     }
 
-    /// Returns the pool of all names.
+    /// Returns the pool to which all names belong.
     ///
     /// # Errors
     /// The names belong to several pools, or one of them has an empty part.

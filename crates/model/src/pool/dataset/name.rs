@@ -11,11 +11,11 @@ pub fn split(name: &str) -> (&str, &str) {
     }
 }
 
-/// Refuses a name with an empty part, for example `tank/` or `tank//vm1`. The pool must not be
-/// taken for the intended dataset. The part after `@` may stand alone.
+/// Refuses a name with an empty part, for example `tank/` or `tank//vm1`. Otherwise, the pool could
+/// be taken for the intended dataset. The part after `@` may stand alone.
 ///
 /// # Errors
-/// A part is empty. The error shows the whole name, and how names are written.
+/// A part is empty. The error shows the whole name, and the form of names.
 pub fn require_whole(name: &str) -> Result<(), Error> {
     let (path, snapshot) = match name.split_once('@') {
         Some((path, snapshot)) => (path, Some(snapshot)),
