@@ -71,3 +71,112 @@ impl std::fmt::Debug for Backends {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Opening;
+    use model::backend::{Follows, Overwrites};
+    use std::time::Duration;
+
+    const OPENING: Opening<'_> = Opening {
+        unit: "lu",
+        block_size: 512,
+        volume: None,
+        patience: Duration::ZERO,
+    };
+
+    fn backends(state: &std::path::Path) -> Backends {
+        Backends {
+            state: state.to_owned(),
+            host: Arc::new(Host::new()),
+            pools: Pools::none(state),
+        }
+    }
+
+    #[test]
+    fn every_kind_says_what_it_can_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let backends = backends(folder.path());
+        for (spec, overwrites, has_physical_blocks, follows) in [
+            (
+                BackendSpec::memory(512),
+                Overwrites::Never,
+                false,
+                Follows::Nothing,
+            ),
+            (
+                BackendSpec::file("a", 512),
+                Overwrites::Never,
+                false,
+                Follows::Nothing,
+            ),
+            (
+                BackendSpec::reserved_file("a", 512),
+                Overwrites::UntilDiscarded,
+                false,
+                Follows::Nothing,
+            ),
+            (
+                BackendSpec::device("/dev/a"),
+                Overwrites::Always,
+                true,
+                Follows::Nothing,
+            ),
+            (
+                BackendSpec::remote_disk("naa.6"),
+                Overwrites::Never,
+                true,
+                Follows::Growth,
+            ),
+            (
+                BackendSpec::on_volume("tank/a"),
+                Overwrites::Never,
+                false,
+                Follows::Everything,
+            ),
+        ] {
+            let can = backends.of(&spec).capabilities();
+            assert_eq!(can.overwrites, overwrites, "{spec}");
+            assert_eq!(can.has_physical_blocks, has_physical_blocks, "{spec}");
+            assert_eq!(can.follows, follows, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_file_lies_below_the_state_folder_and_is_made_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let backends = backends(folder.path());
+        let spec = BackendSpec::file("a.img", 4096);
+        let made = backends.of(&spec).create(512).expect("a new file");
+        assert_eq!(made, Some(folder.path().join("a.img")));
+        let made = backends.of(&spec).create(512).expect("a file");
+        assert_eq!(made, None, "there was one");
+        let device = backends.of(&spec).open(&OPENING).expect("opens");
+        assert_eq!(device.geometry().len, 4096);
+    }
+
+    #[test]
+    fn what_lies_elsewhere_makes_nothing_and_says_what_is_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let backends = backends(folder.path());
+        for (spec, words) in [
+            (BackendSpec::device("/dev/none-such"), "cannot open"),
+            (
+                BackendSpec::remote_disk("naa.6"),
+                "no target is logged in to",
+            ),
+            (BackendSpec::on_volume("tank/a"), "tank"),
+        ] {
+            let backend = backends.of(&spec);
+            assert_eq!(backend.create(512).expect("nothing to make"), None);
+            let error = backend.open(&OPENING).expect_err("away").to_string();
+            assert!(error.contains(words), "{error}");
+            let error = backend.extend(1024).expect_err("not ours").to_string();
+            assert!(error.contains("grow it where it lies"), "{error}");
+            assert_eq!(backend.physical_block_size(Duration::ZERO), None);
+        }
+        let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 0, "nothing was made");
+    }
+}
