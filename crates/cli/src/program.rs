@@ -17,6 +17,13 @@ use model::pool::check::{CheckPool, CheckView};
 use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView};
 use model::{Error, ErrorKind};
 
+/// Function that checks a pool.
+pub type CheckPoolFn = fn(&CheckPool, &mut dyn FnMut(u64, u64)) -> Result<CheckView, Error>;
+
+/// Function that rebuilds labels.
+pub type RebuildLabelsFn =
+    fn(&RebuildLabels, &mut dyn FnMut(RebuildProgress<'_>)) -> Result<RebuildView, Error>;
+
 /// Functions that the command line needs from the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
@@ -27,10 +34,9 @@ pub struct Program {
     /// Runs `initiator attach`.
     pub attach: fn(&attach::Args, &Connection) -> ExitCode,
     /// Checks a pool that is not open. The function is told the bytes that were proven, and all.
-    pub check_pool: fn(&CheckPool, &mut dyn FnMut(u64, u64)) -> Result<CheckView, Error>,
+    pub check_pool: CheckPoolFn,
     /// Rebuilds labels of devices that lost all of them.
-    pub rebuild_labels:
-        fn(&RebuildLabels, &mut dyn FnMut(RebuildProgress<'_>)) -> Result<RebuildView, Error>,
+    pub rebuild_labels: RebuildLabelsFn,
     /// Returns the pools that the list of a state folder names, and their devices.
     pub pool_members: fn(&Path) -> Vec<PoolMembers>,
     /// Asks an iSNS server for the targets of an initiator; each step takes at most the given time.
