@@ -1,4 +1,5 @@
-//! Gates for protocols that have no CDBs: kinds of access to the medium, and reasons to refuse them.
+//! Gates for protocols that have no CDBs: kinds of access to the medium, and reasons to refuse
+//! them.
 //!
 //! The reasons are neutral. Each protocol has words of its own for them.
 

@@ -15,14 +15,10 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll};
 use slab::Slab;
 
-use super::core::{Core, Progress};
 use super::directory::Directory;
 use super::message::Message;
-use super::operation::{SessionKey, Token, Waiting, Work};
 use super::router::Router;
-use super::shared::Shared;
-use crate::command::operations::Operations;
-use crate::command::turn::Turn;
+use super::shared::{Core, Shared};
 use crate::session::connection::{Connection, Received, Role};
 use crate::session::gathering;
 use crate::session::login::LoggedIn;
@@ -31,6 +27,11 @@ use crate::session::served_session::ServedSession;
 use block::Lane;
 use block::spin::{self, Spin};
 use iscsi::name;
+use unit::command::core::Progress;
+use unit::command::ended::Ended;
+use unit::command::operation::{SessionKey, Token, Waiting, Work};
+use unit::command::operations::Operations;
+use unit::command::turn::Turn;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
@@ -282,7 +283,7 @@ impl EventLoop {
     fn go_on_with_tasks(&mut self) -> bool {
         self.core.turn.begin();
         let awaited = self.core.turn.is_awaited();
-        while let Some(token) = self.core.turn.next() {
+        while let Some(token) = self.core.turn.next_waiting() {
             if let Some((key, task, completion)) = self.core.granted(token) {
                 self.complete(key, task, completion);
             }
@@ -349,19 +350,14 @@ impl EventLoop {
             return;
         };
         let (key, task) = (operation.session, operation.task);
-        if let Work::Management {
-            connection,
-            itt,
-            result,
-        } = operation.work
-        {
+        if let Work::Answer(number) = operation.work {
             if self.core.operations.take(token).is_some() {
                 self.core.operations.retire(token);
             }
             if let Some(session) = self.sessions.get_mut(&key) {
                 session.functions_waiting -= 1;
             }
-            self.answer_task_management(key, connection, itt, result);
+            self.answer_when_asked(key, number);
             return;
         }
         if self.core.remove_fence(token) {
@@ -383,7 +379,7 @@ impl EventLoop {
         };
         if cancelled {
             self.core.cancel_after_turn(token);
-            self.complete(key, task, super::core::good(None));
+            self.complete(key, task, Ended::good(None));
             return;
         }
         let mut router = Router {

@@ -16,18 +16,15 @@
 //! | a login takes a connection's place | `reinstatement.rs` |
 //! | a session on its loop, and the units that it sees | `served_session.rs`, `view.rs` |
 //! | a connection or a session ends | `ending.rs` |
-//! | writes of a lost session that are still under way | `fence.rs`, `ending.rs` |
+//! | writes of a lost session that are still under way | `ending.rs`, [`unit::command::fence`] |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | **commands** | |
 //! | the turns of a loop | `event_loop.rs`; what loops tell each other: `message.rs`, what they share: `shared.rs` |
 //! | bytes become commands, answers leave | `session_traffic.rs`, `connection.rs`, `payload.rs` |
 //! | input is left to gather; memory is fetched ahead | `gathering.rs`, `foresight.rs` |
 //! | a command finds its unit and starts | `router.rs` |
-//! | a command runs | `core.rs`, `operation.rs`; all that run: `operations.rs` |
-//! | a task of the device server runs | `task_run.rs`, `step_requests.rs` |
-//! | a long command lets others go on | `turn.rs` |
-//! | a failed command takes others with it (QErr) | `queue_error.rs` |
-//! | task management, aborts across loops, resets | `task_management.rs`, `reset.rs` |
+//! | a command runs, and ends others | [`unit::command`] |
+//! | task management, aborts across loops | `task_management.rs` |
 //! | **units and configuration** | |
 //! | a logical unit and what it keeps | the crate [`unit`] |
 //! | a unit is another machine's disk | `gateway.rs` |
@@ -35,35 +32,28 @@
 //! | the configuration as it is served | `directory.rs` |
 //! | a configuration is put in force | `service/change.rs`, `opening.rs` |
 //! | a refused configuration leaves no files behind | `made_files.rs` |
-//! | a unit leaves service: deleted, or pointed elsewhere | `retirement.rs` |
-//! | a target port group goes out of service | `transition.rs` |
+//! | a unit or a target port group goes out of service | [`unit::retirement`], [`unit::transition`] |
 //! | what could not be served at first | `service/second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
 
-mod command;
 mod connection;
-mod core;
 mod describe;
 pub mod directory;
 mod event_loop;
-mod fence;
 mod gateway;
 mod made_files;
 mod message;
 mod opening;
-mod operation;
 mod payload;
 mod recurring;
-mod retirement;
 mod router;
 mod service;
 mod session;
 mod shared;
 mod space_monitor;
 mod stand_in;
-mod step_requests;
-mod transition;
+mod task_management;
 
 pub use connection::listener::try_listening;
 pub use opening::DeviceLayer;

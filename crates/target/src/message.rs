@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use iscsi::pdu::TaskManagementRequest;
-use iscsi::target::TaskId;
-use scsi::nexus::{Nexus, NexusId};
-use scsi::persistent_reservation::Registrant;
 
 use super::directory::Directory;
-use super::operation::{SessionKey, Token};
-use super::transition::DrainOrder;
 use crate::connection::listener::Arrived;
 use crate::session::login::LoggedIn;
 use crate::session::registry::Spelled;
-use unit::unit::Unit;
+use unit::command::abort;
+use unit::command::operation::{SessionKey, Token};
+use unit::transition::DrainOrder;
 
 /// A message to an event loop.
 pub(super) enum Message {
@@ -45,94 +42,8 @@ pub(super) enum Message {
     Stop,
 }
 
-/// Which tasks to abort, and who waits for it.
-#[derive(Debug)]
-pub(super) struct AbortOrder {
-    /// Tasks of this unit.
-    pub unit: Arc<Unit>,
-    /// Only those of these nexuses.
-    pub whose: Whose,
-    /// Not this one: it is the command that asks.
-    pub except: Option<(SessionKey, TaskId)>,
-    /// Who asks: tasks of other nexuses end with TASK ABORTED where TAS is set.
-    pub by: NexusId,
-    /// The function of `by` that asks, and the connection it came on: of that session's tasks only what was
-    /// sent before it is meant. `None` where a command asks.
-    pub function: Option<(TaskManagementRequest, usize)>,
-    /// Whether TAS is set.
-    pub tell: bool,
-    /// Whether nexuses whose tasks are aborted without an answer learn so by a unit attention.
-    pub cleared: bool,
-    /// Fires once every aborted task is quiet.
-    pub signal: Arc<QuietSignal>,
-}
+/// Task management function that asks for an abort, and its connection.
+pub(super) type Function = (TaskManagementRequest, usize);
 
-/// Whose tasks an abort order reaches.
-#[derive(Debug)]
-pub(super) enum Whose {
-    /// Everybody's.
-    All,
-    /// Those of one nexus.
-    Nexus(NexusId),
-    /// Those of the nexuses that these are, also of those that were lost.
-    Registrants(Vec<Registrant>),
-}
-
-impl Whose {
-    /// Whether tasks of this nexus are meant.
-    pub(super) fn includes(&self, nexus: &Nexus) -> bool {
-        match self {
-            Self::All => true,
-            Self::Nexus(id) => nexus.id == *id,
-            Self::Registrants(registrants) => registrants.contains(&Registrant::of(nexus)),
-        }
-    }
-}
-
-/// Fires when its last owner lets go: every loop has looked and every aborted task has ended.
-pub(super) struct QuietSignal {
-    /// What waits.
-    token: Token,
-    wake: scsi::task_set::Wake,
-    /// Not content with the end of a command that its task outlives.
-    waits_for_the_task: bool,
-}
-
-impl QuietSignal {
-    /// A signal that wakes `token`. A task that outlives its command is over for it when the command is.
-    pub(super) fn new(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
-        Arc::new(Self {
-            token,
-            wake,
-            waits_for_the_task: false,
-        })
-    }
-
-    /// The same for who must know that nothing is done any more.
-    pub(super) fn at_the_end(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
-        Arc::new(Self {
-            token,
-            wake,
-            waits_for_the_task: true,
-        })
-    }
-
-    /// Whether it waits on when a command is over and its task is not.
-    pub(super) fn waits_for_the_task(&self) -> bool {
-        self.waits_for_the_task
-    }
-}
-
-impl std::fmt::Debug for QuietSignal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QuietSignal")
-            .field("token", &self.token)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for QuietSignal {
-    fn drop(&mut self) {
-        (self.wake)(self.token.0);
-    }
-}
+/// Tasks to abort, and the function that asks.
+pub(super) type AbortOrder = abort::AbortOrder<Function>;

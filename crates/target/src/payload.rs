@@ -4,11 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use iscsi::payload::{DataOutBuffer, Payload};
+use iscsi::target::{Completion, TaskId};
 use scsi::{BlockRange, Task};
 
-use super::operation::Token;
 use block::budget::Reservation;
 use block::{Pages, PagesMut};
+use unit::command::ended::{Data, Ended};
+use unit::command::operation::{TaskKey, Token};
 use unit::nexus::TaskEntry;
 
 /// Data-in: blocks as pages, parameter data as bytes.
@@ -28,6 +30,39 @@ impl From<Vec<u8>> for DataIn {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Bytes(bytes.into())
     }
+}
+
+impl From<Data> for DataIn {
+    #[inline]
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Pages(pages, memory) => Self::Pages(pages, memory),
+            Data::Bytes(bytes) => Self::from(bytes),
+        }
+    }
+}
+
+/// Returns the end of a command as the protocol takes it.
+#[inline]
+pub(super) fn completion(ended: Ended) -> Completion<DataIn> {
+    Completion {
+        status: ended.status as u8,
+        sense: ended.sense,
+        data_in: ended.data_in.map(DataIn::from),
+        data_out_wanted: ended.data_out_wanted,
+    }
+}
+
+/// Returns a task of a session as units know it.
+#[inline]
+pub(super) fn key(task: TaskId) -> TaskKey {
+    TaskKey(task.to_bits())
+}
+
+/// Returns the task that units know by this key, as the inverse of [`key`].
+#[inline]
+pub(super) fn task(key: TaskKey) -> TaskId {
+    TaskId::from_bits(key.0)
 }
 
 impl Payload for DataIn {

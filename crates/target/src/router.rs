@@ -5,19 +5,23 @@
 //! [`TaskRouter::command`] and [`TaskRouter::data_out`], without touching a table or the heap.
 
 use iscsi::pdu::TaskAttribute as WireAttribute;
-use iscsi::target::{Admission, Completion, IncomingCommand, TaskId, TaskRouter};
+use iscsi::target::{Admission, IncomingCommand, TaskId, TaskRouter};
 use scsi::sense::SenseFormat;
 use scsi::task_set::Entered;
 use scsi::{Asc, BlockRange, Command, Response, Sense, Start, Status, TaskAttribute};
 
-use super::core::{Core, Progress, completion, good};
-use super::operation::{Operation, OwnedCommand, SessionKey, Token, Waiting, Work};
-use super::payload::{DataIn, DataOut, Intent};
+use super::payload::{DataIn, DataOut, Intent, completion, key};
+use super::shared::Core;
 use crate::session::view::View;
 use block::budget::{Reservation, Share};
 use block::{Pages, PagesMut};
 use pages::{PAGE_SIZE, footprint};
 use std::sync::Arc;
+use unit::command::core::Progress;
+use unit::command::ended::Ended;
+use unit::command::operation::{
+    Operation, OwnedCommand, SessionKey, TaskKey, Token, Waiting, Work,
+};
 use unit::nexus::{MappedUnit, TaskEntry};
 
 /// One session's way to its logical units.
@@ -48,6 +52,7 @@ impl TaskRouter for Router<'_> {
 
     #[inline]
     fn command(&mut self, task: TaskId, incoming: &IncomingCommand<'_>) -> Admitted {
+        let task = key(task);
         let attribute = match incoming.attribute {
             WireAttribute::Untagged | WireAttribute::Simple => TaskAttribute::Simple,
             WireAttribute::Ordered => TaskAttribute::Ordered,
@@ -75,6 +80,7 @@ impl TaskRouter for Router<'_> {
 
     #[inline]
     fn data_out(&mut self, task: TaskId, buffer: DataOut, _length: u32) -> Admitted {
+        let task = key(task);
         let DataOut {
             pages,
             intent,
@@ -107,14 +113,14 @@ impl TaskRouter for Router<'_> {
 impl Router<'_> {
     /// Starts a command that has its place in the task set.
     #[inline]
-    fn start(&mut self, task: TaskId, mut entry: TaskEntry, command: &Command<'_>) -> Admitted {
+    fn start(&mut self, task: TaskKey, mut entry: TaskEntry, command: &Command<'_>) -> Admitted {
         match entry.mapped.itl.start(command, self.view) {
             Start::Read { range, fua } => match self.room_to_read(&entry, range) {
                 Some(memory) => {
                     entry.memory = memory;
                     admitted(self.core.read(self.session, task, entry, range, fua))
                 }
-                None => Admission::Done(task_set_full()),
+                None => done(task_set_full()),
             },
             Start::Write { range, fua, wanted } => {
                 let (offset, _) = entry.mapped.unit.bytes(range);
@@ -144,7 +150,7 @@ impl Router<'_> {
                 }
                 entry.memory = self.share.try_take(working);
                 if entry.memory.is_none() {
-                    return Admission::Done(task_set_full());
+                    return done(task_set_full());
                 }
                 admitted(
                     self.core
@@ -152,10 +158,10 @@ impl Router<'_> {
                 )
             }
             Start::Respond(response) => {
-                let completion = completion(response);
+                let ended = Ended::from(response);
                 self.core
-                    .note_end(self.session, task, &entry.mapped, &completion);
-                Admission::Done(completion)
+                    .note_end(self.session, task, &entry.mapped, &ended);
+                done(ended)
             }
         }
     }
@@ -192,7 +198,7 @@ impl Router<'_> {
         let len = wanted.min(command.data_out_len.unwrap_or(0)) as usize;
         let mut memory = self.share.try_take(footprint(len, skew) as u64 + working);
         if memory.is_none() {
-            return Admission::Done(task_set_full());
+            return done(task_set_full());
         }
         if let Intent::Write { entry, .. } | Intent::Task { entry, .. } = &mut intent {
             entry.memory = memory.take();
@@ -218,23 +224,23 @@ impl Router<'_> {
             }
             None => invalid_message(),
         };
-        Admission::Done(completion(refusal))
+        done(Ended::from(refusal))
     }
 
     #[cold]
     fn without_unit(&mut self, command: &Command<'_>) -> Admitted {
         match scsi::start_without_unit(command, self.view) {
-            Start::Respond(response) => Admission::Done(completion(response)),
+            Start::Respond(response) => done(Ended::from(response)),
             // No task and no transfer can be started without a unit.
             Start::Read { .. } | Start::Write { .. } | Start::Task(_) => {
-                Admission::Done(completion(invalid_message()))
+                done(Ended::from(invalid_message()))
             }
         }
     }
 
     /// Keeps a command until its turn comes; its data-out is collected meanwhile.
     #[cold]
-    fn queue(&mut self, task: TaskId, mapped: Arc<MappedUnit>, command: &Command<'_>) -> Admitted {
+    fn queue(&mut self, task: TaskKey, mapped: Arc<MappedUnit>, command: &Command<'_>) -> Admitted {
         let owned = OwnedCommand {
             cdb: command.cdb.to_vec(),
             attribute: command.attribute,
@@ -377,10 +383,9 @@ impl Router<'_> {
             }
             Start::Respond(response) => {
                 wanted = response.would_move.unwrap_or(0);
-                let completion = completion(response);
-                self.core
-                    .note_end(session, task, &entry.mapped, &completion);
-                Progress::Done(completion)
+                let ended = Ended::from(response);
+                self.core.note_end(session, task, &entry.mapped, &ended);
+                Progress::Done(ended)
             }
         };
         let observers = std::mem::take(&mut operation.observers);
@@ -392,17 +397,20 @@ impl Router<'_> {
 #[inline]
 fn admitted(progress: Progress) -> Admitted {
     match progress {
-        Progress::Done(completion) => Admission::Done(completion),
+        Progress::Done(ended) => done(ended),
         Progress::Pending => Admission::Running,
     }
 }
 
-fn task_set_full() -> Completion<DataIn> {
-    Completion {
-        status: Status::TaskSetFull as u8,
-        sense: Vec::new(),
-        data_in: None,
-        data_out_wanted: None,
+#[inline]
+fn done(ended: Ended) -> Admitted {
+    Admission::Done(completion(ended))
+}
+
+fn task_set_full() -> Ended {
+    Ended {
+        status: Status::TaskSetFull,
+        ..Ended::good(None)
     }
 }
 
@@ -413,9 +421,9 @@ fn invalid_message() -> Response {
 
 /// For a command that was not carried out: it may come again.
 #[cold]
-fn busy() -> Completion<DataIn> {
-    Completion {
-        status: Status::Busy as u8,
-        ..good(None)
+fn busy() -> Ended {
+    Ended {
+        status: Status::Busy,
+        ..Ended::good(None)
     }
 }

@@ -8,12 +8,14 @@ use std::{fmt, io};
 use scsi::logical_unit::LogicalUnit;
 
 use super::directory::Directory;
-use super::message::Message;
+use super::message::{AbortOrder, Function, Message};
 use crate::connection::dealer::Dealer;
 use crate::session::registry::Registry;
 use block::budget::Budget;
 use scsi::task_set::Wake;
+use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
+use unit::transition::DrainOrder;
 use unit::unit::Unit;
 
 /// The way to one event loop.
@@ -79,6 +81,9 @@ pub(super) struct Shared {
     /// The loops' places among those.
     seats: Vec<Seat>,
 }
+
+/// Runs the commands of one event loop.
+pub(super) type Core = unit::command::core::Core<Shared>;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,11 +158,6 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What task sets, range locks and signals call with a token.
-    pub(super) fn wake(&self) -> Wake {
-        self.serving.wake()
-    }
-
     /// How many loops there are.
     pub(super) fn loops(&self) -> usize {
         self.loops.len()
@@ -177,19 +177,26 @@ impl Shared {
     pub(super) fn send_to_all(&self, mut message: impl FnMut() -> Message) {
         self.loops.iter().for_each(|handle| handle.send(message()));
     }
+}
 
-    /// Sends a message to every loop but this one.
-    pub(super) fn send_to_others(&self, index: usize, mut message: impl FnMut() -> Message) {
-        let others = self
-            .loops
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != index);
-        others.for_each(|(_, handle)| handle.send(message()));
+impl Peers for Shared {
+    type Function = Function;
+
+    fn wake(&self) -> Wake {
+        self.serving.wake()
     }
 
-    /// The unit at work around a device server, if it is still configured.
-    pub(super) fn unit_of(&self, logical: &Arc<LogicalUnit>) -> Option<Arc<Unit>> {
+    fn abort(&self, but: usize, order: &Arc<AbortOrder>) {
+        let others = self.loops.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != but);
+        others.for_each(|(_, handle)| handle.send(Message::Abort(Arc::clone(order))));
+    }
+
+    fn drain(&self, order: &DrainOrder) {
+        self.send_to_all(|| Message::Drain(order.clone()));
+    }
+
+    fn unit_of(&self, logical: &Arc<LogicalUnit>) -> Option<Arc<Unit>> {
         let directory = self.directory();
         directory
             .units

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use scsi::medium::thin_provisioning::Space;
-
 use super::directory::Directory;
 use super::recurring::Recurring;
 use super::shared::Shared;
@@ -33,7 +31,7 @@ impl SpaceMonitor {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<(Self, JoinHandle<()>)> {
         let (control, orders) = Recurring::new();
         // The directory is not kept while sleeping: units that were deleted let go of their files.
-        let look = move || watched(&shared.directory()).for_each(|unit| look_at(unit));
+        let look = move || watched(&shared.directory()).for_each(|unit| unit.look_at_space());
         let thread = orders.start("space", INTERVAL, look)?;
         Ok((Self(control), thread))
     }
@@ -52,33 +50,5 @@ impl SpaceMonitor {
 
 fn watched(directory: &Directory) -> impl Iterator<Item = &Arc<Unit>> {
     let units = directory.units.values();
-    let there = units.filter(|unit| !unit.logical.stands_in());
-    there.filter(|unit| unit.logical.is_thin() || unit.device.durability().is_some())
-}
-
-fn look_at(unit: &Unit) {
-    let usage = match unit.device.usage() {
-        Ok(usage) => usage,
-        Err(error) => {
-            tracing::debug!(unit = unit.name, %error, "the backend does not tell its space");
-            return;
-        }
-    };
-    unit.follow_device();
-    let Some(pool) = usage.pool.filter(|_| unit.logical.is_thin()) else {
-        return;
-    };
-    let reached = unit.logical.note_space(Space {
-        available: unit.blocks(pool.available),
-        used: unit.blocks(usage.allocated),
-        capacity: unit.blocks(pool.capacity),
-    });
-    if reached {
-        tracing::warn!(
-            unit = unit.name,
-            available_bytes = pool.available,
-            capacity_bytes = pool.capacity,
-            "the thin-provisioning soft threshold is reached; initiators are told"
-        );
-    }
+    units.filter(|unit| unit.is_watched())
 }

@@ -3,8 +3,8 @@
 //! An operation is a [`Request`] in bytes of the unit. An operation that changes blocks shares its
 //! range with other writers; atomic SCSI commands exclude it. With the range in hand it asks the
 //! gates: reservations, access states, readiness, write protection. Then it goes to the device. The
-//! rules of the write cache are those of SCSI: with the cache off, nothing is acknowledged before it
-//! is durable.
+//! rules of the write cache are those of SCSI: with the cache off, nothing is acknowledged before
+//! it is durable.
 
 use std::sync::Arc;
 

@@ -286,7 +286,8 @@ fn acknowledge_lost_writes(unit: &Unit) -> Result<Vec<Hindrance>, Error> {
     ))
 }
 
-/// Ends the states that initiators chose for a target port group on a unit, and stores that. May block.
+/// Ends the states that initiators chose for a target port group on a unit, and stores that. May
+/// block.
 ///
 /// # Errors
 /// They have ended, and that could not be stored.

@@ -34,8 +34,8 @@ impl Token {
     }
 }
 
-/// Way to one loop: called with the token of an operation that may go on. The call may come from any
-/// thread.
+/// Way to one loop: called with the token of an operation that may go on. The call may come from
+/// any thread.
 type Door = Box<dyn Fn(Token) + Send + Sync>;
 
 /// Loops that serve the same units.
@@ -56,8 +56,9 @@ impl Loops {
         Arc::default()
     }
 
-    /// Takes a loop in; `door` is called with the tokens of its operations. Numbers begin with zero,
-    /// and those of loops that have ended are given again. `None` if there are 256 loops already.
+    /// Takes a loop in; `door` is called with the tokens of its operations. Numbers begin with
+    /// zero, and those of loops that have ended are given again. `None` if there are 256 loops
+    /// already.
     pub fn join(self: &Arc<Self>, door: impl Fn(Token) + Send + Sync + 'static) -> Option<Seat> {
         let mut doors = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let free = doors.iter().position(Option::is_none);

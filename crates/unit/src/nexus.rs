@@ -13,7 +13,7 @@ use block::budget::Reservation;
 /// A unit as one session sees it.
 #[derive(Debug)]
 pub struct MappedUnit {
-    /// Its LUN.
+    /// LUN under which the session sees the unit.
     pub lun: u16,
     /// The I_T_L nexus.
     pub itl: Arc<ItlNexus>,
@@ -35,7 +35,8 @@ impl MappedUnit {
         })
     }
 
-    /// A command enters its task set; `waiter` is the token that is woken where its turn comes later.
+    /// A command enters its task set; `waiter` is the token that is woken where its turn comes
+    /// later.
     #[inline]
     pub fn enter(&self, attribute: TaskAttribute, waiter: u64) -> Entered {
         let logical = &self.unit.logical;
@@ -44,8 +45,8 @@ impl MappedUnit {
     }
 }
 
-/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back the
-/// memory, when this is dropped.
+/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back
+/// the memory, when this is dropped.
 #[derive(Debug)]
 pub struct TaskEntry {
     /// The unit, and through which nexus.
@@ -56,7 +57,7 @@ pub struct TaskEntry {
 }
 
 impl TaskEntry {
-    /// For a command that [`MappedUnit::enter`] let in with that attribute.
+    /// Makes the entry of a command that [`MappedUnit::enter`] let in with that attribute.
     #[inline]
     pub fn new(mapped: Arc<MappedUnit>, attribute: TaskAttribute) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the device server tells initiators of a unit: the truth about its device.
+//! Configuration of the device server for a unit: it tells initiators the truth about the device.
 
 use scsi::logical_unit::UnitConfig;
 use scsi::view::Identity;
@@ -9,7 +9,7 @@ use model::config::{BackendSpec, UnitSpec, default_physical_block_size};
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
 
-/// How every unit, and the target where it has none, names itself to initiators.
+/// Names by which every unit introduces itself to initiators, and a target without units.
 pub const IDENTITY: Identity = Identity {
     vendor: "SNDSTONE",
     product: "VOLUME",
@@ -50,8 +50,8 @@ pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, St
         unmap_alignment: block_at(geometry.discard_alignment),
         max_transfer: in_blocks(MAX_TRANSFER),
         optimal_transfer: in_blocks(geometry.optimal),
-        // Writes of less cost reading, however small the physical blocks are that clients can bear to
-        // hear of. What the field cannot tell leaves it at a physical block.
+        // Writes of less cost reading, however small the physical blocks are that clients can bear
+        // to hear of. What the field cannot tell leaves it at a physical block.
         transfer_granularity: u16::try_from(in_blocks(geometry.minimum)).unwrap_or(0),
         max_atomic_write: geometry.atomic_write / block_len,
         sanitize: overwrites_in_place(spec),
@@ -62,9 +62,9 @@ pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, St
     })
 }
 
-/// The physical block size that is told: the administrator's, but never less than a disk beneath writes as
-/// a whole. Above 4 KiB, which ESXi and SQL Server do not bear, the administrator alone decides; the
-/// granularity of transfers tells it anyway.
+/// The physical block size that is told: the administrator's, but never less than a disk beneath
+/// writes as a whole. Above 4 KiB, which ESXi and SQL Server do not bear, the administrator alone
+/// decides; the granularity of transfers tells it anyway.
 fn physical(spec: &UnitSpec, geometry: Geometry) -> u32 {
     let least = match spec.backend {
         BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => {
@@ -75,8 +75,8 @@ fn physical(spec: &UnitSpec, geometry: Geometry) -> u32 {
     spec.physical_block_size.max(least)
 }
 
-/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is redirected
-/// on write; a file with holes, or one whose blocks are given back, takes new ones.
+/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is
+/// redirected on write; a file with holes, or one whose blocks are given back, takes new ones.
 fn overwrites_in_place(spec: &UnitSpec) -> bool {
     match spec.backend {
         BackendSpec::Device { .. } => true,
@@ -99,8 +99,8 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A disk with 4 KiB sectors, the first of which begins at its eighth block, behind a controller that
-    /// stripes by 64 KiB and frees by 1 MiB.
+    /// Makes a disk with 4 KiB sectors, the first of which begins at its eighth block. Its
+    /// controller stripes by 64 KiB and frees by 1 MiB.
     fn disk() -> Geometry {
         Geometry {
             len: 1 << 30,

@@ -1,7 +1,8 @@
-//! Want of space, as views show it: nothing is left, or the last write that needed some failed for that.
+//! Want of space, as views show it: nothing is left, or the last write that needed some failed for
+//! that.
 //!
-//! The space that a backend tells is not enough. A pool refuses writes a little before nothing is left, and takes them again
-//! before what was unmapped counts as free.
+//! The space that a backend tells is not enough. A pool refuses writes a little before nothing is
+//! left, and takes them again before what was unmapped counts as free.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +25,8 @@ impl Shortage {
         self.0.store(succeeded, Ordering::Relaxed);
     }
 
-    /// Whether space is lacking, now that `succeeded` writes went well, and `available` bytes are left, of which a write
-    /// takes `granule` at least.
+    /// Whether space is lacking, now that `succeeded` writes went well, and `available` bytes are
+    /// left, of which a write takes `granule` at least.
     pub(super) fn is_felt(&self, succeeded: u64, available: u64, granule: u64) -> bool {
         let failed_at = self.0.load(Ordering::Relaxed);
         if failed_at != NONE && succeeded <= failed_at {

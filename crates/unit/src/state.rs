@@ -1,15 +1,16 @@
-//! The persistent state of a logical unit (reservations with APTPL, saved mode pages, access states, a
-//! SANITIZE that has not ended) as a small file beside the configuration.
+//! The persistent state of a logical unit, as a small file beside the configuration: reservations
+//! with APTPL, saved mode pages, access states, a SANITIZE that has not ended.
 //!
-//! The image carries a checksum and the generation of the unit's state; how it is kept: [`state_folder`]. Only
-//! after the last step of a save is the command that changed the state answered.
+//! The image carries a checksum and the generation of the unit's state; how it is kept:
+//! [`state_folder`]. Only after the last step of a save is the command that changed the state
+//! answered.
 //!
 //! Two commands may ask to save at once, on different event loops. One save runs at a time, and an
 //! image older than the stored one is not stored: the stored one was made later and holds its state
 //! too. Else a reservation just acknowledged could be replaced by what held before it.
 //!
-//! Where both copies of the newest image are lost, an older one does not count: a host that was fenced off since would
-//! be let in. The unit waits for an administrator then.
+//! Where both copies of the newest image are lost, an older one does not count: a host that was
+//! fenced off since would be let in. The unit waits for an administrator then.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +21,7 @@ use block::{BlockError, Done};
 use crc_fast::CrcAlgorithm;
 use state_folder::{KeptFile, Unfit};
 
-/// How many earlier images are kept.
+/// Number of earlier images that are kept.
 const HISTORY: usize = 2;
 
 /// One save at a time. They are rare; that units share the lock costs nothing.
@@ -62,7 +63,7 @@ fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
     }
 }
 
-/// Why the state of a unit is not known.
+/// Reason for which the state of a unit is not known.
 #[derive(Debug)]
 pub struct Lost {
     /// A clause without a full stop.

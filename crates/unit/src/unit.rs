@@ -18,7 +18,7 @@ use super::state;
 use backends::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 
-/// So long a device may take to empty its write cache.
+/// Time that a device may take to empty its write cache.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A logical unit that is served. Shared by all event loops.
@@ -36,9 +36,9 @@ pub struct Unit {
     pub range_lock: RangeLock,
     /// Event loops that serve the unit.
     pub loops: Arc<Loops>,
-    /// What the device is made of.
+    /// Files and disks of which the device is made.
     pub backing: Backing,
-    /// Where the unit's persistent state (reservations, saved mode pages) is kept.
+    /// File of the unit's persistent state (reservations, saved mode pages).
     pub state_file: PathBuf,
     /// Reads are answered with memory that the device keeps anyway.
     pub reads_in_place: bool,
@@ -47,7 +47,7 @@ pub struct Unit {
     block_shift: u32,
     errors: AtomicU64,
     shortage: Shortage,
-    /// How often the device was opened anew when that was asked last.
+    /// Number of times that the device had been opened anew at the last look.
     reopenings: AtomicU64,
     /// Held while the device is asked and initiators are told.
     following: Mutex<()>,
@@ -84,9 +84,9 @@ impl Unit {
         }
     }
 
-    /// Stores the unit's persistent state after an administrator changed what a restart takes from it. Where that
-    /// fails the change holds all the same: what was stored under another configuration counts for nothing. May
-    /// block.
+    /// Stores the unit's persistent state after an administrator changed what a restart takes from
+    /// it. Where that fails the change holds all the same: what was stored under another
+    /// configuration counts for nothing. May block.
     pub fn store_state(&self) {
         if let Err(error) = self.try_to_store_state() {
             tracing::warn!(unit = self.name, %error, "the state of a changed unit could not be stored");
@@ -117,7 +117,8 @@ impl Unit {
         self.logical.statistics().totals().write_commands
     }
 
-    /// Counts and logs a block request that failed, and the initiator that asked for it; `None`: the daemon did.
+    /// Counts and logs a block request that failed, and the initiator that asked for it; `None`:
+    /// the daemon did.
     #[cold]
     pub fn note_error(&self, error: &BlockError, initiator: Option<&str>) {
         self.errors.fetch_add(1, Ordering::Relaxed);
@@ -155,8 +156,8 @@ impl Unit {
         BlockRange::new(first, last - first + 1)
     }
 
-    /// Tells the device server where the device was opened anew and may have lost writes, before it is given what was
-    /// read since.
+    /// Tells the device server where the device was opened anew and may have lost writes, before it
+    /// is given what was read since.
     pub fn note_reopening(&self) {
         let now = self.device.reopenings();
         if self.reopenings.load(Ordering::Acquire) != now {
@@ -166,15 +167,15 @@ impl Unit {
         }
     }
 
-    /// Whether a write that was not asked to be `durable` has to be made so before it is answered: the write cache was
-    /// switched off while it was under way, and nobody will flush for it.
+    /// Whether a write that was not asked to be `durable` has to be made so before it is answered:
+    /// the write cache was switched off while it was under way, and nobody will flush for it.
     #[inline]
     pub fn is_late(&self, durable: bool) -> bool {
         !durable && !self.logical.write_cache_enabled()
     }
 
-    /// Makes durable what was acknowledged from the write cache, before that is said to be off. Until the result is
-    /// dropped nothing is acknowledged from it. May block.
+    /// Makes durable what was acknowledged from the write cache, before that is said to be off.
+    /// Until the result is dropped nothing is acknowledged from it. May block.
     ///
     /// # Errors
     /// The device could not do it; the cache goes on.
@@ -182,8 +183,8 @@ impl Unit {
         let hold = self.logical.write_through();
         let device = Arc::clone(&self.device);
         let (reply, answer) = channel();
-        // A thread of its own: a device that does not answer must not keep the administrator waiting for ever. An
-        // answer that comes too late gives the hold back.
+        // A thread of its own: a device that does not answer must not keep the administrator
+        // waiting for ever. An answer that comes too late gives the hold back.
         let work = move || {
             let emptied = lane::ask(&*device, Request::Flush).map(|_| hold);
             drop(reply.send(emptied));
@@ -198,9 +199,9 @@ impl Unit {
         })
     }
 
-    /// Tells initiators what the device's administrator decided: that it takes no writes; and of a write cache,
-    /// where that is when writes are durable. One that loses what was flushed has it switched on, whatever they
-    /// asked for. May block.
+    /// Tells initiators what the device's administrator decided: that it takes no writes; and of a
+    /// write cache, where that is when writes are durable. One that loses what was flushed has it
+    /// switched on, whatever they asked for. May block.
     pub fn follow_device(&self) {
         let _following = self.one_after_another();
         self.logical
@@ -237,7 +238,7 @@ impl Unit {
         }
     }
 
-    /// Whoever looked earlier at the device must not tell later.
+    /// Orders callers: one that looked at the device earlier must not tell later.
     fn one_after_another(&self) -> MutexGuard<'_, ()> {
         self.following
             .lock()
@@ -253,7 +254,7 @@ impl Unit {
         )
     }
 
-    /// How many blocks `bytes` are.
+    /// Returns the number of blocks that `bytes` fill.
     pub fn blocks(&self, bytes: u64) -> u64 {
         bytes >> self.block_shift
     }

@@ -12,15 +12,16 @@ use super::applied::Applied;
 use super::layout::{group_layout, portals};
 use super::retarget::moved;
 use crate::connection::listener;
+use crate::gateway;
 use crate::made_files::MadeFiles;
-use crate::retirement::Retirement;
-use crate::{gateway, transition};
 use config::placement::{self, Placed};
 use hint::Place;
 use initiator::host::HostError;
 use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
+use unit::retirement::Retirement;
 use unit::state;
+use unit::transition;
 use unit::unit::Unit;
 
 impl Service {
@@ -62,10 +63,10 @@ impl Service {
             .filter(|old| moved.contains(&old.naa));
         let units_gone = gone.iter().copied().chain(replaced);
         let units_gone = units_gone.filter_map(|gone| current.units.get(&gone.name));
-        let retirement = Retirement::begin(&self.shared, units_gone.cloned().collect())?;
+        let retirement = Retirement::begin(&*self.shared, units_gone.cloned().collect())?;
         // The new units store changes of their own only after this.
         retirement.hand_over(&units)?;
-        transition::leave_service(&self.shared, &self.opener.groups, &layout, &served)?;
+        transition::leave_service(&*self.shared, &self.opener.groups, &layout, &served)?;
         // From here on nothing can fail.
         made.keep();
         for (unit, blocks) in larger {
@@ -112,7 +113,7 @@ impl Service {
             unbound,
         };
         self.publish(applied);
-        retirement.settle(&self.shared);
+        retirement.settle(&*self.shared);
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use scsi::UnitAttention;
 
 use super::Service;
 use super::change::host_refused;
+use crate::gateway;
 use crate::message::Message;
-use crate::{gateway, transition};
 use block::{self, BlockDevice};
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
@@ -17,6 +17,7 @@ use model::initiator::view::{InitiatorDevice, InitiatorSession};
 use model::volume_id::Volumes;
 use model::{Error, ErrorKind};
 use unit::hindrances;
+use unit::transition;
 use unit::unit::Unit;
 
 impl DataPlane for Service {
@@ -167,7 +168,7 @@ impl DataPlane for Service {
 
     fn is_at_rest(&self, units: &[String]) -> bool {
         let units = self.served(units);
-        units.is_empty() || transition::outlast(&self.shared, &units)
+        units.is_empty() || transition::outlast(&*self.shared, &units)
     }
 
     fn data_was_replaced(&self, units: &[String]) {

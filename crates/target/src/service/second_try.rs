@@ -14,9 +14,9 @@ use super::applied::Applied;
 use crate::connection::listener;
 use crate::gateway;
 use crate::recurring::Orders;
-use crate::retirement::Retirement;
 use config::placement;
 use model::data_plane::ApplyError;
+use unit::retirement::Retirement;
 use unit::unit::Unit;
 
 /// Time between two tries.
@@ -125,7 +125,7 @@ impl Service {
             .cloned()
             .collect();
         // The units are opened anew at once, with their stored state. A unit whose state is not final waits for the next try.
-        let retirement = Retirement::begin_where_possible(&self.shared, over);
+        let retirement = Retirement::begin_where_possible(&*self.shared, over);
         for unit in retirement.units() {
             let name = unit.name.clone();
             tracing::warn!(

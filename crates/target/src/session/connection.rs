@@ -12,8 +12,8 @@ use super::gathering::Gathering;
 use super::login::LoginConnection;
 use super::registry::Seat;
 use crate::connection::dealer::Dealt;
-use crate::operation::SessionKey;
 use crate::payload::{DataIn, DataOut};
+use unit::command::operation::SessionKey;
 
 /// Pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array stays
 /// within the first-level cache.

@@ -3,7 +3,9 @@
 
 use super::connection::Role;
 use crate::event_loop::EventLoop;
-use crate::operation::SessionKey;
+use crate::payload;
+use unit::command::ended::Ended;
+use unit::command::operation::SessionKey;
 
 impl EventLoop {
     /// Ends a connection, and its session with the last one.
@@ -55,12 +57,12 @@ impl EventLoop {
             let alive = self
                 .sessions
                 .get_mut(&key)
-                .is_some_and(|session| session.protocol.is_alive(task));
+                .is_some_and(|session| session.protocol.is_alive(payload::task(task)));
             if alive {
                 continue;
             }
             if self.core.cancel(token) {
-                self.complete(key, task, crate::core::good(None));
+                self.complete(key, task, Ended::good(None));
             } else {
                 self.core.fence_off(token);
             }

@@ -12,7 +12,7 @@ use iscsi::negotiation::SessionParameters;
 use iscsi::pdu::Isid;
 use iscsi::target::login::LoginIdentity;
 
-use crate::operation::SessionKey;
+use unit::command::operation::SessionKey;
 
 /// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets one who asks,
 /// also without proof of who it is: the oldest makes room, and they take none from other sessions.

@@ -4,7 +4,8 @@
 use super::login::LoggedIn;
 use super::registry::{RegisteredSession, SessionName};
 use crate::event_loop::EventLoop;
-use crate::operation::SessionKey;
+use crate::payload;
+use unit::command::operation::SessionKey;
 
 impl EventLoop {
     /// Ends the connection of a session that has this CID, if there is one; its tasks end with it, as
@@ -23,7 +24,9 @@ impl EventLoop {
         operations.of_session(key).into_iter().any(|token| {
             let task = operations.get_mut(token).map(|operation| operation.task);
             let session = sessions.get(&key);
-            task.is_some_and(|task| session.is_some_and(|session| !session.protocol.is_alive(task)))
+            task.is_some_and(|task| {
+                session.is_some_and(|session| !session.protocol.is_alive(payload::task(task)))
+            })
         })
     }
 

@@ -7,8 +7,10 @@ use super::connection::{Received, Role};
 use super::foresight::foresee;
 use super::served_session::ServedSession;
 use crate::event_loop::EventLoop;
-use crate::operation::SessionKey;
+use crate::payload;
 use crate::router::Router;
+use unit::command::ended::Ended;
+use unit::command::operation::{SessionKey, TaskKey};
 
 /// A connection whose output grew to this many bytes is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
@@ -175,16 +177,13 @@ impl EventLoop {
         self.mark_session_dirty(key);
     }
 
-    pub(crate) fn complete(
-        &mut self,
-        key: SessionKey,
-        task: iscsi::target::TaskId,
-        completion: iscsi::target::Completion<crate::payload::DataIn>,
-    ) {
+    pub(crate) fn complete(&mut self, key: SessionKey, task: TaskKey, ended: Ended) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        session.protocol.complete(task, completion);
+        session
+            .protocol
+            .complete(payload::task(task), payload::completion(ended));
         let slots: smallvec::SmallVec<[usize; 4]> = session.connections.values().copied().collect();
         slots.into_iter().for_each(|slot| self.mark_dirty(slot));
     }

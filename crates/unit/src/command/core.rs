@@ -1,64 +1,63 @@
-//! The part of an event loop that runs commands: from the device server's decision over block
-//! requests to the completion. It knows nothing of sockets. What is more than a read or a write is a task,
-//! and `task_run.rs` runs it.
+//! Core of an event loop that runs SCSI commands: from the device server's decision over block
+//! requests to the end. It knows no socket and no protocol. A command that is more than a read or a
+//! write is a task, and `task_run.rs` runs it.
 //!
 //! # The life of a write
-//! `router.rs` admits it and collects its data; [`Core::write`] asks the gates again, shares the range,
-//! submits the request (durable if FUA is set or the unit's write cache is off) and answers GOOD only
-//! when the device has said so. Where the cache was switched off meanwhile, a flush comes first
-//! ([`Unit::is_late`]).
+//! The protocol's router admits it and collects its data. [`Core::write`] asks the gates again,
+//! shares the range, and submits the request: durable if FUA is set or the unit's write cache is
+//! off. GOOD is the answer only when the device has said so. If the cache was switched off
+//! meanwhile, a flush comes first ([`crate::unit::Unit::is_late`]).
 
 use std::sync::Arc;
 
-use iscsi::target::{Completion, TaskId};
+use scsi::BlockRange;
 use scsi::range_lock::Hold;
-use scsi::{BlockRange, Response, Status};
 
-use super::message::{AbortOrder, Message, QuietSignal};
-use super::operation::{Operation, SessionKey, TaskRun, Token, Waiting, Work};
-use super::payload::DataIn;
-use super::shared::Shared;
+use super::abort::{AbortOrder, QuietSignal};
+use super::ended::{Data, Ended};
+use super::operation::{Operation, SessionKey, TaskKey, TaskRun, Token, Waiting, Work};
+use super::operations::Operations;
+use super::peers::Peers;
 use super::step_requests::scsi_error;
-use crate::command::operations::Operations;
-use crate::command::turn::Turn;
+use super::turn::Turn;
+use crate::nexus::TaskEntry;
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
-use unit::nexus::TaskEntry;
 
-/// How far an operation got.
+/// Progress of an operation.
 #[derive(Debug)]
-pub(super) enum Progress {
-    /// It has ended.
-    Done(Completion<DataIn>),
-    /// It waits; it is in the table.
+pub enum Progress {
+    /// The operation has ended.
+    Done(Ended),
+    /// The operation waits, in the table.
     Pending,
 }
 
-/// What runs the commands of one event loop.
+/// Runs the commands of one event loop.
 #[derive(Debug)]
-pub(super) struct Core {
+pub struct Core<S: Peers> {
     /// The loop's number.
     pub index: usize,
-    /// What all loops share.
-    pub shared: Arc<Shared>,
+    /// Loops of the protocol together.
+    pub shared: Arc<S>,
     /// Access to block devices.
     pub lane: Lane,
     /// Commands in progress.
     pub operations: Operations,
     /// Abort orders that this loop must carry out itself, at the end of the current turn.
-    pub orders: Vec<Arc<AbortOrder>>,
-    /// What devices do at once for tasks in the current turn.
+    pub orders: Vec<Arc<AbortOrder<S::Function>>>,
+    /// Work that devices do at once for tasks in the current turn.
     pub turn: Turn,
 }
 
-impl Core {
-    /// Reads blocks for the initiator; with `fua` what a volatile cache holds of them is made durable before
-    /// (SBC-4, READ: nobody may be told what could still be lost).
+impl<S: Peers> Core<S> {
+    /// Reads blocks for the initiator; with `fua` what a volatile cache holds of them is made
+    /// durable before (SBC-4, READ: nobody may be told what could still be lost).
     #[inline]
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         mut entry: TaskEntry,
         range: BlockRange,
         fua: bool,
@@ -66,7 +65,7 @@ impl Core {
         let unit = &entry.mapped.unit;
         let (offset, len) = unit.bytes(range);
         if len == 0 {
-            return Progress::Done(good(None));
+            return Progress::Done(Ended::good(None));
         }
         if fua && unit.logical.may_hold_volatile() {
             return self.flushed_read(session, task, entry, range);
@@ -84,7 +83,7 @@ impl Core {
                 unit.logical
                     .statistics()
                     .add_read(self.index, range.count.0);
-                Progress::Done(good(Some(DataIn::Pages(pages, entry.memory.take()))))
+                Progress::Done(Ended::good(Some(Data::Pages(pages, entry.memory.take()))))
             }
             Submitted::Ready(outcome) => {
                 let completion = self.end_of_transfer(&mut entry, outcome);
@@ -102,7 +101,7 @@ impl Core {
     fn flushed_read(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         mut entry: TaskEntry,
         range: BlockRange,
     ) -> Progress {
@@ -125,17 +124,17 @@ impl Core {
 
     /// Writes the initiator's blocks.
     #[inline]
-    pub(super) fn write(
+    pub fn write(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         entry: TaskEntry,
         range: BlockRange,
         fua: bool,
         data: Pages,
     ) -> Progress {
         if range.is_empty() {
-            return Progress::Done(good(None));
+            return Progress::Done(Ended::good(None));
         }
         let unit = &entry.mapped.unit;
         let token = self.operations.next_token();
@@ -161,7 +160,7 @@ impl Core {
     fn write_locked(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         mut entry: TaskEntry,
         range: BlockRange,
         fua: bool,
@@ -170,7 +169,7 @@ impl Core {
         let unit = &entry.mapped.unit;
         if let Err(response) = entry.mapped.itl.may_still_run(true) {
             unit.range_lock.unlock(range, Hold::Shared);
-            let completion = completion(response);
+            let completion = Ended::from(response);
             self.note_end(session, task, &entry.mapped, &completion);
             return Progress::Done(completion);
         }
@@ -220,18 +219,18 @@ impl Core {
         }
     }
 
-    fn end_of_transfer(&self, entry: &mut TaskEntry, outcome: Outcome) -> Completion<DataIn> {
+    fn end_of_transfer(&self, entry: &mut TaskEntry, outcome: Outcome) -> Ended {
         match outcome {
             Ok(Done::Pages(pages)) => {
                 // Until they have been sent.
-                good(Some(DataIn::Pages(pages, entry.memory.take())))
+                Ended::good(Some(Data::Pages(pages, entry.memory.take())))
             }
-            Ok(_) => good(None),
+            Ok(_) => Ended::good(None),
             Err(error) => {
                 let mapped = &entry.mapped;
                 let initiator = &mapped.itl.nexus().initiator.name;
                 mapped.unit.note_error(&error, Some(initiator));
-                completion(
+                Ended::from(
                     mapped
                         .unit
                         .logical
@@ -242,11 +241,11 @@ impl Core {
     }
 
     /// A device request of an operation finished.
-    pub(super) fn completed(
+    pub fn completed(
         &mut self,
         token: Token,
         outcome: Outcome,
-    ) -> Option<(SessionKey, TaskId, Completion<DataIn>)> {
+    ) -> Option<(SessionKey, TaskKey, Ended)> {
         let mut operation = self.operations.take(token)?;
         let (session, task) = (operation.session, operation.task);
         if let (Work::Task(run), Some(entry), false) =
@@ -305,14 +304,15 @@ impl Core {
                     unit.note_error(error, None);
                     unit.logical.keep_write_cache();
                 }
-                good(None)
+                Ended::good(None)
             }
         };
-        let completion = wanting(operation.data_out_wanted, completion);
+        let completion = completion.wanting(operation.data_out_wanted);
         Some((session, task, completion))
     }
 
-    /// Flushes for a write that went into a cache which was switched off meanwhile; `None` while that is under way.
+    /// Flushes for a write that went into a cache which was switched off meanwhile; `None` while
+    /// that is under way.
     fn flush_if_late(
         &mut self,
         token: Token,
@@ -353,11 +353,8 @@ impl Core {
         }
     }
 
-    /// What an operation waited for has happened (its range, quiet, or the next turn).
-    pub(super) fn granted(
-        &mut self,
-        token: Token,
-    ) -> Option<(SessionKey, TaskId, Completion<DataIn>)> {
+    /// Goes on with an operation that waited for its range, for quiet, or for the next turn.
+    pub fn granted(&mut self, token: Token) -> Option<(SessionKey, TaskKey, Ended)> {
         let mut operation = self.operations.take(token)?;
         let (session, task) = (operation.session, operation.task);
         let waited = operation.waiting;
@@ -372,7 +369,7 @@ impl Core {
         if operation.cancelled {
             operation.release();
             self.operations.retire(token);
-            return Some((session, task, good(None)));
+            return Some((session, task, Ended::good(None)));
         }
         let progress = match (&mut operation.work, waited) {
             (Work::Task(_), Waiting::Quiet) => {
@@ -418,7 +415,7 @@ impl Core {
                     operation.data_out_wanted,
                 )
             }
-            _ => Progress::Done(good(None)),
+            _ => Progress::Done(Ended::good(None)),
         };
         match progress {
             Progress::Done(completion) => Some((session, task, completion)),
@@ -426,9 +423,9 @@ impl Core {
         }
     }
 
-    /// Cancels an operation: nothing further is started for it. `true` where it is over at once; else it
-    /// ends when what it waits for has happened.
-    pub(super) fn cancel(&mut self, token: Token) -> bool {
+    /// Cancels an operation: nothing further is started for it. `true` where it is over at once;
+    /// else it ends when what it waits for has happened.
+    pub fn cancel(&mut self, token: Token) -> bool {
         let Some(operation) = self.operations.get_mut(token) else {
             return true;
         };
@@ -461,9 +458,9 @@ impl Core {
         over
     }
 
-    /// Ends a cancelled operation whose turn in the task set came after all: it enters and leaves at
-    /// once.
-    pub(super) fn cancel_after_turn(&mut self, token: Token) {
+    /// Ends a cancelled operation whose turn in the task set came after all: it enters and leaves
+    /// at once.
+    pub fn cancel_after_turn(&mut self, token: Token) {
         let Some(mut operation) = self.operations.take(token) else {
             return;
         };
@@ -476,18 +473,18 @@ impl Core {
         }
     }
 
-    /// Gives to an operation's continuation under another token, or to the completion where it has
-    /// ended already, who waited for it and how much data-out its command takes.
-    pub(super) fn hand_on(
+    /// Hands on the observers of an operation, and the data-out that its command takes. They go to
+    /// its continuation under another token, or to its end if that has come.
+    pub fn hand_on(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         progress: Progress,
         observers: Vec<Arc<QuietSignal>>,
         data_out_wanted: Option<u32>,
     ) -> Progress {
         match progress {
-            Progress::Done(completion) => Progress::Done(wanting(data_out_wanted, completion)),
+            Progress::Done(completion) => Progress::Done(completion.wanting(data_out_wanted)),
             Progress::Pending => {
                 if let Some(token) = self.operations.find(session, task)
                     && let Some(operation) = self.operations.get_mut(token)
@@ -501,10 +498,10 @@ impl Core {
     }
 
     /// Adds an operation that waits.
-    pub(super) fn park(
+    pub fn park(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         entry: TaskEntry,
         work: Work,
         waiting: Waiting,
@@ -524,43 +521,9 @@ impl Core {
     }
 
     /// Gives an abort order to every loop, this one included.
-    pub(super) fn spread(&mut self, order: AbortOrder) {
+    pub fn spread(&mut self, order: AbortOrder<S::Function>) {
         let order = Arc::new(order);
-        self.shared
-            .send_to_others(self.index, || Message::Abort(order.clone()));
+        self.shared.abort(self.index, &order);
         self.orders.push(order);
-    }
-}
-
-/// GOOD with data.
-#[inline]
-pub(super) fn good(data_in: Option<DataIn>) -> Completion<DataIn> {
-    Completion {
-        status: Status::Good as u8,
-        sense: Vec::new(),
-        data_in,
-        data_out_wanted: None,
-    }
-}
-
-/// The completion with how much data-out the command takes by its CDB, where it is known.
-pub(super) fn wanting(
-    data_out_wanted: Option<u32>,
-    completion: Completion<DataIn>,
-) -> Completion<DataIn> {
-    Completion {
-        data_out_wanted: data_out_wanted.or(completion.data_out_wanted),
-        ..completion
-    }
-}
-
-/// The device server's response as the protocol wants it.
-pub(super) fn completion(response: Response) -> Completion<DataIn> {
-    let data_in = (!response.data_in.is_empty()).then(|| DataIn::from(response.data_in));
-    Completion {
-        status: response.status as u8,
-        sense: response.sense,
-        data_in,
-        data_out_wanted: response.would_move,
     }
 }

@@ -17,11 +17,14 @@ use scsi::UnitAttention;
 use scsi::logical_unit::Reset;
 use scsi::task_set::TaskSetType;
 
-use crate::core::Core;
 use crate::event_loop::EventLoop;
-use crate::message::{AbortOrder, Message, QuietSignal, Whose};
-use crate::operation::{Operation, SessionKey, Waiting, Work};
+use crate::message::{AbortOrder, Message};
+use crate::payload;
 use crate::session::served_session::Visible;
+use unit::command::abort::{QuietSignal, Whose};
+use unit::command::ended::Ended;
+use unit::command::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
+use unit::command::peers::Peers as _;
 use unit::nexus::MappedUnit;
 
 /// Task management functions that may wait beside one for each task of a session.
@@ -98,13 +101,9 @@ impl EventLoop {
         }
         let token = self.core.operations.insert(Operation {
             session: key,
-            task: TaskId::from_bits(u64::MAX),
+            task: TaskKey::NONE,
             entry: None,
-            work: Work::Management {
-                connection,
-                itt,
-                result: Answer::Complete,
-            },
+            work: Work::Answer((connection as u64) << 32 | u64::from(itt)),
             waiting: Waiting::Quiet,
             held: Vec::new(),
             cancelled: false,
@@ -113,6 +112,12 @@ impl EventLoop {
             observers: Vec::new(),
         });
         QuietSignal::new(token, self.core.shared.wake())
+    }
+
+    /// Answers the function that [`Self::answer_when_quiet`] was asked about.
+    pub(super) fn answer_when_asked(&mut self, key: SessionKey, number: u64) {
+        let (connection, itt) = ((number >> 32) as usize, number as u32);
+        self.answer_task_management(key, connection, itt, Answer::Complete);
     }
 
     fn abort_task(&mut self, key: SessionKey, connection: usize, itt: u32, task: TaskId) {
@@ -126,17 +131,17 @@ impl EventLoop {
             return;
         };
         let running = session.protocol.abort(task, tell);
-        let token = self.core.operations.find(key, task);
+        let token = self.core.operations.find(key, payload::key(task));
         match token {
             Some(token) => {
                 if let Some(operation) = self.core.operations.get_mut(token) {
                     operation.observers.push(signal.clone());
                 }
                 if self.core.cancel(token) && running {
-                    self.complete(key, task, crate::core::good(None));
+                    self.complete(key, payload::key(task), Ended::good(None));
                 }
             }
-            None if running => self.complete(key, task, crate::core::good(None)),
+            None if running => self.complete(key, payload::key(task), Ended::good(None)),
             None => {}
         }
         if let Some(session) = self.sessions.get(&key) {
@@ -262,7 +267,7 @@ impl EventLoop {
                 victims.extend(tasks.into_iter().map(|task| (*key, task, tell)));
             }
             for (key, task, tell) in victims {
-                if order.except != Some((key, task)) {
+                if order.except != Some((key, payload::key(task))) {
                     self.abort_one(key, task, tell, &order.signal);
                 }
             }
@@ -330,30 +335,5 @@ impl EventLoop {
             }
         }
         self.mark_dirty(slot);
-    }
-}
-
-impl Core {
-    /// Has who gave an order wait also for what was cancelled before: tasks of sessions, of connections
-    /// and of LUNs that are gone, and such as were aborted already. No session may know of them any more,
-    /// but a device may still write for them.
-    ///
-    /// And for what copies do on the unit just now. Their tasks are another unit's, and are not aborted: the next step
-    /// of a copy comes after the order, and asks again whether it may.
-    fn wait_for_what_is_left(&mut self, order: &AbortOrder) {
-        for (operation, mapped) in self.operations.entered() {
-            let asks = order.except == Some((operation.session, operation.task));
-            if asks || !order.whose.includes(mapped.itl.nexus()) {
-                continue;
-            }
-            if operation.cancelled && Arc::ptr_eq(&mapped.unit, &order.unit) {
-                operation.observers.push(order.signal.clone());
-            }
-            if let Work::Task(run) = &mut operation.work
-                && (run.on.as_ref()).is_some_and(|on| Arc::ptr_eq(on, &order.unit))
-            {
-                run.step_observers.push(order.signal.clone());
-            }
-        }
     }
 }

@@ -1,28 +1,28 @@
-//! Resets of logical units: the saved mode parameters come back with them, and where those have no write cache,
-//! what is in it is made durable before the reset is answered.
+//! Resets of logical units: the saved mode parameters come back with them, and where those have no
+//! write cache, what is in it is made durable before the reset is answered.
 
 use std::sync::Arc;
 
-use iscsi::target::TaskId;
 use scsi::logical_unit::Reset;
 
-use crate::core::Core;
-use crate::message::QuietSignal;
-use crate::operation::{Operation, SessionKey, Waiting, Work};
+use super::abort::QuietSignal;
+use super::core::Core;
+use super::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
+use super::peers::Peers;
+use crate::unit::Unit;
 use block::{Request, Submitted, Ticket};
-use unit::unit::Unit;
 
-impl Core {
-    /// Resets a unit; `answer` waits until nothing of it is in a write cache that this switched off. One that cannot
-    /// be emptied goes on.
-    pub(crate) fn reset(&mut self, unit: &Arc<Unit>, cause: Reset, answer: Arc<QuietSignal>) {
+impl<S: Peers> Core<S> {
+    /// Resets a unit; `answer` waits until nothing of it is in a write cache that this switched
+    /// off. One that cannot be emptied goes on.
+    pub fn reset(&mut self, unit: &Arc<Unit>, cause: Reset, answer: Arc<QuietSignal>) {
         let hold = unit.logical.write_through();
         if !unit.logical.reset(cause) {
             return;
         }
         let token = self.operations.insert(Operation {
             session: SessionKey::NONE,
-            task: TaskId::from_bits(u64::MAX),
+            task: TaskKey::NONE,
             entry: None,
             work: Work::Emptying(unit.clone(), hold),
             waiting: Waiting::Device,

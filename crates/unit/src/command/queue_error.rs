@@ -1,42 +1,42 @@
-//! Queue error management: what a command that ends with CHECK CONDITION does to the others in its task
-//! set (the QERR field of the control mode page, SPC-4 7.5.8). Whose commands those are is a matter of
-//! TST: of all I_T nexuses, or of its own alone.
+//! Queue error management: what a command that ends with CHECK CONDITION does to the others in its
+//! task set (the QERR field of the control mode page, SPC-4 7.5.8). Whose commands those are is a
+//! matter of TST: of all I_T nexuses, or of its own alone.
 //!
-//! The others are aborted at the end of the loop's turn, and by the other loops as soon as they hear of
-//! it; nobody waits for that. A command that arrives in between shares the fate of those before it, as
-//! it would have a moment earlier.
+//! The others are aborted at the end of the loop's turn, and by the other loops as soon as they
+//! hear of it; nobody waits for that. A command that arrives in between shares the fate of those
+//! before it, as it would have a moment earlier.
 
 use std::sync::Arc;
 
-use iscsi::target::{Completion, TaskId};
 use scsi::Status;
 use scsi::logical_unit::QueueErrorPolicy;
 
-use crate::core::Core;
-use crate::message::{AbortOrder, QuietSignal, Whose};
-use crate::operation::{SessionKey, Token};
-use crate::payload::DataIn;
-use unit::nexus::MappedUnit;
+use super::abort::{AbortOrder, QuietSignal, Whose};
+use super::core::Core;
+use super::ended::Ended;
+use super::operation::{SessionKey, TaskKey, Token};
+use super::peers::Peers;
+use crate::nexus::MappedUnit;
 
-impl Core {
+impl<S: Peers> Core<S> {
     /// Looks at how a command of a unit ends before its response leaves.
     #[inline]
-    pub(crate) fn note_end(
+    pub fn note_end(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         mapped: &MappedUnit,
-        completion: &Completion<DataIn>,
+        completion: &Ended,
     ) {
         // What outlived its command answers nobody.
         let answered = session != SessionKey::NONE;
-        if completion.status == Status::CheckCondition as u8 && answered {
+        if completion.status == Status::CheckCondition && answered {
             self.check_condition(session, task, mapped);
         }
     }
 
     #[cold]
-    fn check_condition(&mut self, session: SessionKey, task: TaskId, mapped: &MappedUnit) {
+    fn check_condition(&mut self, session: SessionKey, task: TaskKey, mapped: &MappedUnit) {
         let logical = &mapped.unit.logical;
         let by = mapped.itl.nexus().id;
         let whose = match logical.queue_error_policy() {

@@ -1,14 +1,16 @@
-//! Target port groups that go out of service: between the state before and the one after, until nothing that
-//! began before is under way (SPC-4 5.15.2.5).
+//! Target port groups that go out of service: between the state before and the one after, until
+//! nothing that began before is under way (SPC-4 5.15.2.5).
 //!
-//! Whoever sets a group to standby does so because the disk is served from elsewhere next. A write that began
-//! before must not land after that, nor be in a cache that the other side cannot see. So new commands are
-//! answered with 02/04/0A first; then those that began are waited for, and caches are emptied.
+//! Whoever sets a group to standby does so because the disk is served from elsewhere next. A write
+//! that began before must not land after that, nor be in a cache that the other side cannot see. So
+//! new commands are answered with 02/04/0A first; then those that began are waited for, and caches
+//! are emptied.
 //!
-//! A SANITIZE that was asked for through such a group keeps it in service: it may take hours, nothing but its end
-//! may end it (SBC-4 4.11.2), and a suspended one would leave the other side a disk that is overwritten in part
-//! and does not say so. It is the one command that goes on for long after its session; what else outlives
-//! its command (a reservation, mode parameters or access states being stored) is waited for like all others.
+//! A SANITIZE that was asked for through such a group keeps it in service: it may take hours,
+//! nothing but its end may end it (SBC-4 4.11.2), and a suspended one would leave the other side a
+//! disk that is overwritten in part and does not say so. It is the one command that goes on for
+//! long after its session; what else outlives its command (a reservation, mode parameters or access
+//! states being stored) is waited for like all others.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -17,23 +19,23 @@ use std::time::{Duration, Instant};
 use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
-use super::message::{Message, QuietSignal};
-use super::operation::{Answer, Operation, Token, Work};
-use super::shared::Shared;
-use crate::command::operations::Operations;
+use super::command::abort::QuietSignal;
+use super::command::operation::{Answer, Operation, Token, Work};
+use super::command::operations::Operations;
+use super::command::peers::Peers;
+use super::nexus::MappedUnit;
+use super::unit::Unit;
 use model::data_plane::ApplyError;
-use unit::nexus::MappedUnit;
-use unit::unit::Unit;
 
-/// So long commands may take to end.
+/// Time that commands may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whose commands are waited for.
+/// Commands that an order waits for.
 #[derive(Clone, Debug)]
 enum Whose {
-    /// Those that came through these target port groups.
+    /// Commands that came through these target port groups.
     Groups(Arc<[u16]>),
-    /// Those of these units, and what copies do on them.
+    /// Commands of these units, and what copies do on them.
     Units(Arc<[Arc<Unit>]>),
     /// Saves of these units' state; not the rest of the commands that asked for them.
     Saves(Arc<[Arc<Unit>]>),
@@ -66,7 +68,7 @@ impl Whose {
 
 /// Commands that are waited for.
 #[derive(Clone, Debug)]
-pub(super) struct DrainOrder {
+pub struct DrainOrder {
     whose: Whose,
     /// Fires once every command is over that there was when its loop looked.
     signal: Arc<QuietSignal>,
@@ -74,7 +76,7 @@ pub(super) struct DrainOrder {
 
 impl DrainOrder {
     /// Has the signal wait for the commands of a loop.
-    pub(super) fn carry_out(&self, operations: &mut Operations) {
+    pub fn carry_out(&self, operations: &mut Operations) {
         for (operation, mapped) in operations.entered() {
             // What has not been looked at asks for the state when it is.
             let begun = !matches!(operation.work, Work::Queued { .. });
@@ -90,14 +92,15 @@ impl DrainOrder {
     }
 }
 
-/// Holds the groups that leave service under `layout` between the two states, until what began before is over
-/// and durable. `units` are those served now, also such as are deleted with this change: what they have of these groups
-/// is no other. May block.
+/// Holds the groups that leave service under `layout` between the two states, until what began
+/// before is over and durable. `units` are those served now, also such as are deleted with this
+/// change: what they have of these groups is no other. May block.
 ///
 /// # Errors
-/// It did not end in time, will not for long, or could not be made durable. The groups are in their states of before.
-pub(super) fn leave_service(
-    shared: &Shared,
+/// It did not end in time, will not for long, or could not be made durable. The groups are in their
+/// states of before.
+pub fn leave_service(
+    peers: &impl Peers,
     groups: &TargetPortGroups,
     layout: &GroupLayout,
     units: &[Arc<Unit>],
@@ -120,14 +123,15 @@ pub(super) fn leave_service(
         let units = units.iter();
         units.for_each(|unit| unit.logical.access_states_are_changing());
     };
-    // Nobody is disturbed where it is known beforehand; one that begins meanwhile is seen when every loop has looked.
+    // Nobody is disturbed where it is known beforehand; one that begins meanwhile is seen when
+    // every loop has looked.
     refuse_while_sanitized(units, layout, &leaving)?;
     // A layout that contradicts itself is refused as a whole, by who called.
     if groups.replace(between).is_err() {
         return Ok(());
     }
     take_over();
-    let left = drain(shared, &leaving)
+    let left = drain(peers, &leaving)
         .and_then(|()| refuse_while_sanitized(units, layout, &leaving))
         .and_then(|()| empty_caches(units, &leaving));
     if left.is_err() && groups.replace((*before).clone()).is_ok() {
@@ -149,8 +153,8 @@ fn is_out(state: AccessState) -> bool {
     matches!(state, AccessState::Standby | AccessState::Unavailable)
 }
 
-fn drain(shared: &Shared, groups: &[u16]) -> Result<(), ApplyError> {
-    if wait_for(shared, Whose::Groups(groups.into())) {
+fn drain(peers: &impl Peers, groups: &[u16]) -> Result<(), ApplyError> {
+    if wait_for(peers, Whose::Groups(groups.into())) {
         return Ok(());
     }
     Err(refusal(
@@ -162,26 +166,28 @@ fn drain(shared: &Shared, groups: &[u16]) -> Result<(), ApplyError> {
     ))
 }
 
-/// Waits until nothing is under way on units that nobody sees any more. Whether that was so in time. May block.
-pub(super) fn outlast(shared: &Shared, units: &[Arc<Unit>]) -> bool {
-    wait_for(shared, Whose::Units(units.into()))
+/// Waits until nothing is under way on units that nobody sees any more. Whether that was so in
+/// time. May block.
+pub fn outlast(peers: &impl Peers, units: &[Arc<Unit>]) -> bool {
+    wait_for(peers, Whose::Units(units.into()))
 }
 
-/// Waits for saves of these units' state, for all of them at once; returns of which each ended in time. May block.
-pub(super) fn saves_end(shared: &Shared, units: &[Arc<Unit>]) -> Vec<bool> {
+/// Waits for saves of these units' state, for all of them at once; returns of which each ended in
+/// time. May block.
+pub fn saves_end(peers: &impl Peers, units: &[Arc<Unit>]) -> Vec<bool> {
     let each = units
         .iter()
         .map(|unit| Whose::Saves([Arc::clone(unit)].into()));
-    wait_for_each(shared, each.collect())
+    wait_for_each(peers, each.collect())
 }
 
 /// Waits for commands that began before the loops look. Whether they ended in time.
-fn wait_for(shared: &Shared, whose: Whose) -> bool {
-    wait_for_each(shared, vec![whose]) == [true]
+fn wait_for(peers: &impl Peers, whose: Whose) -> bool {
+    wait_for_each(peers, vec![whose]) == [true]
 }
 
 /// [`wait_for`] each of these, in the time of one.
-fn wait_for_each(shared: &Shared, all: Vec<Whose>) -> Vec<bool> {
+fn wait_for_each(peers: &impl Peers, all: Vec<Whose>) -> Vec<bool> {
     let (over, is_over) = channel();
     let mut ended = vec![false; all.len()];
     for (at, whose) in all.into_iter().enumerate() {
@@ -195,7 +201,7 @@ fn wait_for_each(shared: &Shared, all: Vec<Whose>) -> Vec<bool> {
             // No operation waits for it, so the token says nothing.
             signal: QuietSignal::at_the_end(Token(0), wake),
         };
-        shared.send_to_all(|| Message::Drain(order.clone()));
+        peers.drain(&order);
     }
     drop(over);
     let give_up = Instant::now() + PATIENCE;

@@ -1,23 +1,24 @@
-//! Fences behind the writes of a lost session or connection: a device may hold them up, and the initiator
-//! writes the same blocks again meanwhile, by another path or another connection of the session. What it writes
-//! then must come after them.
+//! Fences behind the writes of a lost session or connection: a device may hold them up, and the
+//! initiator writes the same blocks again meanwhile, by another path or another connection of the
+//! session. What it writes then must come after them.
 //!
-//! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever wants the
-//! range later waits behind it. As soon as it is granted, the writes before are over and it goes away.
+//! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever
+//! wants the range later waits behind it. As soon as it is granted, the writes before are over and
+//! it goes away.
 
 use std::sync::Arc;
 
-use iscsi::target::TaskId;
 use scsi::BlockRange;
 use scsi::range_lock::Hold;
 
 use super::core::Core;
-use super::operation::{Operation, SessionKey, Token, Waiting, Work};
-use unit::unit::Unit;
+use super::operation::{Operation, SessionKey, TaskKey, Token, Waiting, Work};
+use super::peers::Peers;
+use crate::unit::Unit;
 
-impl Core {
+impl<S: Peers> Core<S> {
     /// Puts a fence behind what a cancelled operation still has under way. Once is enough.
-    pub(super) fn fence_off(&mut self, token: Token) {
+    pub fn fence_off(&mut self, token: Token) {
         let Some(operation) = self.operations.get_mut(token) else {
             return;
         };
@@ -38,7 +39,7 @@ impl Core {
     fn fence(&mut self, unit: Arc<Unit>, range: BlockRange) {
         let token = self.operations.insert(Operation {
             session: SessionKey::NONE,
-            task: TaskId::from_bits(u64::MAX),
+            task: TaskKey::NONE,
             entry: None,
             work: Work::Fence(unit.clone(), range),
             waiting: Waiting::Range(range, Hold::Exclusive),
@@ -54,7 +55,7 @@ impl Core {
     }
 
     /// Takes away a fence that was granted. `false` where the token names something else.
-    pub(super) fn remove_fence(&mut self, token: Token) -> bool {
+    pub fn remove_fence(&mut self, token: Token) -> bool {
         let Some(operation) = self.operations.get_mut(token) else {
             return false;
         };

@@ -1,26 +1,27 @@
-//! How much an event loop does for long commands in one turn.
+//! Share of a turn that an event loop gives to long commands.
 //!
-//! A device that answers at once, memory most of all, would let a VERIFY of a whole unit run from its
-//! first block to its last while everybody else on the loop waits. So what such devices move for tasks
-//! is counted, and once a turn has had its share the rest waits for the turns to come, in the order of
-//! arrival. READ and WRITE are not counted: they are bounded by the largest transfer and move references.
+//! A device that answers at once, memory most of all, would let a VERIFY of a whole unit run from
+//! its first block to its last while everybody else on the loop waits. So what such devices move
+//! for tasks is counted, and once a turn has had its share the rest waits for the turns to come, in
+//! the order of arrival. READ and WRITE are not counted: they are bounded by the largest transfer
+//! and move references.
 
 use std::collections::VecDeque;
 
-use crate::operation::Token;
+use super::operation::Token;
 use block::Request;
 
 /// Bytes that devices move at once for tasks until a turn has had its share: about 0.2 ms of work.
 const SHARE: u64 = 1 << 20;
 /// A request counts as at least this many bytes, for what it costs beside moving them.
 const LEAST: u64 = 4096;
-/// A question about a range counts as this many bytes, however long the range: a device looks at many
-/// pages before it answers.
+/// A question about a range counts as this many bytes, however long the range: a device looks at
+/// many pages before it answers.
 const QUESTION: u64 = SHARE;
 
 /// The current turn of a loop, and who waits for the next.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub struct Turn {
     moved: u64,
     waiting: VecDeque<Token>,
 }
@@ -28,27 +29,27 @@ pub(crate) struct Turn {
 impl Turn {
     /// A new turn begins.
     #[inline]
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.moved = 0;
     }
 
     /// Whether the turn has had its share: further requests of tasks wait for the next.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.moved >= SHARE
     }
 
     /// Counts a request that its device answered at once.
-    pub(crate) fn count(&mut self, weight: u64) {
+    pub fn count(&mut self, weight: u64) {
         self.moved += weight;
     }
 
     /// Lets an operation wait until it is its turn again.
-    pub(crate) fn wait(&mut self, token: Token) {
+    pub fn wait(&mut self, token: Token) {
         self.waiting.push_back(token);
     }
 
     /// The next operation that goes on in this turn.
-    pub(crate) fn next(&mut self) -> Option<Token> {
+    pub fn next_waiting(&mut self) -> Option<Token> {
         if self.is_over() {
             return None;
         }
@@ -56,13 +57,13 @@ impl Turn {
     }
 
     /// Whether any operation waits for the next turn.
-    pub(crate) fn is_awaited(&self) -> bool {
+    pub fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
-/// What a request counts.
-pub(crate) fn weight(request: &Request) -> u64 {
+/// Returns the weight of a request.
+pub fn weight(request: &Request) -> u64 {
     let bytes = match request {
         Request::Read { len, .. } => u64::from(*len),
         Request::Write { data, .. } => data.len() as u64,
@@ -83,16 +84,16 @@ mod tests {
         assert!(!turn.is_awaited());
         (0..3).for_each(|number| turn.wait(Token(number)));
         turn.begin();
-        assert_eq!(turn.next(), Some(Token(0)));
+        assert_eq!(turn.next_waiting(), Some(Token(0)));
         turn.count(SHARE - 1);
-        assert_eq!(turn.next(), Some(Token(1)));
+        assert_eq!(turn.next_waiting(), Some(Token(1)));
         turn.count(1);
         // Both have more to do.
         turn.wait(Token(0));
         turn.wait(Token(1));
-        assert_eq!(turn.next(), None);
+        assert_eq!(turn.next_waiting(), None);
         turn.begin();
-        let order: Vec<_> = std::iter::from_fn(|| turn.next()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| turn.next_waiting()).collect();
         assert_eq!(order, [Token(2), Token(0), Token(1)]);
         assert!(!turn.is_awaited());
     }

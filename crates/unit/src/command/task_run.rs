@@ -1,31 +1,32 @@
-//! Runs the tasks of the device server: everything that is more than a plain read or write. A task says
-//! step by step what it wants done; its steps are carried out here until one must be waited for.
+//! Runs the tasks of the device server: everything that is more than a plain read or write. A task
+//! says step by step what it wants done; its steps are carried out here until one must be waited
+//! for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use iscsi::target::TaskId;
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Input, Response, Step};
 
+use super::abort::{AbortOrder, QuietSignal, Whose};
+use super::core::{Core, Progress};
+use super::ended::Ended;
+use super::operation::{Answer, Operation, SessionKey, TaskKey, TaskRun, Token, Waiting, Work};
+use super::peers::Peers;
+use super::step_requests::{prepare, scsi_error, to_extents};
 use super::turn;
-use crate::core::{Core, Progress, completion, wanting};
-use crate::message::{AbortOrder, QuietSignal, Whose};
-use crate::operation::{Answer, Operation, SessionKey, TaskRun, Token, Waiting, Work};
-use crate::shared::Shared;
-use crate::step_requests::{prepare, scsi_error, to_extents};
+use crate::nexus::TaskEntry;
+use crate::state;
+use crate::unit::Unit;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
-use unit::nexus::TaskEntry;
-use unit::state;
-use unit::unit::Unit;
 
-impl Core {
+impl<S: Peers> Core<S> {
     /// Starts a task of the device server with its data-out.
-    pub(crate) fn run_task(
+    pub fn run_task(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         entry: TaskEntry,
         scsi_task: Box<dyn scsi::Task>,
         data_out: Pages,
@@ -66,7 +67,7 @@ impl Core {
     }
 
     /// Gives its data-out to a task, which holds the range it must have to itself.
-    pub(crate) fn begin_task(&mut self, token: Token) -> Progress {
+    pub fn begin_task(&mut self, token: Token) -> Progress {
         let Some(mut operation) = self.operations.take(token) else {
             return Progress::Pending;
         };
@@ -82,15 +83,10 @@ impl Core {
     }
 
     /// Carries out steps until one must be waited for.
-    pub(crate) fn drive(
-        &mut self,
-        token: Token,
-        mut operation: Operation,
-        mut step: Step,
-    ) -> Progress {
+    pub fn drive(&mut self, token: Token, mut operation: Operation, mut step: Step) -> Progress {
         loop {
             if let Step::Done(response) = step {
-                let completion = completion(response);
+                let completion = Ended::from(response);
                 if let (Some(entry), false) = (&operation.entry, operation.cancelled) {
                     self.note_end(
                         operation.session,
@@ -101,7 +97,7 @@ impl Core {
                 }
                 operation.release();
                 self.operations.retire(token);
-                return Progress::Done(wanting(operation.data_out_wanted, completion));
+                return Progress::Done(completion.wanting(operation.data_out_wanted));
             }
             match self.begin_step(token, &mut operation, step) {
                 Begun::Requests => {}
@@ -126,9 +122,9 @@ impl Core {
         }
     }
 
-    /// Carries out the requests of the current step; returns the next one. `None` where a request is
-    /// pending or waits for the next turn.
-    pub(crate) fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
+    /// Carries out the requests of the current step; returns the next one. `None` where a request
+    /// is pending or waits for the next turn.
+    pub fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
         if let Some(response) = fenced(operation) {
             return Some(Step::Done(response));
         }
@@ -161,7 +157,7 @@ impl Core {
                     operation.task,
                     scope,
                     token,
-                    &self.shared,
+                    &*self.shared,
                 );
                 self.spread(order);
                 return Begun::Waits(Waiting::Quiet);
@@ -193,13 +189,9 @@ impl Core {
         Begun::Requests
     }
 
-    /// Submits the requests of the current step one after the other. `None` where one is pending, or
-    /// waits for the next turn; the operation says which.
-    pub(crate) fn submit_requests(
-        &mut self,
-        token: Token,
-        operation: &mut Operation,
-    ) -> Option<Outcome> {
+    /// Submits the requests of the current step one after the other. `None` where one is pending,
+    /// or waits for the next turn; the operation says which.
+    pub fn submit_requests(&mut self, token: Token, operation: &mut Operation) -> Option<Outcome> {
         let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
             return Some(Ok(Done::Nothing));
         };
@@ -239,7 +231,7 @@ impl Core {
     }
 
     /// Gives the outcome of a step to the task.
-    pub(crate) fn answer(&mut self, operation: &mut Operation, outcome: Outcome) -> Step {
+    pub fn answer(&mut self, operation: &mut Operation, outcome: Outcome) -> Step {
         // Shared holds last one step; the exclusive one lasts to the end of the task.
         operation.held.retain(|(unit, range, hold)| {
             let keep = *hold == Hold::Exclusive;
@@ -277,11 +269,13 @@ enum Begun {
     Waits(Waiting),
 }
 
-/// Why the current step may not change blocks any more: the gates are asked again, for data-out and the
-/// range took their time, and a reservation granted meanwhile fences it. For what it does on other units the
-/// task answers itself; one that outlives its command answers to nobody's gates. What is read is not asked about
-/// again: a reservation need not apply to commands that came before it was granted (SPC-4 5.13), and what an
-/// initiator read before it was fenced harms nobody.
+/// Returns the refusal if the current step may not change blocks any more.
+///
+/// The gates are asked again: data-out and the range took their time, and a reservation granted
+/// meanwhile fences the step. The task itself asks for what it does on other units. A task that
+/// outlives its command is asked nothing. Reading is not asked about again: a reservation need not
+/// apply to commands that came before it was granted (SPC-4 5.13), and data that an initiator read
+/// before it was fenced harms no one.
 fn fenced(operation: &mut Operation) -> Option<Response> {
     let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
         return None;
@@ -295,14 +289,14 @@ fn fenced(operation: &mut Operation) -> Option<Response> {
     entry.mapped.itl.may_still_run(true).err()
 }
 
-fn abort_order(
+fn abort_order<S: Peers>(
     entry: &TaskEntry,
     session: SessionKey,
-    task: TaskId,
+    task: TaskKey,
     scope: scsi::AbortScope,
     token: Token,
-    shared: &Arc<Shared>,
-) -> AbortOrder {
+    shared: &S,
+) -> AbortOrder<S::Function> {
     AbortOrder {
         unit: entry.mapped.unit.clone(),
         whose: match scope {

@@ -1,11 +1,11 @@
-//! From a step of the device server to the requests that carry it out on a block device, and from what
-//! the device says back to what the device server understands.
+//! Requests that carry out a step of the device server on a block device. The device's answers are
+//! put into the device server's words here, too.
 
 use scsi::{BlockRange, Extent, Step};
 
 use super::operation::{Answer, TaskRun};
+use crate::unit::Unit;
 use block::{BlockError, BlockErrorKind, Pages, Request};
-use unit::unit::Unit;
 
 /// Requests of a step are cut to this length in bytes, so that no step hogs memory or a disk.
 const STEP_CHUNK: u64 = 1024 * 1024;
@@ -13,7 +13,7 @@ const STEP_CHUNK: u64 = 1024 * 1024;
 const DISCARD_CHUNK: u64 = 32 << 20;
 
 /// Fills in the requests of a step and returns the range that it changes.
-pub(super) fn prepare(run: &mut TaskRun, unit: &Unit, step: Step) -> Option<BlockRange> {
+pub fn prepare(run: &mut TaskRun, unit: &Unit, step: Step) -> Option<BlockRange> {
     let cached = unit.logical.write_cache_enabled();
     let changed = requests(run, unit, step, cached);
     run.cached = cached && changed.is_some();
@@ -154,7 +154,8 @@ fn hull(a: BlockRange, b: BlockRange) -> BlockRange {
     BlockRange::new(start, a.end().max(b.end()) - start).unwrap_or(a)
 }
 
-pub(super) fn to_extents(unit: &Unit, asked: BlockRange, runs: &[(u64, bool)]) -> Vec<Extent> {
+/// Returns the extents of a range that a device told in bytes.
+pub fn to_extents(unit: &Unit, asked: BlockRange, runs: &[(u64, bool)]) -> Vec<Extent> {
     let mut start = asked.start.0;
     let mut extents = Vec::with_capacity(runs.len());
     for (len, mapped) in runs {
@@ -170,7 +171,8 @@ pub(super) fn to_extents(unit: &Unit, asked: BlockRange, runs: &[(u64, bool)]) -
     extents
 }
 
-pub(super) fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
+/// Returns what the device server understands of a device's error.
+pub fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
     let lba = error.offset().map(|offset| unit.blocks(offset));
     match error.kind() {
         BlockErrorKind::Medium | BlockErrorKind::Invalid => scsi::BlockError::Medium { lba },

@@ -4,37 +4,44 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use iscsi::pdu::TaskManagementResult;
-use iscsi::target::TaskId;
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
 
-use super::message::QuietSignal;
+use super::abort::QuietSignal;
+pub use crate::loops::Token;
+use crate::nexus::{MappedUnit, TaskEntry};
+use crate::unit::Unit;
 use block::budget::Reservation;
 use block::{Pages, Request};
-pub(super) use unit::loops::Token;
-use unit::nexus::{MappedUnit, TaskEntry};
-use unit::unit::Unit;
 
 /// A session of this loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SessionKey(pub u64);
+pub struct SessionKey(pub u64);
 
 impl SessionKey {
     /// No session: an operation that outlived its command.
-    pub(super) const NONE: Self = Self(u64::MAX);
+    pub const NONE: Self = Self(u64::MAX);
 }
 
-/// What an operation does.
+/// Number of a task in its session, as the protocol gave it; never reused while the session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskKey(pub u64);
+
+impl TaskKey {
+    /// Number of an operation that is no task.
+    pub const NONE: Self = Self(u64::MAX);
+}
+
+/// Work of an operation.
 #[derive(Debug)]
-pub(super) enum Work {
+pub enum Work {
     /// Waits for its turn in the task set; the CDB is looked at only then.
     Queued {
         /// The unit, not entered yet.
         mapped: Arc<MappedUnit>,
         /// The command.
         command: OwnedCommand,
-        /// Its data-out, once it is in (or if it has none).
+        /// Data-out of the command, once it is in, or empty if there is none.
         data: Option<Pages>,
         /// The memory that its data-out takes.
         memory: Option<Reservation>,
@@ -47,10 +54,10 @@ pub(super) enum Work {
     FlushedRead(BlockRange),
     /// Writes the initiator's blocks.
     Write {
-        /// Where to.
+        /// Blocks to write.
         range: BlockRange,
-        /// It must be durable before it is answered: force unit access, or, once it is at the device, whatever
-        /// that was told.
+        /// Whether the write must be durable before its answer: force unit access. Once the device
+        /// has the write, whether the device was told so.
         durable: bool,
         /// The bytes.
         data: Pages,
@@ -60,27 +67,17 @@ pub(super) enum Work {
     /// Keeps what comes later from these blocks until the writes of a lost session are over.
     Fence(Arc<Unit>, BlockRange),
     /// Makes durable what is in the write cache of a unit, which a reset switched off.
-    Emptying(
-        Arc<Unit>,
-        #[expect(dead_code, reason = "it is held, not asked")] WriteThrough,
-    ),
-    /// Waits until aborted tasks are quiet, then answers a task management request.
-    Management {
-        /// The connection of the request.
-        connection: usize,
-        /// Its tag.
-        itt: u32,
-        /// The answer.
-        result: TaskManagementResult,
-    },
+    Emptying(Arc<Unit>, WriteThrough),
+    /// Waits until aborted tasks are quiet; the number tells the protocol what to answer then.
+    Answer(u64),
 }
 
 /// A command kept until its turn.
 #[derive(Debug)]
-pub(super) struct OwnedCommand {
+pub struct OwnedCommand {
     /// The CDB.
     pub cdb: Vec<u8>,
-    /// Its attribute.
+    /// Attribute of the task.
     pub attribute: TaskAttribute,
     /// Data-out offered.
     pub data_out_len: Option<u32>,
@@ -90,7 +87,7 @@ pub(super) struct OwnedCommand {
 
 impl OwnedCommand {
     /// The command, as the device server takes it.
-    pub(super) fn as_command(&self) -> scsi::Command<'_> {
+    pub fn as_command(&self) -> scsi::Command<'_> {
         scsi::Command {
             cdb: &self.cdb,
             attribute: self.attribute,
@@ -102,28 +99,29 @@ impl OwnedCommand {
 
 /// A task of the device server with the requests of its current step.
 #[derive(Debug)]
-pub(super) struct TaskRun {
+pub struct TaskRun {
     /// The task.
     pub task: Box<dyn Task>,
-    /// Its data-out.
+    /// Data-out of the task.
     pub data_out: Pages,
     /// The unit that the current step runs on, where it is not the command's own.
     pub on: Option<Arc<Unit>>,
     /// Requests of the current step that have not been submitted.
     pub requests: VecDeque<Request>,
-    /// What the current step answers with.
+    /// Answer that the current step gives.
     pub answer: Answer,
     /// The current step changes blocks of the command's own unit.
     pub changes: bool,
     /// The current step changes blocks, and they may lie in a volatile cache when it ends.
     pub cached: bool,
-    /// Who wants to know when the current step is over.
+    /// Signals that fire when the current step is over.
     pub step_observers: Vec<Arc<QuietSignal>>,
 }
 
 impl TaskRun {
-    /// At the end of a step: flushes for what went into a cache that was switched off meanwhile.
-    pub(super) fn flush_if_late(&mut self, own: &Arc<Unit>) {
+    /// Adds a flush at the end of a step whose blocks went into a cache that was switched off
+    /// meanwhile.
+    pub fn flush_if_late(&mut self, own: &Arc<Unit>) {
         let unit = self.on.as_ref().unwrap_or(own);
         if self.requests.is_empty() && self.cached && unit.is_late(false) {
             self.cached = false;
@@ -132,9 +130,9 @@ impl TaskRun {
     }
 }
 
-/// What the outcome of a step's last request becomes.
+/// Input that the outcome of a step's last request becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum Answer {
     /// Nothing but success.
     Done,
     /// Nothing but success, of a save of the unit's state.
@@ -145,16 +143,16 @@ pub(super) enum Answer {
     Extents(BlockRange),
 }
 
-/// What an operation waits for.
+/// Event that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
-    /// Its turn in the task set.
+pub enum Waiting {
+    /// Turn of the command in the task set.
     Turn,
     /// The range it wants to hold.
     Range(BlockRange, Hold),
     /// A block device.
     Device,
-    /// Other tasks to become quiet.
+    /// Quiet of other tasks.
     Quiet,
     /// The loop's next turn: this one has had its share.
     NextTurn,
@@ -162,33 +160,33 @@ pub(super) enum Waiting {
 
 /// A command, or a task management request, in progress.
 #[derive(Debug)]
-pub(super) struct Operation {
-    /// Who asked.
+pub struct Operation {
+    /// Session that asked.
     pub session: SessionKey,
-    /// Under which number.
-    pub task: TaskId,
-    /// Its place in the task set; `None` while it waits for one.
+    /// Number of the task in the session.
+    pub task: TaskKey,
+    /// Place in the task set; `None` while the operation waits for one.
     pub entry: Option<TaskEntry>,
-    /// What it does.
+    /// Work of the operation.
     pub work: Work,
-    /// What it waits for.
+    /// Event that the operation waits for.
     pub waiting: Waiting,
     /// Ranges it holds.
     pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
     /// Aborted: nothing further is started for it.
     pub cancelled: bool,
-    /// There is a fence behind what it has under way.
+    /// Whether a fence lies behind the writes that it has under way.
     pub fenced_off: bool,
     /// Bytes of data-out that its command takes by the CDB, where the protocol was not told when it
     /// collected them: for the residual.
     pub data_out_wanted: Option<u32>,
-    /// Who wants to know when it is over.
+    /// Signals that fire when it is over.
     pub observers: Vec<Arc<QuietSignal>>,
 }
 
 impl Operation {
     /// Whether an abort only takes it from its session.
-    pub(super) fn outlives_its_command(&self) -> bool {
+    pub fn outlives_its_command(&self) -> bool {
         match &self.work {
             Work::Task(run) => !self.cancelled && run.task.outlives_its_command(),
             _ => false,
@@ -196,7 +194,7 @@ impl Operation {
     }
 
     /// Gives back every range it holds.
-    pub(super) fn release(&mut self) {
+    pub fn release(&mut self) {
         for (unit, range, hold) in self.held.drain(..) {
             unit.range_lock.unlock(range, hold);
         }

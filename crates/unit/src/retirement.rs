@@ -1,34 +1,39 @@
-//! Units that leave service: a change of the configuration deletes them or points them to other data, or their device was
-//! taken away. Their data and their stored state may be served anew at once, so nothing may write to either any more.
+//! Units that leave service: a change of the configuration deletes them or points them to other
+//! data, or their device was taken away. Their data and their stored state may be served anew at
+//! once, so nothing may write to either any more.
 //!
 //! # Order
-//! 1. The stored state changes no more: commands that would change it are answered with BUSY. A SANITIZE that is under
-//!    way refuses the change. It would go on for hours (SBC-4 4.11.2), on a disk that nobody guards any more.
-//! 2. Saves that commands asked for before are waited for. The state is final then: it may be removed, or another unit
-//!    takes it over. Saves of both units would replace each other's, and one that was acknowledged would be lost.
+//! 1. The stored state changes no more: commands that would change it are answered with BUSY. A
+//!    SANITIZE that is under way refuses the change. It would go on for hours (SBC-4 4.11.2), on a
+//!    disk that nobody guards any more.
+//! 2. Saves that commands asked for before are waited for. The state is final then: it may be
+//!    removed, or another unit takes it over. Saves of both units would replace each other's, and
+//!    one that was acknowledged would be lost.
 //! 3. The units leave all views: their commands are aborted, and no new ones come.
 //! 4. Requests that devices still carry out for those are waited for.
 //!
-//! The administrator changes stored state only while no unit retires (`service/data_plane.rs`).
+//! The administrator changes stored state only while no unit retires
+//! (`crates/target/src/service/data_plane.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::shared::Shared;
+use super::command::peers::Peers;
 use super::transition;
+use super::unit::Unit;
 use model::data_plane::ApplyError;
-use unit::unit::Unit;
 
-/// Units that are about to leave service; all is as before where this is dropped before [`Retirement::complete`].
+/// Units that are about to leave service; all is as before where this is dropped before
+/// [`Retirement::complete`].
 #[derive(Debug)]
-pub(super) struct Retirement(Vec<Arc<Unit>>);
+pub struct Retirement(Vec<Arc<Unit>>);
 
 impl Retirement {
     /// Makes the stored state of these units final. May block.
     ///
     /// # Errors
     /// SANITIZE is under way on one of them, or a save does not end. All is as before.
-    pub(super) fn begin(shared: &Shared, units: Vec<Arc<Unit>>) -> Result<Self, ApplyError> {
+    pub fn begin(peers: &impl Peers, units: Vec<Arc<Unit>>) -> Result<Self, ApplyError> {
         let mut begun = Self(Vec::new());
         for unit in units {
             if !unit.logical.retire() {
@@ -41,7 +46,7 @@ impl Retirement {
             }
             begun.0.push(unit);
         }
-        if transition::saves_end(shared, &begun.0) == vec![true; begun.0.len()] {
+        if transition::saves_end(peers, &begun.0) == vec![true; begun.0.len()] {
             return Ok(begun);
         }
         Err(ApplyError {
@@ -51,11 +56,12 @@ impl Retirement {
         })
     }
 
-    /// [`Self::begin`] for each of these units by itself: those for which it is refused serve on. All are waited for at once,
-    /// so that one whose save hangs costs the others no more time. May block.
-    pub(super) fn begin_where_possible(shared: &Shared, mut units: Vec<Arc<Unit>>) -> Self {
+    /// [`Self::begin`] for each of these units by itself: those for which it is refused serve on.
+    /// All are waited for at once, so that one whose save hangs costs the others no more time. May
+    /// block.
+    pub fn begin_where_possible(peers: &impl Peers, mut units: Vec<Arc<Unit>>) -> Self {
         units.retain(|unit| unit.logical.retire());
-        let ended = transition::saves_end(shared, &units);
+        let ended = transition::saves_end(peers, &units);
         let (final_ones, others): (Vec<_>, Vec<_>) =
             units.into_iter().zip(ended).partition(|(_, ended)| *ended);
         // All is as before for these.
@@ -64,7 +70,7 @@ impl Retirement {
     }
 
     /// The units.
-    pub(super) fn units(&self) -> &[Arc<Unit>] {
+    pub fn units(&self) -> &[Arc<Unit>] {
         &self.0
     }
 
@@ -72,13 +78,14 @@ impl Retirement {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn hand_over(&self, units: &BTreeMap<String, Arc<Unit>>) -> Result<(), ApplyError> {
+    pub fn hand_over(&self, units: &BTreeMap<String, Arc<Unit>>) -> Result<(), ApplyError> {
         for old in &self.0 {
             let new = units.get(&old.name);
             let Some(new) = new.filter(|new| new.state_file == old.state_file) else {
                 continue;
             };
-            // The generation goes with it: the next save of the new one replaces the last save of the old one.
+            // The generation goes with it: the next save of the new one replaces the last save of
+            // the old one.
             let image = old.logical.image_to_save();
             new.logical.restore(&image).map_err(|error| ApplyError {
                 object: format!("lu {}", old.name),
@@ -93,15 +100,15 @@ impl Retirement {
     }
 
     /// Lets the units go for good: they have left all views.
-    pub(super) fn complete(mut self) -> Vec<Arc<Unit>> {
+    pub fn complete(mut self) -> Vec<Arc<Unit>> {
         std::mem::take(&mut self.0)
     }
 
     /// [`Self::complete`], and waits for what devices still do for their commands. May block.
-    pub(super) fn settle(self, shared: &Shared) {
+    pub fn settle(self, peers: &impl Peers) {
         let names = self.names();
         let units = self.complete();
-        if !units.is_empty() && !transition::outlast(shared, &units) {
+        if !units.is_empty() && !transition::outlast(peers, &units) {
             tracing::error!(
                 units = names,
                 "out of service, but its device has not answered all commands yet: serve nothing else from it before the device is well"

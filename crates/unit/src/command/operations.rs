@@ -1,18 +1,17 @@
 //! The operations of one loop: found by their tokens, and by their sessions.
 //!
-//! A loop may have very many of them: a thousand sessions with full command windows on a device that hangs. So
-//! each slot is a link in the list of its session, and nobody looks at the slots of others to find those of one.
+//! A loop may have very many of them: a thousand sessions with full command windows on a device
+//! that hangs. So each slot is a link in the list of its session, and nobody looks at the slots of
+//! others to find those of one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use iscsi::target::TaskId;
+use super::operation::{Operation, SessionKey, TaskKey, Token, Waiting};
+use crate::nexus::MappedUnit;
 
-use crate::operation::{Operation, SessionKey, Token, Waiting};
-use unit::nexus::MappedUnit;
-
-/// Where a list ends.
+/// End of a list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -21,7 +20,7 @@ struct Slot {
     /// The next newer and the next older operation of the same session.
     newer: u32,
     older: u32,
-    /// In whose list it is; [`SessionKey::NONE`]: in nobody's.
+    /// Session in whose list the slot is; [`SessionKey::NONE`] if in no list.
     session: SessionKey,
     /// `None` also while it was taken out for a moment.
     operation: Option<Operation>,
@@ -50,7 +49,7 @@ impl Hasher for KeyHasher {
 
 /// The operations of one loop.
 #[derive(Debug)]
-pub(crate) struct Operations {
+pub struct Operations {
     loop_index: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -62,7 +61,7 @@ pub(crate) struct Operations {
 
 impl Operations {
     /// None yet.
-    pub(crate) fn new(loop_index: usize) -> Self {
+    pub fn new(loop_index: usize) -> Self {
         Self {
             loop_index,
             slots: Vec::new(),
@@ -74,7 +73,7 @@ impl Operations {
 
     /// The token that the next [`Operations::insert`] gives.
     #[inline]
-    pub(crate) fn next_token(&mut self) -> Token {
+    pub fn next_token(&mut self) -> Token {
         if self.free.is_empty() {
             self.free.push(self.slots.len() as u32);
             self.slots.push(Slot {
@@ -94,7 +93,7 @@ impl Operations {
     }
 
     /// Adds an operation.
-    pub(crate) fn insert(&mut self, operation: Operation) -> Token {
+    pub fn insert(&mut self, operation: Operation) -> Token {
         let token = self.next_token();
         self.free.pop();
         let index = token.index() as u32;
@@ -133,13 +132,13 @@ impl Operations {
     }
 
     /// Puts back an operation that [`Operations::take`] took: it keeps its token.
-    pub(crate) fn put_back(&mut self, token: Token, operation: Operation) {
+    pub fn put_back(&mut self, token: Token, operation: Operation) {
         self.slots[token.index()].operation = Some(operation);
     }
 
     /// Takes an operation out for a moment: either [`Operations::put_back`] or
     /// [`Operations::retire`] must follow. `None` where the token is stale.
-    pub(crate) fn take(&mut self, token: Token) -> Option<Operation> {
+    pub fn take(&mut self, token: Token) -> Option<Operation> {
         let current = self.token_at(token.index())?;
         if current == token {
             self.slots[token.index()].operation.take()
@@ -153,7 +152,7 @@ impl Operations {
     }
 
     /// Forgets the token of an operation that was taken.
-    pub(crate) fn retire(&mut self, token: Token) {
+    pub fn retire(&mut self, token: Token) {
         self.unlink(token.index());
         self.ended = true;
         let slot = &mut self.slots[token.index()];
@@ -162,7 +161,7 @@ impl Operations {
     }
 
     /// An operation goes on without its session.
-    pub(crate) fn disown(&mut self, token: Token) {
+    pub fn disown(&mut self, token: Token) {
         if let Some(operation) = self.get_mut(token) {
             operation.session = SessionKey::NONE;
             self.unlink(token.index());
@@ -171,22 +170,22 @@ impl Operations {
     }
 
     /// Whether operations have ended since this was asked last.
-    pub(crate) fn take_ends(&mut self) -> bool {
+    pub fn take_ends(&mut self) -> bool {
         std::mem::take(&mut self.ended)
     }
 
     /// Has [`Operations::take_ends`] say so.
-    pub(crate) fn note_end(&mut self) {
+    pub fn note_end(&mut self) {
         self.ended = true;
     }
 
     /// Whether a session has operations.
-    pub(crate) fn has_any(&self, session: SessionKey) -> bool {
+    pub fn has_any(&self, session: SessionKey) -> bool {
         self.newest.contains_key(&session)
     }
 
     /// The tokens of a session's operations, the oldest first.
-    pub(crate) fn of_session(&self, session: SessionKey) -> Vec<Token> {
+    pub fn of_session(&self, session: SessionKey) -> Vec<Token> {
         let mut tokens: Vec<Token> = self.list(session).map(|(token, _)| token).collect();
         tokens.reverse();
         tokens
@@ -205,7 +204,7 @@ impl Operations {
     }
 
     /// The operations that have their place in a task set, of any unit.
-    pub(crate) fn entered(&mut self) -> impl Iterator<Item = (&mut Operation, Arc<MappedUnit>)> {
+    pub fn entered(&mut self) -> impl Iterator<Item = (&mut Operation, Arc<MappedUnit>)> {
         let operations = self.slots.iter_mut();
         operations.filter_map(|slot| {
             let operation = slot.operation.as_mut()?;
@@ -215,20 +214,20 @@ impl Operations {
     }
 
     /// Whether a device works on any of them.
-    pub(crate) fn any_on_device(&self) -> bool {
+    pub fn any_on_device(&self) -> bool {
         let mut operations = self.slots.iter().filter_map(|slot| slot.operation.as_ref());
         operations.any(|operation| operation.waiting == Waiting::Device)
     }
 
     /// The token of the operation that runs this task.
-    pub(crate) fn find(&self, session: SessionKey, task: TaskId) -> Option<Token> {
+    pub fn find(&self, session: SessionKey, task: TaskKey) -> Option<Token> {
         let mut list = self.list(session);
         list.find(|(_, operation)| operation.task == task)
             .map(|(token, _)| token)
     }
 
     /// Looks at an operation.
-    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut Operation> {
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut Operation> {
         if self.token_at(token.index())? == token {
             self.slots[token.index()].operation.as_mut()
         } else {
@@ -239,21 +238,16 @@ impl Operations {
 
 #[cfg(test)]
 mod tests {
-    use iscsi::pdu::TaskManagementResult;
 
+    use super::super::operation::Work;
     use super::*;
-    use crate::operation::Work;
 
     fn operation(session: u64, task: u64) -> Operation {
         Operation {
             session: SessionKey(session),
-            task: TaskId::from_bits(task),
+            task: TaskKey(task),
             entry: None,
-            work: Work::Management {
-                connection: 0,
-                itt: 0,
-                result: TaskManagementResult::Complete,
-            },
+            work: Work::Answer(0),
             waiting: Waiting::Quiet,
             held: Vec::new(),
             cancelled: false,
@@ -263,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Some thousands of steps, compared with what a list of all operations says.
+    /// Compares some thousands of steps with a list of all operations.
     #[test]
     fn each_session_finds_its_own_and_no_others() {
         let mut operations = Operations::new(3);
@@ -299,7 +293,7 @@ mod tests {
                     assert!(operations.take(token).is_some());
                     operations.retire(token);
                     assert!(operations.take(token).is_none(), "the token is stale");
-                    let task = TaskId::from_bits(task);
+                    let task = TaskKey(task);
                     assert_eq!(operations.find(SessionKey(session), task), None);
                 }
                 _ => {}
@@ -311,7 +305,7 @@ mod tests {
                 assert_eq!(operations.of_session(key), tokens);
                 assert_eq!(operations.has_any(key), !tokens.is_empty());
                 for (_, task, token) in mine {
-                    let found = operations.find(key, TaskId::from_bits(*task));
+                    let found = operations.find(key, TaskKey(*task));
                     assert_eq!(found, Some(*token));
                 }
             }
