@@ -19,10 +19,10 @@ use nbd_server::{Endpoint, Loops, Server, ServerOptions};
 use unit::unit::Unit;
 
 use self::client::Client;
-use super::fencing::{logged_in, one_block, persistent_reserve_out};
-use super::process::free_portal;
-use super::served::{self, Served};
-use super::session::{PipelinedSession, wait};
+use super::losses::fencing::{logged_in, one_block, persistent_reserve_out};
+use super::rig::process::free_portal;
+use super::rig::served::{self, Served};
+use super::rig::session::{PipelinedSession, wait};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 2048;
