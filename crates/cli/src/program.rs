@@ -18,10 +18,10 @@ use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView};
 use model::{Error, ErrorKind};
 
 /// Function that checks a pool.
-pub type CheckPoolFn = fn(&CheckPool, &mut dyn FnMut(u64, u64)) -> Result<CheckView, Error>;
+pub(crate) type CheckPoolFn = fn(&CheckPool, &mut dyn FnMut(u64, u64)) -> Result<CheckView, Error>;
 
 /// Function that rebuilds labels.
-pub type RebuildLabelsFn =
+pub(crate) type RebuildLabelsFn =
     fn(&RebuildLabels, &mut dyn FnMut(RebuildProgress<'_>)) -> Result<RebuildView, Error>;
 
 /// Functions that the command line needs from the program.

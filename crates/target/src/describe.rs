@@ -4,7 +4,7 @@ use iscsi::negotiation::SessionParameters;
 use iscsi::target::login::SessionKind;
 
 use super::event_loop::EventLoop;
-use super::served_session::ServedSession;
+use crate::session::served_session::ServedSession;
 use model::data_plane::{ConnectionInfo, SessionInfo};
 
 impl EventLoop {

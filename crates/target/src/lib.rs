@@ -37,38 +37,25 @@
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
 
-mod arrival;
 mod connection;
-mod dealer;
 mod describe;
 pub mod directory;
-mod ending;
 mod event_loop;
-mod foresight;
 mod gateway;
-mod gathering;
-mod listener;
-mod login;
 mod made_files;
 mod message;
 mod opening;
 mod payload;
 mod recurring;
-mod registry;
-mod reinstatement;
 mod router;
-mod served_session;
 mod service;
-mod session_traffic;
+mod session;
 mod shared;
-mod socket_options;
 mod space_monitor;
 mod stand_in;
 mod task_management;
-mod upkeep;
-mod view;
 
-pub use listener::try_listening;
+pub use connection::listener::try_listening;
 pub use opening::DeviceLayer;
 pub use service::{Service, ServiceOptions};
 pub use shared::DaemonLimits;

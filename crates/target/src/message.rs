@@ -6,9 +6,9 @@ use std::sync::mpsc::Sender;
 use iscsi::pdu::TaskManagementRequest;
 
 use super::directory::Directory;
-use super::listener::Arrived;
-use super::login::LoggedIn;
-use super::registry::Spelled;
+use crate::connection::listener::Arrived;
+use crate::session::login::LoggedIn;
+use crate::session::registry::Spelled;
 use unit::command::abort;
 use unit::command::operation::{SessionKey, Token};
 use unit::transition::DrainOrder;

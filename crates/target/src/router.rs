@@ -12,7 +12,7 @@ use scsi::{Asc, BlockRange, Command, Response, Sense, Start, Status, TaskAttribu
 
 use super::payload::{DataIn, DataOut, Intent, completion, key};
 use super::shared::Core;
-use super::view::View;
+use crate::session::view::View;
 use block::budget::{Reservation, Share};
 use block::{Pages, PagesMut};
 use pages::{PAGE_SIZE, footprint};

@@ -7,10 +7,10 @@ use std::{fmt, io};
 
 use scsi::logical_unit::LogicalUnit;
 
-use super::dealer::Dealer;
 use super::directory::Directory;
 use super::message::{AbortOrder, Function, Message};
-use super::registry::Registry;
+use crate::connection::dealer::Dealer;
+use crate::session::registry::Registry;
 use block::budget::Budget;
 use scsi::task_set::Wake;
 use unit::command::peers::Peers;

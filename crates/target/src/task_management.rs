@@ -20,7 +20,7 @@ use scsi::task_set::TaskSetType;
 use super::event_loop::EventLoop;
 use super::message::{AbortOrder, Message};
 use super::payload;
-use super::served_session::Visible;
+use crate::session::served_session::Visible;
 use unit::command::abort::{QuietSignal, Whose};
 use unit::command::ended::Ended;
 use unit::command::operation::{Operation, SessionKey, TaskKey, Waiting, Work};

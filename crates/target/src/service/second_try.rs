@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::Service;
 use super::applied::Applied;
+use crate::connection::listener;
+use crate::gateway;
 use crate::recurring::Orders;
-use crate::{gateway, listener};
 use config::placement;
 use model::data_plane::ApplyError;
 use unit::retirement::Retirement;

@@ -4,11 +4,11 @@
 use iscsi::target::{ConnectionError, Event};
 
 use super::connection::{Received, Role};
-use super::event_loop::EventLoop;
 use super::foresight::foresee;
-use super::payload;
-use super::router::Router;
 use super::served_session::ServedSession;
+use crate::event_loop::EventLoop;
+use crate::payload;
+use crate::router::Router;
 use unit::command::ended::Ended;
 use unit::command::operation::SessionKey;
 use unit::command::operation::TaskKey;
@@ -20,7 +20,7 @@ const OUTPUT_LIMIT: usize = 8 << 20;
 const HELD_LIMIT: usize = 256 << 10;
 
 impl EventLoop {
-    pub(super) fn read_session(&mut self, slot: usize, key: SessionKey, index: usize) -> bool {
+    pub(crate) fn read_session(&mut self, slot: usize, key: SessionKey, index: usize) -> bool {
         let Some(session) = self.sessions.get_mut(&key) else {
             return false;
         };
@@ -79,7 +79,7 @@ impl EventLoop {
     }
 
     /// Gives bytes to the protocol. `false` if the connection is gone.
-    pub(super) fn take_input(
+    pub(crate) fn take_input(
         &mut self,
         slot: usize,
         key: SessionKey,
@@ -127,7 +127,7 @@ impl EventLoop {
     /// What one connection brought may be what requests of the others waited for: those have answers to
     /// send now, or may be read again.
     #[cold]
-    pub(super) fn mark_session_dirty(&mut self, key: SessionKey) {
+    pub(crate) fn mark_session_dirty(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(&key) else {
             return;
         };
@@ -153,7 +153,7 @@ impl EventLoop {
         self.close_connection(slot, "protocol error");
     }
 
-    pub(super) fn protocol_event(&mut self, key: SessionKey, event: Event) {
+    pub(crate) fn protocol_event(&mut self, key: SessionKey, event: Event) {
         match event {
             Event::TaskManagement {
                 request,
@@ -178,7 +178,7 @@ impl EventLoop {
         self.mark_session_dirty(key);
     }
 
-    pub(super) fn complete(&mut self, key: SessionKey, task: TaskKey, ended: Ended) {
+    pub(crate) fn complete(&mut self, key: SessionKey, task: TaskKey, ended: Ended) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -190,7 +190,7 @@ impl EventLoop {
     }
 
     /// Writes the output of every connection that has some.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         for slot in std::mem::take(&mut self.dirty) {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;

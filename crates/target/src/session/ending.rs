@@ -2,14 +2,14 @@
 //! fenced off, and a session keeps its name until that is over.
 
 use super::connection::Role;
-use super::event_loop::EventLoop;
-use super::payload;
+use crate::event_loop::EventLoop;
+use crate::payload;
 use unit::command::ended::Ended;
 use unit::command::operation::SessionKey;
 
 impl EventLoop {
     /// Ends a connection, and its session with the last one.
-    pub(super) fn close_connection(&mut self, slot: usize, reason: &'static str) {
+    pub(crate) fn close_connection(&mut self, slot: usize, reason: &'static str) {
         let Some(key) = self.remove_connection(slot, reason) else {
             return;
         };
@@ -27,7 +27,7 @@ impl EventLoop {
     }
 
     /// Ends a connection with its tasks, not its session, which is returned.
-    pub(super) fn remove_connection(
+    pub(crate) fn remove_connection(
         &mut self,
         slot: usize,
         reason: &'static str,
@@ -48,7 +48,7 @@ impl EventLoop {
 
     /// Cancels operations of a session whose tasks are gone from it or aborted, and fences off what a device still
     /// writes for them: nobody waits for that, and what is written from now on must come after it.
-    pub(super) fn cancel_orphans(&mut self, key: SessionKey) {
+    pub(crate) fn cancel_orphans(&mut self, key: SessionKey) {
         for token in self.core.operations.of_session(key) {
             let Some(operation) = self.core.operations.get_mut(token) else {
                 continue;
@@ -69,7 +69,7 @@ impl EventLoop {
         }
     }
 
-    pub(super) fn end_session(&mut self, key: SessionKey) {
+    pub(crate) fn end_session(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.remove(&key) else {
             return;
         };
@@ -93,7 +93,7 @@ impl EventLoop {
     }
 
     /// Tells the initiator that the target ends this session, and closes it.
-    pub(super) fn dismiss_session(&mut self, key: SessionKey, reason: &'static str) {
+    pub(crate) fn dismiss_session(&mut self, key: SessionKey, reason: &'static str) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -104,7 +104,7 @@ impl EventLoop {
     }
 
     /// Asks the initiator to log out. Where it does not, the session is dismissed ([`EventLoop::tick_if_due`]).
-    pub(super) fn ask_to_log_out(&mut self, key: SessionKey, within_s: u16) {
+    pub(crate) fn ask_to_log_out(&mut self, key: SessionKey, within_s: u16) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -113,7 +113,7 @@ impl EventLoop {
         self.flush();
     }
 
-    pub(super) fn close_session(&mut self, key: SessionKey, reason: &'static str) {
+    pub(crate) fn close_session(&mut self, key: SessionKey, reason: &'static str) {
         let Some(session) = self.sessions.get(&key) else {
             return;
         };
@@ -125,7 +125,7 @@ impl EventLoop {
     }
 
     /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for that.
-    pub(super) fn finish_ending(&mut self) {
+    pub(crate) fn finish_ending(&mut self) {
         let awaited = !(self.ending.is_empty() && self.delayed.is_empty());
         // What they wait for is the end of an operation.
         if !awaited || !self.core.operations.take_ends() {

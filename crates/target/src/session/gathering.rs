@@ -17,7 +17,7 @@ const DEEP: u32 = 16;
 const QUICK_NS: u64 = 16_000;
 /// An initiator that sent nothing for so long is not about to send the next command. Also how long a loop
 /// looks away while input gathers.
-pub(super) const PAUSE: Duration = Duration::from_micros(10);
+pub(crate) const PAUSE: Duration = Duration::from_micros(10);
 /// Input gathers no longer than this, whatever comes.
 const SPAN: Duration = Duration::from_micros(60);
 /// Fixed-point fraction of the average of bytes.
@@ -25,7 +25,7 @@ const FRACTION: usize = 16;
 
 /// The state of one connection.
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(crate) struct Gathering {
     /// When input was last taken.
     last: Instant,
     /// Running average of the time between commands.
@@ -49,7 +49,7 @@ struct Waiting {
 
 impl Gathering {
     /// Takes everything at once, to begin with.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             last: now,
             gap_ns: 8 * QUICK_NS,
@@ -61,7 +61,7 @@ impl Gathering {
 
     /// There is input, of so many bytes if asked: whether to leave it for now and ask again in a later turn.
     #[inline]
-    pub(super) fn goes_on(&mut self, now: Instant, bytes: impl FnOnce() -> usize) -> bool {
+    pub(crate) fn goes_on(&mut self, now: Instant, bytes: impl FnOnce() -> usize) -> bool {
         if self.enough == 0 || self.gap_ns >= QUICK_NS {
             return false;
         }
@@ -81,7 +81,7 @@ impl Gathering {
 
     /// Input of this many bytes was taken, with so many commands in it; so many are outstanding.
     #[inline]
-    pub(super) fn taken(&mut self, commands: u64, outstanding: u32, bytes: usize, now: Instant) {
+    pub(crate) fn taken(&mut self, commands: u64, outstanding: u32, bytes: usize, now: Instant) {
         let elapsed = now.duration_since(self.last).as_nanos();
         // One long pause shall not outweigh many short ones.
         let elapsed = u64::try_from(elapsed)

@@ -15,17 +15,17 @@ use iscsi::target::login::{
     LoginPolicy, LoginResult, LoginTerms, MAX_DATA_SEGMENT, SessionKind,
 };
 
-use super::dealer::Dealt;
-use super::directory::Directory;
-use super::message::Message;
 use super::registry::{RegisteredSession, Registry, Seat, SessionName};
-use super::shared::Shared;
+use crate::connection::dealer::Dealt;
+use crate::directory::Directory;
+use crate::message::Message;
+use crate::shared::Shared;
 use config::access::{self, Access};
 use model::config::{ChapSecret, TargetParameters, TargetSpec};
 use net::entropy::KernelEntropy;
 
 /// Commands in flight per session where the administrator sets nothing.
-pub(super) const DEFAULT_QUEUE_DEPTH: u16 = 128;
+pub(crate) const DEFAULT_QUEUE_DEPTH: u16 = 128;
 
 /// When no more than this part of all sessions is left, an initiator that has many gets no more.
 const LAST_PART: usize = 4;
@@ -34,7 +34,7 @@ const MANY_SESSIONS: usize = 64;
 
 /// A login that succeeded, on its way to the loop that owns the session.
 #[derive(Debug)]
-pub(super) struct LoggedIn {
+pub(crate) struct LoggedIn {
     /// It counts as one of that loop.
     pub dealt: Dealt,
     /// The socket.
@@ -57,14 +57,14 @@ pub(super) struct LoggedIn {
 
 impl LoggedIn {
     /// The name of the session that it starts or joins.
-    pub(super) fn name(&self) -> SessionName {
+    pub(crate) fn name(&self) -> SessionName {
         SessionName::of(&self.result.identity, self.result.portal_group_tag)
     }
 }
 
 /// What came of some bytes.
 #[derive(Debug)]
-pub(super) enum LoginProgress {
+pub(crate) enum LoginProgress {
     /// More are needed.
     Pending,
     /// The login succeeded; [`LoginConnection::take_rest`] has what follows.
@@ -75,7 +75,7 @@ pub(super) enum LoginProgress {
 
 /// A connection that logs in.
 #[derive(Debug)]
-pub(super) struct LoginConnection {
+pub(crate) struct LoginConnection {
     login: Login,
     input: Vec<u8>,
     /// Responses to send.
@@ -84,7 +84,7 @@ pub(super) struct LoginConnection {
 
 impl LoginConnection {
     /// On a fresh connection.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             login: Login::new(),
             input: Vec::new(),
@@ -93,7 +93,7 @@ impl LoginConnection {
     }
 
     /// Takes bytes.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         loop_index: usize,
@@ -147,7 +147,7 @@ impl LoginConnection {
     }
 
     /// The bytes after the login, and the responses that have not left.
-    pub(super) fn take_rest(self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn take_rest(self) -> (Vec<u8>, Vec<u8>) {
         (self.input, self.output)
     }
 }

@@ -8,11 +8,11 @@ use iscsi::target::Session;
 use iscsi::target::discovery::TextExchange;
 use smallvec::SmallVec;
 
-use super::dealer::Dealt;
 use super::gathering::Gathering;
 use super::login::LoginConnection;
-use super::payload::{DataIn, DataOut};
 use super::registry::Seat;
+use crate::connection::dealer::Dealt;
+use crate::payload::{DataIn, DataOut};
 use unit::command::operation::SessionKey;
 
 /// Pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array stays
@@ -22,11 +22,11 @@ const MAX_PIECES: usize = 512;
 const MAX_ROOM: usize = 256;
 /// Rests of a data segment from this length on are read straight into their place. Below, one read of
 /// everything that has arrived is cheaper than a system call for each command.
-pub(super) const DIRECT_THRESHOLD: usize = 32 * 1024;
+pub(crate) const DIRECT_THRESHOLD: usize = 32 * 1024;
 
 /// What a socket is for.
 #[derive(Debug)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// It logs in.
     Login(Box<LoginConnection>),
     /// It belongs to a session, under this index.
@@ -37,7 +37,7 @@ pub(super) enum Role {
 
 /// A socket.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     /// It counts as one of its loop. Dropped before the socket: a client that sees its connection closed, and
     /// comes again, finds that the loop has one less.
     pub dealt: Dealt,
@@ -74,7 +74,7 @@ pub(super) struct Connection {
 
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub(crate) enum Received {
     /// This many bytes; fewer than there was room for, so no more are waiting.
     Last(usize),
     /// This many bytes, and there may be more.
@@ -98,7 +98,7 @@ fn received(result: io::Result<usize>, room: usize, half_closed: bool) -> Receiv
 
 impl Connection {
     /// A connection that starts with its login.
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: mio::net::TcpStream,
         peer: SocketAddr,
         local: SocketAddr,
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// There is input: whether to leave it for now, so that more of it gathers.
-    pub(super) fn gathers(&mut self, now: Instant) -> bool {
+    pub(crate) fn gathers(&mut self, now: Instant) -> bool {
         // What is closed sends no more, and a socket that does not say is read at once.
         !self.half_closed
             && self.gathering.goes_on(now, || {
@@ -138,14 +138,14 @@ impl Connection {
     }
 
     /// Reads what is waiting.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let room = buffer.len();
         received(self.stream.read(buffer), room, self.half_closed)
     }
 
     /// Reads the rest of a long data segment straight into its place, and what follows into `buffer`.
     /// The second value is how many bytes went to `buffer`. `None` where no such segment is arriving.
-    pub(super) fn read_direct(
+    pub(crate) fn read_direct(
         &mut self,
         session: &mut Session<DataIn, DataOut>,
         index: usize,
@@ -177,7 +177,7 @@ impl Connection {
     ///
     /// # Errors
     /// The socket is broken.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         session: &mut Session<DataIn, DataOut>,
         index: usize,
@@ -216,7 +216,7 @@ impl Connection {
     ///
     /// # Errors
     /// The socket is broken.
-    pub(super) fn write_output(&mut self) -> io::Result<()> {
+    pub(crate) fn write_output(&mut self) -> io::Result<()> {
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {
                 Ok(count) => drop(self.output.drain(..count)),

@@ -13,12 +13,12 @@ use iscsi::target::{ConnectionSettings, Session, SessionSettings};
 use scsi::UnitAttention;
 use scsi::nexus::{InitiatorPort, Nexus, NexusId, TargetPort};
 
-use super::directory::Directory;
 use super::login::DEFAULT_QUEUE_DEPTH;
-use super::payload::{DataIn, DataOut};
 use super::registry::{RegisteredSession, SessionName};
-use super::shared::Shared;
 use super::view::View;
+use crate::directory::Directory;
+use crate::payload::{DataIn, DataOut};
+use crate::shared::Shared;
 use block::budget::Share;
 use config::access::{self, Access};
 use config::directory;
@@ -39,7 +39,7 @@ const COME_BACK_S: u16 = 2;
 
 /// A session.
 #[derive(Debug)]
-pub(super) struct ServedSession {
+pub(crate) struct ServedSession {
     /// As the other loops know it.
     pub registered: Arc<RegisteredSession>,
     /// Its name.
@@ -70,7 +70,7 @@ pub(super) struct ServedSession {
 
 impl ServedSession {
     /// A session that begins, with the view that the configuration gives it.
-    pub(super) fn new(
+    pub(crate) fn new(
         login: LoginResult,
         registered: Arc<RegisteredSession>,
         local: SocketAddr,
@@ -123,7 +123,7 @@ impl ServedSession {
 
     /// Takes few commands where memory is short, else as many as it may have. What its initiator was told that
     /// it may send it may: a narrow window comes about as that is used up.
-    pub(super) fn follow_pressure(&mut self, under_pressure: bool) {
+    pub(crate) fn follow_pressure(&mut self, under_pressure: bool) {
         let depth = if under_pressure {
             (self.queue_depth / NARROWED).max(1)
         } else {
@@ -133,7 +133,7 @@ impl ServedSession {
     }
 
     /// What the configuration lets this session do; `None` in a discovery session, or when nothing.
-    pub(super) fn access(&self, config: &Config, local: SocketAddr) -> Option<Access> {
+    pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> Option<Access> {
         if self.login.identity.session_kind == SessionKind::Discovery {
             return None;
         }
@@ -141,14 +141,14 @@ impl ServedSession {
     }
 
     /// [`Self::access`] by each of these portals; `None` where one of them leads to nothing.
-    pub(super) fn accesses(&self, config: &Config, portals: &[SocketAddr]) -> Option<Vec<Access>> {
+    pub(crate) fn accesses(&self, config: &Config, portals: &[SocketAddr]) -> Option<Vec<Access>> {
         let portals = portals.iter();
         portals.map(|local| self.access(config, *local)).collect()
     }
 
     /// Whether that is access by another target port than its nexus has: one with other access states, which
     /// other designators name.
-    pub(super) fn has_other_port(&self, access: &Access) -> bool {
+    pub(crate) fn has_other_port(&self, access: &Access) -> bool {
         let (group, port) = (&access.portal_group, self.nexus.as_ref());
         port.is_some_and(|nexus| {
             let port = &nexus.target_port;
@@ -177,7 +177,7 @@ impl ServedSession {
 
     /// Makes the view what `access` says. Returns the units that left it, and whether anything
     /// changed. Units that stay keep their I_T_L nexus with all its state.
-    pub(super) fn set_view(
+    pub(crate) fn set_view(
         &mut self,
         access: &Access,
         directory: &Directory,
@@ -242,7 +242,7 @@ impl ServedSession {
 
     /// Tells the initiator that its inventory changed (SPC-4 6.33): the LUN that it knows may be
     /// another unit now.
-    pub(super) fn raise_luns_changed(&self) {
+    pub(crate) fn raise_luns_changed(&self) {
         for mapped in self.view.iter() {
             mapped
                 .itl
@@ -252,7 +252,7 @@ impl ServedSession {
 
     /// Tells the initiator that all connections of the session will be dropped (RFC 7143 §11.9.1, event 3), and that it
     /// may come back after [`COME_BACK_S`].
-    pub(super) fn announce_end(&mut self) {
+    pub(crate) fn announce_end(&mut self) {
         for index in self.connection_indices() {
             self.announce(index, AsyncEvent::DropAllConnections, COME_BACK_S, 0);
         }
@@ -260,7 +260,7 @@ impl ServedSession {
 
     /// Asks the initiator to log out within so many seconds, on each connection since each is to be closed (RFC 7143
     /// §11.9.1, event 1). What it sent before is served meanwhile.
-    pub(super) fn ask_to_log_out(&mut self, within_s: u16) {
+    pub(crate) fn ask_to_log_out(&mut self, within_s: u16) {
         for index in self.connection_indices() {
             self.announce(index, AsyncEvent::RequestLogout, 0, within_s);
         }
@@ -294,7 +294,7 @@ impl ServedSession {
     }
 
     /// Adds a connection that has logged in.
-    pub(super) fn add_connection(
+    pub(crate) fn add_connection(
         &mut self,
         login: &LoginResult,
         slot: usize,
@@ -323,7 +323,7 @@ impl ServedSession {
 
     /// Bytes that wait to be sent on its connections.
     #[inline]
-    pub(super) fn unsent(&self) -> u64 {
+    pub(crate) fn unsent(&self) -> u64 {
         let queued = self.connections.keys();
         let queued = queued.map(|index| self.protocol.queued_bytes(*index) as u64);
         queued.sum()
@@ -331,7 +331,7 @@ impl ServedSession {
 
     /// Notes what has moved since the last call, and tells how long nothing has although the initiator
     /// owes data, or does not fetch its own.
-    pub(super) fn stalled_for(&mut self, now: Duration) -> Duration {
+    pub(crate) fn stalled_for(&mut self, now: Duration) -> Duration {
         let counters = self.protocol.counters();
         let queued = self.unsent();
         let progress = Progress {
@@ -350,7 +350,7 @@ impl ServedSession {
     }
 
     /// Leaves every unit.
-    pub(super) fn detach(&mut self) {
+    pub(crate) fn detach(&mut self) {
         let Some(nexus) = &self.nexus else { return };
         for mapped in self.view.iter() {
             mapped.unit.logical.detach(nexus.id);
@@ -369,7 +369,7 @@ struct Progress {
 
 /// What one session may discover.
 #[derive(Debug)]
-pub(super) struct Visible<'a> {
+pub(crate) struct Visible<'a> {
     /// The configuration.
     pub config: &'a Config,
     /// Who asks.

@@ -15,7 +15,7 @@ const DIRECT: u16 = 256;
 
 /// The logical units of one session.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub(crate) struct View {
     direct: Vec<Option<Arc<MappedUnit>>>,
     others: BTreeMap<u16, Arc<MappedUnit>>,
 }
@@ -23,7 +23,7 @@ pub(super) struct View {
 impl View {
     /// The unit that the wire's eight bytes of LUN name (SAM-5 4.6), if it is mapped.
     #[inline]
-    pub(super) fn find(&self, wire_lun: u64) -> Option<&Arc<MappedUnit>> {
+    pub(crate) fn find(&self, wire_lun: u64) -> Option<&Arc<MappedUnit>> {
         let lun = lun::from_wire(wire_lun)?;
         if lun < DIRECT {
             self.direct.get(usize::from(lun))?.as_ref()
@@ -33,7 +33,7 @@ impl View {
     }
 
     /// Maps a unit.
-    pub(super) fn insert(&mut self, mapped: Arc<MappedUnit>) {
+    pub(crate) fn insert(&mut self, mapped: Arc<MappedUnit>) {
         let lun = mapped.lun;
         if lun >= DIRECT {
             self.others.insert(lun, mapped);
@@ -47,7 +47,7 @@ impl View {
     }
 
     /// All mapped units, ascending by LUN.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<MappedUnit>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<MappedUnit>> {
         self.direct.iter().flatten().chain(self.others.values())
     }
 }

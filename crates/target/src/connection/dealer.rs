@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Knows how many connections each loop has.
 #[derive(Debug)]
-pub(super) struct Dealer {
+pub(crate) struct Dealer {
     open: Box<[AtomicUsize]>,
     /// Where the search for the next loop begins.
     next: AtomicUsize,
@@ -17,7 +17,7 @@ pub(super) struct Dealer {
 
 impl Dealer {
     /// For so many loops, at least one.
-    pub(super) fn new(loops: usize) -> Arc<Self> {
+    pub(crate) fn new(loops: usize) -> Arc<Self> {
         Arc::new(Self {
             open: (0..loops.max(1)).map(|_| AtomicUsize::new(0)).collect(),
             next: AtomicUsize::new(0),
@@ -25,7 +25,7 @@ impl Dealer {
     }
 
     /// A loop for a new connection.
-    pub(super) fn deal(self: &Arc<Self>) -> Dealt {
+    pub(crate) fn deal(self: &Arc<Self>) -> Dealt {
         let loops = self.open.len();
         let first = self.next.load(Ordering::Relaxed);
         let in_order = (first..first + loops).map(|index| index % loops);
@@ -47,19 +47,19 @@ impl Dealer {
 
 /// A connection counts as one of its loop until this is dropped, however it ends.
 #[derive(Debug)]
-pub(super) struct Dealt {
+pub(crate) struct Dealt {
     dealer: Arc<Dealer>,
     loop_index: usize,
 }
 
 impl Dealt {
     /// The loop that has it.
-    pub(super) fn loop_index(&self) -> usize {
+    pub(crate) fn loop_index(&self) -> usize {
         self.loop_index
     }
 
     /// The connection goes to another loop, that of its session.
-    pub(super) fn moved_to(self, loop_index: usize) -> Self {
+    pub(crate) fn moved_to(self, loop_index: usize) -> Self {
         self.dealer.count(loop_index)
     }
 }

@@ -20,7 +20,7 @@ const MAX_DISCOVERY_SESSIONS: usize = 256;
 
 /// A name as the initiator spelled it, which equals each other spelling of it.
 #[derive(Clone, Debug)]
-pub(super) struct Spelled(Arc<str>);
+pub(crate) struct Spelled(Arc<str>);
 
 impl PartialEq for Spelled {
     fn eq(&self, other: &Self) -> bool {
@@ -59,7 +59,7 @@ impl From<&str> for Spelled {
 /// What makes a session the same one after a new login (RFC 7143 §6.3.5): initiator port and target
 /// port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SessionName {
+pub(crate) struct SessionName {
     /// InitiatorName.
     pub initiator: Spelled,
     /// ISID.
@@ -72,7 +72,7 @@ pub(super) struct SessionName {
 
 impl SessionName {
     /// Of a login at a portal group.
-    pub(super) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
+    pub(crate) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
         let target = identity.target_name.as_deref().unwrap_or_default();
         Self {
             initiator: identity.initiator_name.as_str().into(),
@@ -83,14 +83,14 @@ impl SessionName {
     }
 
     /// Whether it is for discovery.
-    pub(super) fn is_discovery(&self) -> bool {
+    pub(crate) fn is_discovery(&self) -> bool {
         self.target.is_empty()
     }
 }
 
 /// A session as the other loops know it.
 #[derive(Debug)]
-pub(super) struct RegisteredSession {
+pub(crate) struct RegisteredSession {
     /// Its handle.
     pub tsih: u16,
     /// The loop that owns it.
@@ -110,7 +110,7 @@ pub(super) struct RegisteredSession {
 
 /// How many sessions there are, but those for discovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// In all.
     pub all: usize,
     /// At the same target.
@@ -121,7 +121,7 @@ pub(super) struct Counts {
 
 /// Sessions by name and by handle.
 #[derive(Debug, Default)]
-pub(super) struct Registry {
+pub(crate) struct Registry {
     by_name: HashMap<SessionName, Arc<RegisteredSession>>,
     by_tsih: HashMap<u16, SessionName>,
     last_tsih: u16,
@@ -130,17 +130,17 @@ pub(super) struct Registry {
 
 impl Registry {
     /// The session of this name.
-    pub(super) fn find(&self, name: &SessionName) -> Option<Arc<RegisteredSession>> {
+    pub(crate) fn find(&self, name: &SessionName) -> Option<Arc<RegisteredSession>> {
         self.by_name.get(name).cloned()
     }
 
     /// The session with this handle.
-    pub(super) fn by_tsih(&self, tsih: u16) -> Option<Arc<RegisteredSession>> {
+    pub(crate) fn by_tsih(&self, tsih: u16) -> Option<Arc<RegisteredSession>> {
         self.find(self.by_tsih.get(&tsih)?)
     }
 
     /// How many sessions there are but those for discovery.
-    pub(super) fn count(&self, like: &SessionName) -> Counts {
+    pub(crate) fn count(&self, like: &SessionName) -> Counts {
         let mut counts = Counts::default();
         for name in self.by_name.keys().filter(|name| !name.is_discovery()) {
             counts.all += 1;
@@ -151,7 +151,7 @@ impl Registry {
     }
 
     /// Forgets the oldest discovery session where there are as many as there may be, and returns it to be ended.
-    pub(super) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
+    pub(crate) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
         let discovery = || {
             let sessions = self.by_name.iter();
             sessions.filter(|(name, _)| name.is_discovery())
@@ -168,7 +168,7 @@ impl Registry {
 
     /// Registers a session, replacing one of the same name, which is returned to be closed. `None`
     /// where all 65,535 handles are taken.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         name: SessionName,
         loop_index: usize,
@@ -198,7 +198,7 @@ impl Registry {
     }
 
     /// Forgets a session, unless its name belongs to a newer one already.
-    pub(super) fn remove(&mut self, name: &SessionName, session: &RegisteredSession) {
+    pub(crate) fn remove(&mut self, name: &SessionName, session: &RegisteredSession) {
         if self
             .by_name
             .get(name)
@@ -212,7 +212,7 @@ impl Registry {
 
 /// A connection's place in its session, from the end of its login on; free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     /// The session.
     pub session: Arc<RegisteredSession>,
     cid: u16,
@@ -229,14 +229,14 @@ impl Drop for Seat {
 
 impl RegisteredSession {
     /// How many connections it has, and whether one of them has this CID.
-    pub(super) fn connections(&self, cid: u16) -> (u16, bool) {
+    pub(crate) fn connections(&self, cid: u16) -> (u16, bool) {
         let cids = self.cids();
         (distinct(&cids), cids.contains(&cid))
     }
 
     /// A place for a connection with this CID: a new one, or that of the connection it replaces (RFC
     /// 7143 §6.3.4). `None` where the session has MaxConnections already.
-    pub(super) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
+    pub(crate) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
         let mut cids = self.cids();
         if !cids.contains(&cid) && distinct(&cids) >= self.parameters.max_connections {
             return None;
@@ -253,7 +253,7 @@ impl RegisteredSession {
     }
 
     /// Notes the command window, for connections that log in later.
-    pub(super) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
+    pub(crate) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
         self.exp_cmd_sn.store(exp_cmd_sn, Ordering::Relaxed);
         self.max_cmd_sn.store(max_cmd_sn, Ordering::Relaxed);
     }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use iscsi::target::ConnectionError;
 
 use super::connection::Role;
-use super::event_loop::{EventLoop, TICK};
+use crate::event_loop::{EventLoop, TICK};
 
 /// How long an ending loop waits for its devices; initiators repeat what was not answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 impl EventLoop {
-    pub(super) fn tick_if_due(&mut self) {
+    pub(crate) fn tick_if_due(&mut self) {
         if self.connections.is_empty() || self.now.duration_since(self.last_tick) < TICK {
             return;
         }
@@ -102,7 +102,7 @@ impl EventLoop {
     }
 
     /// Tells every initiator that its session ends, then ends.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         for session in self.sessions.values_mut() {
             session.announce_end();
         }

@@ -1,10 +1,10 @@
 //! Connection reinstatement: a login with the CID of a connection that its session has takes that
 //! connection's place (RFC 7143 §6.3.4). The initiator knows that the old one is dead before we do.
 
-use super::event_loop::EventLoop;
 use super::login::LoggedIn;
-use super::payload;
 use super::registry::{RegisteredSession, SessionName};
+use crate::event_loop::EventLoop;
+use crate::payload;
 use unit::command::operation::SessionKey;
 
 impl EventLoop {
@@ -12,7 +12,7 @@ impl EventLoop {
     /// error recovery level 0 has it, and the session goes on. Returns whether the new connection must
     /// wait: writes of a connection that is gone are still under way, and what the initiator sends again
     /// must not be overtaken by them.
-    pub(super) fn replace_connection(&mut self, key: SessionKey, cid: u16) -> bool {
+    pub(crate) fn replace_connection(&mut self, key: SessionKey, cid: u16) -> bool {
         let Some(session) = self.sessions.get(&key) else {
             return false;
         };
@@ -32,7 +32,7 @@ impl EventLoop {
 
     /// Keeps a login until what it must wait for is over. One that it replaces waits no longer: an
     /// initiator that tries again and again while a device hangs has one socket here for each CID.
-    pub(super) fn let_wait(&mut self, newer: LoggedIn) {
+    pub(crate) fn let_wait(&mut self, newer: LoggedIn) {
         let name = newer.name();
         let place = |login: &LoggedIn| (login.seat.session.key, login.result.identity.cid);
         let (key, cid) = place(&newer);
@@ -49,7 +49,7 @@ impl EventLoop {
 
     /// A login that succeeded has come to nothing: a session that has no connection because of that
     /// does not stay.
-    pub(super) fn abandon(&mut self, name: &SessionName, session: &RegisteredSession) {
+    pub(crate) fn abandon(&mut self, name: &SessionName, session: &RegisteredSession) {
         match self.sessions.get(&session.key) {
             Some(served) if served.connections.is_empty() => self.end_session(session.key),
             Some(_) => {}

@@ -13,8 +13,8 @@ use mio::{Events, Interest, Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::dealer::Dealt;
-use super::message::Message;
-use super::shared::Shared;
+use crate::message::Message;
+use crate::shared::Shared;
 
 /// Connections that may wait to be accepted: a login storm of a whole cluster.
 const BACKLOG: i32 = 4096;
@@ -25,7 +25,7 @@ const WAKER: mio::Token = mio::Token(usize::MAX);
 
 /// A connection that was accepted.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(crate) struct Arrived {
     /// The socket, non-blocking.
     pub stream: std::net::TcpStream,
     /// Where it came from.
@@ -42,7 +42,7 @@ pub(super) struct Arrived {
 ///
 /// # Errors
 /// The address is taken or not this machine's.
-pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     for _ in 0..BIND_ATTEMPTS {
         match bind_once(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -80,7 +80,7 @@ fn bind_once(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// The accepting thread's control.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+pub(crate) struct Acceptor {
     commands: Mutex<Sender<Command>>,
     waker: Waker,
 }
@@ -96,7 +96,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// The kernel refuses a poller or a thread.
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<(Self, std::thread::JoinHandle<()>)> {
+    pub(crate) fn start(shared: Arc<Shared>) -> io::Result<(Self, std::thread::JoinHandle<()>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -113,12 +113,12 @@ impl Acceptor {
     }
 
     /// Replaces the listening sockets.
-    pub(super) fn listen(&self, listeners: HashMap<SocketAddr, Arc<TcpListener>>) {
+    pub(crate) fn listen(&self, listeners: HashMap<SocketAddr, Arc<TcpListener>>) {
         self.send(Command::Listen(listeners));
     }
 
     /// Ends the thread.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.send(Command::Stop);
     }
 

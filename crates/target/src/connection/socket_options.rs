@@ -16,7 +16,7 @@ const SEND_BUFFER: usize = 512 << 10;
 ///
 /// # Errors
 /// What the kernel refused; the connection works all the same.
-pub(super) fn apply(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn apply(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use mio::Interest;
 
 use super::connection::{Connection, Received, Role};
-use super::event_loop::EventLoop;
-use super::listener::Arrived;
 use super::login::{LoggedIn, LoginConnection, LoginProgress};
-use super::message::Message;
 use super::registry::{RegisteredSession, Seat, SessionName};
 use super::served_session::ServedSession;
+use crate::connection::listener::Arrived;
+use crate::event_loop::EventLoop;
+use crate::message::Message;
 
 impl EventLoop {
-    pub(super) fn accepted(&mut self, arrived: Arrived) {
+    pub(crate) fn accepted(&mut self, arrived: Arrived) {
         let Arrived {
             stream,
             peer,
@@ -22,7 +22,7 @@ impl EventLoop {
             dealt,
         } = arrived;
         self.make_room_for_login();
-        if let Err(error) = super::socket_options::apply(&stream) {
+        if let Err(error) = crate::connection::socket_options::apply(&stream) {
             tracing::debug!(%peer, %error, "socket options were refused");
         }
         let mut stream = mio::net::TcpStream::from_std(stream);
@@ -61,7 +61,7 @@ impl EventLoop {
         self.close_connection(slot, "too many are logging in");
     }
 
-    pub(super) fn read_login(&mut self, slot: usize) -> bool {
+    pub(crate) fn read_login(&mut self, slot: usize) -> bool {
         let connection = &mut self.connections[slot];
         let received = connection.read(&mut self.buffer);
         let (count, more) = match received {
@@ -146,7 +146,7 @@ impl EventLoop {
     }
 
     /// Gives a logged-in connection to its session, which begins with its first one.
-    pub(super) fn attach(&mut self, logged_in: LoggedIn) {
+    pub(crate) fn attach(&mut self, logged_in: LoggedIn) {
         let name = logged_in.name();
         if self.ending.contains_key(&name) {
             // Writes of the session before are still under way. A retried or newer write of the same

@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 const CDB: usize = 32;
 
 /// Tells devices that make use of it which accesses are in these headers.
-pub(super) fn foresee<'i>(view: &View, headers: impl Iterator<Item = &'i RawBhs>) {
+pub(crate) fn foresee<'i>(view: &View, headers: impl Iterator<Item = &'i RawBhs>) {
     let mut accesses: SmallVec<[Foreseen; BATCH]> = SmallVec::new();
     let mut unit: Option<&Unit> = None;
     for header in headers.take(BATCH) {

@@ -1,0 +1,14 @@
+//! Sessions on their loops: LOGIN, the registry, what they see, their traffic and their end.
+
+pub(super) mod arrival;
+pub(super) mod connection;
+pub(super) mod ending;
+pub(super) mod foresight;
+pub(super) mod gathering;
+pub(super) mod login;
+pub(super) mod registry;
+pub(super) mod reinstatement;
+pub(super) mod served_session;
+pub(super) mod session_traffic;
+pub(super) mod upkeep;
+pub(super) mod view;
