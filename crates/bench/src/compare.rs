@@ -1,17 +1,17 @@
-//! What differs between two series of runs: green, red and yellow as people colour it by hand, and
-//! with a stated chance of being wrong.
+//! Comparison of two series of runs: green, red and yellow as people colour tables by hand, but
+//! with a stated chance of error.
 //!
 //! Every row asks a question, and of many questions about equal things some would seem to differ by
-//! chance. So the chance is divided among the rows (Bonferroni): the whole table, not each row,
-//! calls equal things different with at most the stated probability. One run each cannot be told
-//! from noise at all, and is not.
+//! chance. So the chance is divided among the rows (Bonferroni). The whole table, not each row,
+//! calls equal things different with at most the stated probability. With one run on each side, a
+//! difference cannot be told from noise, and no verdict is given.
 
 use serde::Serialize;
 
 use super::results::{Measurement, Run};
 use super::statistics::{Ratio, paired, welch};
 
-/// A figure that is compared.
+/// Figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -19,7 +19,7 @@ pub enum Figure {
     Iops,
     /// Mean latency in milliseconds; less is better.
     MeanMs,
-    /// The latency that 1 of 100 exceeds, in milliseconds; less is better.
+    /// Latency that 1 of 100 accesses exceeds, in milliseconds; less is better.
     P99Ms,
     /// esxtop's KAVG in milliseconds: mean time of a command on this side of the wire; less is
     /// better. A queue that is too short shows here, and in no other figure.
@@ -31,13 +31,13 @@ pub enum Figure {
     CpuUs,
 }
 
-/// The last digit that esxtop shows. A command that nothing holds up is at the wire within less,
-/// and twice as much of next to nothing is no difference that anybody wants to hear of; nor has
-/// nothing a ratio.
+/// Least KAVG that is compared: the last digit that esxtop shows. A command that nothing holds up
+/// reaches the wire in less time. Nobody wants to hear of twice as much of next to nothing, and
+/// zero has no ratio.
 const LEAST_KAVG_MS: f64 = 0.01;
 
 impl Figure {
-    /// All of them, in the order of tables.
+    /// All figures, in the order of tables.
     pub const ALL: [Self; 6] = [
         Self::Iops,
         Self::MeanMs,
@@ -47,7 +47,7 @@ impl Figure {
         Self::CpuUs,
     ];
 
-    /// Its name, as in the table of results.
+    /// Returns the name in the table of results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Iops => "iops",
@@ -59,7 +59,7 @@ impl Figure {
         }
     }
 
-    /// Its value, where it was measured.
+    /// Returns the value, if it was measured.
     pub fn of(self, measurement: &Measurement) -> Option<f64> {
         match self {
             Self::Iops => Some(measurement.iops()),
@@ -79,22 +79,23 @@ impl Figure {
     }
 }
 
-/// What a comparison says.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Green.
+    /// The second side is better (green).
     Better,
-    /// Red.
+    /// The second side is worse (red).
     Worse,
-    /// Yellow: none was found; the interval says how large one may be all the same.
+    /// No difference was found (yellow). The interval says how large a difference may be all the
+    /// same.
     NoDifference,
-    /// Too few runs, or such different ones that the interval says nothing.
+    /// The runs are too few, or differ so much that the interval says nothing.
     CannotTell,
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Returns the word for the verdict.
     pub fn words(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -105,38 +106,38 @@ impl Verdict {
     }
 }
 
-/// How the runs of both sides were made.
+/// Order in which the runs of both sides were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// Apart: first one side, then the other.
+    /// First one side, then the other.
     Apart,
-    /// In turns, so that each of one belongs to that of the same round of the other.
+    /// In turns: each run of one side pairs with the other side's run of that round.
     InTurns,
 }
 
 /// One figure of one workload on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
     /// The figure.
     pub figure: Figure,
     /// Mean of the first side's runs.
     pub a: f64,
-    /// Mean of the second side's.
+    /// Mean of the second side's runs.
     pub b: f64,
-    /// Runs of both sides.
+    /// Number of runs of both sides.
     pub runs: (usize, usize),
-    /// Second to first, with its interval; `None` where it cannot be told.
+    /// Ratio of the second side to the first, with its interval; `None` if it cannot be told.
     pub ratio: Option<Ratio>,
-    /// What it says of the second.
+    /// Verdict on the second side.
     pub verdict: Verdict,
 }
 
-/// A whole comparison.
+/// Whole comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The chance that of equal things any row says they differ.
+    /// Chance that any row calls equal things different.
     pub alpha: f64,
     /// Every figure of every workload that both sides have.
     pub rows: Vec<Row>,
@@ -161,7 +162,8 @@ pub fn compare(a: &[&Run], b: &[&Run], made: Made, alpha: f64) -> Comparison {
         for figure in Figure::ALL {
             let values = |runs: &[&Run], others: &[&Run]| -> Vec<f64> {
                 let of_name = runs.iter().filter(|run| run.workload.name == *name);
-                // What the other side does not have has no pair: it was left out, or the end came.
+                // A run without a counterpart on the other side has no pair: it was left out, or
+                // the sweep ended.
                 let is_paired = |run: &Run| {
                     let is_it =
                         |other: &&Run| other.round == run.round && other.workload.name == *name;
@@ -212,7 +214,7 @@ fn verdict(figure: Figure, ratio: Option<Ratio>) -> Verdict {
     }
 }
 
-/// The names of the workloads in the order in which they were run first.
+/// Lists the names of the workloads in the order in which they were first run.
 fn names(runs: &[&Run]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for run in runs {
@@ -236,7 +238,7 @@ mod tests {
     use crate::random::Random;
     use crate::results::{DirectionResult, EsxtopLatency};
 
-    /// Runs of the vmktree profile whose figures are 3 % noisy around a speed.
+    /// Returns runs of the vmktree profile whose figures have 3 % of noise around a speed.
     fn runs(random: &mut Random, rounds: u32, speed: f64) -> Vec<Run> {
         let workloads = profile::find("vmktree").expect("built in").workloads;
         let noise = |random: &mut Random| {
@@ -300,7 +302,7 @@ mod tests {
                     .any(|row| row.verdict != Verdict::NoDifference)
             };
             let count = (0..1000).filter(wrong).count();
-            // 5 %, and three standard deviations.
+            // The bounds are 5 %, and three standard deviations.
             assert!((15..=71).contains(&count), "{count} of 1000");
         }
     }

@@ -1,4 +1,4 @@
-//! What a target holds, as far as its first bytes tell: what a benchmark that writes would destroy.
+//! Describes a target's content by its first bytes: data that a writing benchmark would destroy.
 
 use std::io;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::run::environment::{Environment, LaneEnvironment};
 use block::lane::Outcome;
 use block::{BlockDevice, Done, Lane, Request};
 
-/// Bytes that are looked at: all that the signatures below need, and where file systems begin.
+/// Bytes that are read: they hold all signatures below, and the beginnings of file systems.
 const LOOKED_AT: u64 = 1 << 20;
 
-/// How long a target that does not answer is waited for.
+/// Time for which a target without an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A signature: where it stands, what it is, whose it is.
+/// Signatures: place, bytes, and name of the format.
 const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (1080, &[0x53, 0xef], "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),
@@ -30,7 +30,7 @@ const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (510, &[0x55, 0xaa], "a boot sector or MBR partition table"),
 ];
 
-/// Says in words what the target holds.
+/// Describes in words what the target holds.
 ///
 /// # Errors
 /// The target cannot be read.

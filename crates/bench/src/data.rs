@@ -1,18 +1,18 @@
-//! What is written: bytes that a target can or cannot compress and deduplicate.
+//! Written data: bytes that a target can or cannot compress and deduplicate.
 //!
 //! A target that compresses or deduplicates answers zeros faster than data. So the pattern is part
-//! of every result, and what the name of a pattern says is true of the bytes:
+//! of every result, and the bytes have the properties that the pattern's name states:
 //!
-//! - `zeros`: as `dd if=/dev/zero` writes, what a thin target may not even store;
+//! - `zeros`: as `dd if=/dev/zero` writes; a thin target may not even store them;
 //! - `repeating`: each write holds one byte value throughout, as IOmeter's default does;
-//! - `random`: cannot be compressed. It comes from 16 MiB made once, so a deduplicating target
-//!   finds blocks again after 4,096 pages;
+//! - `random`: cannot be compressed. The bytes come from 16 MiB made once, so a deduplicating
+//!   target finds blocks again after 4,096 pages;
 //! - `compressible:C`: C percent of each 4 KiB page are zeros, and no two pages are equal;
-//! - `duplicated:D`: D percent of the pages are one of 16 that return all the time; the others are
-//!   unlike any other, and cannot be compressed;
-//! - `mixed:C:D`: both.
+//! - `duplicated:D`: D percent of the pages are one of 16 that return all the time; all other pages
+//!   are unique, and cannot be compressed;
+//! - `mixed:C:D`: both properties.
 //!
-//! The first three cost nothing while measuring; the others are made page by page.
+//! The first three patterns cost nothing while measuring; the others are made page by page.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,13 +24,13 @@ use super::random::Random;
 use block::{Pages, PagesMut};
 use pages::{PAGE_SIZE, Page, PageMut};
 
-/// Random bytes that are made once.
+/// Length of the pool of random bytes that is made once.
 const POOL: usize = 16 << 20;
 
-/// Pages of which a duplicating pattern says its duplicates are.
+/// Number of distinct pages from which a duplicating pattern takes its duplicates.
 const DUPLICATES: u64 = 16;
 
-/// How the bytes look; see the module.
+/// Pattern of the bytes; the module describes the patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum DataPattern {
@@ -43,9 +43,9 @@ pub enum DataPattern {
     Random,
     /// Pages made one by one.
     Mixed {
-        /// Zeros in each page, in percent.
+        /// Share of zeros in each page, in percent.
         compressible_percent: u8,
-        /// Pages that return, in percent.
+        /// Share of pages that return, in percent.
         duplicated_percent: u8,
     },
 }
@@ -115,7 +115,7 @@ impl TryFrom<String> for DataPattern {
     }
 }
 
-/// Makes the bytes of one worker's writes.
+/// Source of one worker's written bytes.
 #[derive(Debug)]
 pub struct DataSource {
     random: Random,
@@ -124,17 +124,17 @@ pub struct DataSource {
 
 #[derive(Debug)]
 enum Kind {
-    /// Cut to length.
+    /// Zeros, cut to length.
     Zeros(Pages),
-    /// One run per byte value.
+    /// One run of pages for each byte value.
     Repeating(Vec<Pages>),
-    /// Cut from anywhere.
+    /// Pool from which any piece is cut.
     Pool(Pages),
     Made(Maker),
 }
 
 impl DataSource {
-    /// Bytes for writes of at most `largest` bytes.
+    /// Creates a source for writes of at most `largest` bytes.
     pub fn new(pattern: DataPattern, largest: u32, mut random: Random) -> Self {
         let kind = match pattern {
             DataPattern::Zeros => Kind::Zeros(Pages::zeroes(largest)),
@@ -154,7 +154,7 @@ impl DataSource {
         Self { random, kind }
     }
 
-    /// The bytes of the next write.
+    /// Returns the bytes of the next write.
     #[inline]
     pub fn next_bytes(&mut self, len: u32) -> Pages {
         let bytes = len as usize;
@@ -191,10 +191,10 @@ fn pool(random: &mut Random, len: usize) -> Pages {
     pages.freeze()
 }
 
-/// Makes pages one by one.
+/// Maker of single pages.
 #[derive(Debug)]
 struct Maker {
-    /// Incompressible bytes at the start of each page.
+    /// Number of incompressible bytes at the start of each page.
     dense: usize,
     duplicated: Deck,
     duplicates: Vec<Page>,
@@ -222,8 +222,8 @@ impl Maker {
             if self.duplicated.says_yes(random) {
                 return self.duplicates[random.below(DUPLICATES) as usize].clone();
             }
-            // Other bytes in every 256: enough to be unlike any other page for whoever looks at
-            // blocks of 512, and far cheaper than a page of new random bytes.
+            // Each 256 bytes get other bytes. This makes the page unique even for a target that
+            // looks at blocks of 512 bytes, and is far cheaper than a page of new random bytes.
             let mut page = PageMut::copy_of(&self.template);
             let mark = random.next_u64().to_le_bytes();
             for start in (0..self.dense).step_by(256) {

@@ -1,28 +1,28 @@
-//! Yes or no in an exact share: of every hundred draws, as many say yes as the percentage says.
+//! Yes or no in an exact share: of every hundred draws, as many say yes as the percentage demands.
 //!
-//! Drawing independently would give the share only on average, and two runs of the same workload
-//! would differ by how many reads they happened to draw. Dealing from a shuffled deck of a hundred
-//! cards keeps the order random and the share exact, so that runs differ only by what they ran on.
+//! Independent draws would give the share only on average, and two runs of a workload would differ
+//! in the number of reads they happened to draw. Cards from a shuffled deck of a hundred keep the
+//! order random and the share exact. So runs differ only by what they ran on.
 
 use super::random::Random;
 
 /// Cards in a deck.
 const CARDS: usize = 100;
 
-/// A deck of numbers below 256, each in its share of the hundred cards.
+/// A deck of numbers below 256, each with its share of the hundred cards.
 #[derive(Clone, Debug)]
 pub struct Deck {
     cards: [u8; CARDS],
     next: usize,
-    /// All cards are the same: nothing to draw.
+    /// Whether all cards are equal, so that nothing is drawn.
     same: bool,
 }
 
 impl Deck {
-    /// A deck in which number `i` stands on `shares[i]` cards.
+    /// Creates a deck in which number `i` stands on `shares[i]` cards.
     ///
     /// # Panics
-    /// Where the shares do not add up to 100.
+    /// The shares do not add up to 100.
     pub fn of(shares: impl IntoIterator<Item = u8>) -> Self {
         let mut cards = [0; CARDS];
         let mut dealt = 0;
@@ -40,12 +40,12 @@ impl Deck {
         }
     }
 
-    /// A deck of which this percentage says yes.
+    /// Creates a deck in which this percentage of cards says yes.
     pub fn yes(percent: u8) -> Self {
         Self::of([CARDS as u8 - percent, percent])
     }
 
-    /// The next number; after the last card the deck is shuffled again.
+    /// Draws the next number. After the last card the deck is shuffled again.
     #[inline]
     pub fn draw(&mut self, random: &mut Random) -> u8 {
         if self.same {
@@ -60,7 +60,7 @@ impl Deck {
         card
     }
 
-    /// Whether the next card of a deck made by [`Deck::yes`] says yes.
+    /// Reports whether the next card of a deck made by [`Deck::yes`] says yes.
     #[inline]
     pub fn says_yes(&mut self, random: &mut Random) -> bool {
         self.draw(random) == 1

@@ -1,13 +1,13 @@
-//! How full the queue of a measured device was, in esxtop's columns, so that nobody has to have
-//! esxtop beside it.
+//! Load of a measured device's queue in esxtop's columns, so that nobody needs esxtop beside the
+//! benchmark.
 
 use serde::{Deserialize, Serialize};
 
 use block::LatencySplit;
 use multipath::{load, used_percent};
 
-/// The queue of a device over the measured time, in esxtop's columns: means of what was there every
-/// few milliseconds.
+/// Queue of a device over the measured time, in esxtop's columns: means of readings every few
+/// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EsxtopQueue {
     /// DQLEN: the queue depth at the end.
@@ -23,7 +23,7 @@ pub struct EsxtopQueue {
 }
 
 impl EsxtopQueue {
-    /// Of so many commands at the device and waiting.
+    /// Computes the columns from the numbers of commands at the device and waiting.
     pub fn new(dqlen: u32, actv: f64, qued: f64) -> Self {
         Self {
             dqlen,
@@ -34,14 +34,14 @@ impl EsxtopQueue {
         }
     }
 
-    /// At the moment of a reading.
+    /// Computes the columns at the moment of a reading.
     pub fn at(split: LatencySplit) -> Self {
         let (actv, qued) = (f64::from(split.active), f64::from(split.queued));
         Self::new(split.queue_depth, actv, qued)
     }
 }
 
-/// Readings of a queue, for their means.
+/// Readings of a queue, from which means are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueReadings {
     readings: u64,
@@ -51,7 +51,7 @@ pub struct QueueReadings {
 }
 
 impl QueueReadings {
-    /// One more.
+    /// Adds a reading.
     pub fn add(&mut self, split: LatencySplit) {
         self.readings += 1;
         self.dqlen = split.queue_depth;
@@ -59,7 +59,7 @@ impl QueueReadings {
         self.qued += u64::from(split.queued);
     }
 
-    /// The means; `None` where nothing was read.
+    /// Returns the means; `None` if nothing was read.
     pub fn mean(self) -> Option<EsxtopQueue> {
         let mean = |sum: u64| sum as f64 / self.readings as f64;
         (self.readings > 0).then(|| EsxtopQueue::new(self.dqlen, mean(self.actv), mean(self.qued)))

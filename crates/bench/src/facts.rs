@@ -1,5 +1,5 @@
-//! What was run on what, as facts with names: figures are worth nothing without them, and two
-//! results differ in what they were measured on before they differ in what came of it.
+//! Facts of a measurement, by name: what was run on what. Figures are worth nothing without them.
+//! Two results differ first in what they were measured on, and then in their figures.
 
 use serde::Serialize;
 
@@ -10,21 +10,21 @@ use super::results::Results;
 use model::date::utc_minute;
 use model::quantity::format_size;
 
-/// Facts of each measurement of its own, which make no difference.
+/// Facts that belong to each measurement alone, and count as no difference.
 const OWN: [&str; 3] = ["begun", "runs", "seed"];
 
-/// A fact that is not the same of two results.
+/// Fact in which two results differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What it is called.
+    /// Name of the fact.
     pub fact: &'static str,
-    /// What it is of the first.
+    /// Value in the first result.
     pub a: String,
-    /// What it is of the second.
+    /// Value in the second result.
     pub b: String,
 }
 
-/// What two results were not measured alike on. Of lists, what both have is left away.
+/// Lists the facts in which two results differ. Parts of lists that both have are left out.
 pub fn differences(a: &Results, b: &Results) -> Vec<Difference> {
     let facts = FACTS.iter().filter(|(fact, _)| !OWN.contains(fact));
     let differences = facts.map(|(fact, of)| {
@@ -48,10 +48,10 @@ pub fn differences(a: &Results, b: &Results) -> Vec<Difference> {
         .collect()
 }
 
-/// A fact: what it is called, and what it is of some results.
+/// A fact: its name, and the function that reads it from results.
 pub type Fact = (&'static str, fn(&Results) -> String);
 
-/// Every fact, in the order in which they are read.
+/// Every fact, in the order in which users read them.
 pub const FACTS: &[Fact] = &[
     ("target", |s| s.target.name.clone()),
     ("size", |s| match s.target.len {
@@ -161,7 +161,7 @@ fn seconds(ms: u64) -> String {
     units::number(ms as f64 / 1000.0)
 }
 
-/// A parameter of all runs: its values, each once.
+/// Returns the values of a parameter over all runs, each once.
 fn each(results: &Results, of: impl Fn(&Parameters) -> String) -> String {
     let mut values: Vec<String> = Vec::new();
     for run in &results.runs {
@@ -193,7 +193,7 @@ fn pace(parameters: &Parameters) -> String {
     }
 }
 
-/// What of how a unit was reached was so in any run, each once.
+/// Returns the values of a fact about how a unit was reached over all runs, each once.
 fn reached(results: &Results, of: impl Fn(&Reached) -> Vec<String>) -> String {
     let mut values: Vec<String> = Vec::new();
     for reached in results.runs.iter().filter_map(|run| run.reached.as_ref()) {
@@ -207,7 +207,7 @@ fn reached(results: &Results, of: impl Fn(&Reached) -> Vec<String>) -> String {
 }
 
 fn session(session: &Session) -> String {
-    // The port that a connection starts from is another one each time.
+    // A connection starts from a different port each time.
     let from = session
         .source
         .as_deref()
@@ -221,7 +221,7 @@ fn session(session: &Session) -> String {
     }
 }
 
-/// Each once, with how often it is there.
+/// Returns each text once, with its count.
 fn counted(all: Vec<String>) -> Vec<String> {
     let mut counted: Vec<(String, usize)> = Vec::new();
     for one in all {

@@ -1,10 +1,12 @@
-//! From an access specification to operations: what each worker asks for, one after the other.
+//! Turns an access specification into operations: the accesses that each worker makes, one after
+//! the other.
 //!
-//! Deterministic: the same seed, specification and part of the device give the same operations,
-//! whatever the device answers and whenever it does. The shares are exact (see [`super::deck`]).
+//! The operations are deterministic. A seed, a specification and a part of the device always give
+//! one sequence of operations, whatever the device answers and whenever it does. The shares are
+//! exact (see [`super::deck`]).
 //!
-//! As in IOmeter an access that is not random continues where the last one ended, also where that
-//! one went to a random place, and starts over at the end of the part.
+//! As in IOmeter, an access that is not random continues where the last one ended, even after an
+//! access to a random place. It starts over at the end of the part.
 
 use super::deck::Deck;
 use super::random::Random;
@@ -15,31 +17,31 @@ use ::iometer::access::{AccessLine, AccessSpecification};
 pub struct Operation {
     /// First byte.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u32,
-    /// Whether it reads; else it writes.
+    /// Whether the access reads; otherwise it writes.
     pub read: bool,
-    /// How long to wait after it before the next one starts, in milliseconds.
+    /// Pause after the access before the next one starts, in milliseconds.
     pub pause_ms: u32,
 }
 
-/// The bytes of a device that one worker uses, and nobody else.
+/// The bytes of a device that one worker uses exclusively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// First byte.
     pub start: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
 impl Part {
-    /// One past the last byte.
+    /// Returns the end: one past the last byte.
     pub fn end(self) -> u64 {
         self.start + self.len
     }
 
-    /// Cuts it into `count` parts of equal length that start at multiples of `unit`; what is left
-    /// over at the end belongs to nobody.
+    /// Cuts the part into `count` parts of equal length that start at multiples of `unit`. The
+    /// remainder at the end is not used.
     pub fn divide(self, count: u64, unit: u64) -> impl Iterator<Item = Part> {
         let len = self.len / count.max(1) / unit * unit;
         (0..count).map(move |number| Part {
@@ -49,14 +51,14 @@ impl Part {
     }
 }
 
-/// Makes the operations of one worker.
+/// Generator of one worker's operations.
 #[derive(Clone, Debug)]
 pub struct Generator {
     random: Random,
     which: Deck,
     lines: Vec<Line>,
     current: usize,
-    /// Accesses that are left of the current line's burst.
+    /// Number of accesses left of the current line's burst.
     left_in_burst: u32,
     sequences: Vec<Sequence>,
     turn: usize,
@@ -65,13 +67,13 @@ pub struct Generator {
 #[derive(Clone, Debug)]
 struct Line {
     line: AccessLine,
-    /// Start positions are multiples of this.
+    /// Alignment of start positions.
     align: u64,
     reads: Deck,
     random: Deck,
 }
 
-/// Accesses of which the sequential ones continue each other.
+/// Sequence of accesses in which sequential ones continue each other.
 #[derive(Clone, Copy, Debug)]
 struct Sequence {
     part: Part,
@@ -79,12 +81,12 @@ struct Sequence {
 }
 
 impl Generator {
-    /// Operations within `part` of a device with blocks of `granularity` bytes. There are
-    /// `sequences` runs of accesses that take turns, each in its own share of the part, as a
-    /// program with that many files would make; one is the usual number.
+    /// Creates the operations within `part` of a device with blocks of `granularity` bytes.
+    /// `sequences` runs of accesses take turns, each in its own share of the part, like a program
+    /// with this number of files. One is the usual number.
     ///
-    /// The specification was checked, also against the granularity, and its largest access fits
-    /// into each sequence's share (see [`Generator::least_part`]).
+    /// The specification must have been checked, also against the granularity. Its largest access
+    /// must fit into each sequence's share (see [`Generator::least_part`]).
     pub fn new(
         specification: &AccessSpecification,
         part: Part,
@@ -119,14 +121,14 @@ impl Generator {
         }
     }
 
-    /// The least bytes of one sequence that every access of the specification fits into, wherever
-    /// it starts.
+    /// Returns the least bytes of one sequence into which every access of the specification fits,
+    /// wherever it starts.
     pub fn least_part(specification: &AccessSpecification) -> u64 {
         let needs = |line: &AccessLine| u64::from(line.size) + u64::from(line.align);
         specification.lines.iter().map(needs).max().unwrap_or(0)
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     #[inline]
     pub fn next_operation(&mut self) -> Operation {
         if self.left_in_burst == 0 {

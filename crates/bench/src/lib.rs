@@ -1,25 +1,24 @@
-//! The benchmark: what it asks for, how it measures, what it says, and how two results are
-//! compared.
+//! The benchmark: its workloads, its measurement, its results, and the comparison of two results.
 //!
-//! - What is asked for: [`::iometer::access`] (IOmeter's access specifications, the one concept),
+//! - Workloads: [`::iometer::access`] (IOmeter's access specifications, the one concept),
 //!   [`workload`], [`profile`] (those built in), [`generator`] (operations from a seed), [`data`]
 //!   (the bytes written).
-//! - How it is run: [`parameters`]; the loop that measures is [`run::worker`], with the real clock
-//!   and device or with simulated ones ([`run::environment`]); what it counts is in [`measure`].
-//! - Whether the device keeps what it is given: [`verify`].
-//! - Which unit it was, over which sessions, and what both files of a comparison differ in:
+//! - Running: [`parameters`]; the measuring loop is [`run::worker`], with the real clock and device
+//!   or with simulated ones ([`run::environment`]); its counters are in [`measure`].
+//! - Verification that the device keeps its data: [`verify`].
+//! - The measured unit, its sessions, and the facts in which two files of a comparison differ:
 //!   [`reached`], [`facts`].
-//! - What it is worth: [`results`], [`remarks`], [`statistics`], [`compare`]; which settings
-//!   matter: [`sweep`]; all of it as a page: [`report`].
-//! - What other tools know: [`iometer`], [`fio`].
-//! - What the network between carries: [`network`]; what people measured in the field, repeated on
-//!   one machine: [`lab`].
+//! - Evaluation: [`results`], [`remarks`], [`statistics`], [`compare`]; the settings that matter:
+//!   [`sweep`]; all of it as a page: [`report`].
+//! - Formats of other tools: [`iometer`], [`fio`].
+//! - Capacity of the network between: [`network`]; measurements from the field, repeated on one
+//!   machine: [`lab`].
 //!
 //! # Invariants
 //! - The same seed, workload and size of device give the same operations on every machine.
-//! - No figure is adjusted: what was not measured is said to be missing, what failed is counted
-//!   beside what did not, and what a device has that is not the benchmark's own is written only
-//!   when the user said so.
+//! - No figure is adjusted. A figure that was not measured is reported as missing, and failures are
+//!   counted beside successes. Data on a device that is not the benchmark's own is overwritten only
+//!   if the user said so.
 
 pub mod compare;
 pub mod contents;

@@ -1,11 +1,11 @@
-//! What a result ran on, and the processor time that it took.
+//! Facts about the machine of a result, and the processor time that the run took.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
 use super::results::{CpuTime, Machine};
 
-/// This machine. What it does not tell is left empty.
+/// Describes this machine. Facts that it does not tell are left empty.
 pub fn this_machine() -> Machine {
     let first_line = |path: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn this_machine() -> Machine {
     }
 }
 
-/// Processor time of this process so far; the time over which it was counted is not set.
+/// Returns the processor time of this process so far, without the time over which it was counted.
 pub(super) fn cpu_time() -> CpuTime {
     let ns = |time: TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
     match getrusage(UsageWho::RUSAGE_SELF) {
@@ -43,7 +43,7 @@ pub(super) fn cpu_time() -> CpuTime {
             system_ns: ns(usage.system_time()),
             elapsed_ns: 0,
         },
-        // The kernel knows this call since ever.
+        // Every kernel supports this call.
         Err(_) => CpuTime::default(),
     }
 }

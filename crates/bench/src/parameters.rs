@@ -1,37 +1,38 @@
-//! How a workload is run: for how long, how deep, where, at which pace. What the workload itself
-//! does not say.
+//! Parameters of a run that the workload does not state: duration, depth, place, pace.
 
 use serde::{Deserialize, Serialize};
 
 use super::data::DataPattern;
 
-/// When accesses start.
+/// Time at which accesses start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "iops")]
 pub enum Pace {
-    /// A new access as soon as one has ended: as much as the device gives with this many in flight.
+    /// A new access starts as soon as one has ended: as many as the device completes with this many
+    /// in flight.
     #[default]
     Closed,
-    /// As closed, but at most this many per second.
+    /// A new access starts as in `Closed`, but at most this many start each second.
     Limited(f64),
-    /// This many per second, each at its appointed time, whatever the device does. Latency is
-    /// counted from that time on: an access that could not start because the device was stuck has
-    /// waited all the same.
+    /// This many accesses start each second, each at its appointed time, whatever the device does.
+    /// Latency counts from the appointed time: an access that could not start because the device
+    /// was stuck has waited all the same.
     Open(f64),
 }
 
-/// How a run is done.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// Measured time in milliseconds; a workload with an amount ends earlier when it is through.
+    /// Measured time in milliseconds. A workload with an amount ends earlier when the amount is
+    /// done.
     pub run_time_ms: u64,
-    /// Time before that is not measured, in milliseconds.
+    /// Time before the measurement that is not recorded, in milliseconds.
     pub ramp_up_ms: u64,
-    /// Accesses in flight per worker, where the workload does not say. With an open pace, the most
-    /// there are.
+    /// Accesses in flight for each worker, if the workload does not say. With an open pace, the
+    /// most that there may be.
     pub outstanding: u32,
-    /// Threads, each with its own part of the working set, where the workload does not say.
+    /// Threads, each with its own part of the working set, if the workload does not say.
     pub workers: u32,
     /// First byte of the working set.
     #[serde(default)]
@@ -39,25 +40,26 @@ pub struct Parameters {
     /// Bytes of the working set; `None` for the rest of the device.
     #[serde(default)]
     pub working_set: Option<u64>,
-    /// Bytes after which the run ends; `None` for what the workload says.
+    /// Bytes after which the run ends; `None` for the workload's amount.
     #[serde(default)]
     pub amount: Option<u64>,
-    /// The bytes written, where the workload does not say.
+    /// Pattern of the written bytes, if the workload does not say.
     #[serde(default)]
     pub data: DataPattern,
-    /// When accesses start.
+    /// Time at which accesses start.
     #[serde(default)]
     pub pace: Pace,
-    /// Larger accesses are split into pieces of this size, as an initiator with that limit does.
+    /// Size of the pieces into which larger accesses are split, as an initiator with this limit
+    /// does.
     #[serde(default)]
     pub max_io: Option<u32>,
-    /// Whether the working set is written once before.
+    /// Whether the working set is written once before the run.
     #[serde(default)]
     pub fill: bool,
-    /// Whether every block says what it is and is checked when read.
+    /// Whether every block carries its identity, and is checked when it is read.
     #[serde(default)]
     pub verify: bool,
-    /// Where the random numbers start.
+    /// Seed of the random numbers.
     #[serde(default)]
     pub seed: u64,
 }
@@ -82,17 +84,17 @@ impl Default for Parameters {
     }
 }
 
-/// How a cycled number grows.
+/// Growth of a cycled number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// By adding the step.
+    /// Growth by adding the step.
     Linear,
-    /// By multiplying with the step.
+    /// Growth by multiplying with the step.
     Exponential,
 }
 
-/// The numbers from `start` to at most `end`, growing by `step`, as IOmeter cycles outstanding I/Os
-/// and workers. A step that does not grow gives the start alone.
+/// Lists the numbers from `start` to at most `end`, growing by `step`, as IOmeter cycles
+/// outstanding I/Os and workers. A step that does not grow gives the start alone.
 pub fn cycle(start: u32, end: u32, step: u32, growth: Growth) -> Vec<u32> {
     let next = |number: &u32| match growth {
         Growth::Linear if step > 0 => number.checked_add(step),

@@ -1,8 +1,8 @@
-//! The profiles that are built in: the tests that people who measure storage run and compare.
+//! Built-in profiles: the tests that people who measure storage run and compare.
 //!
-//! Accesses are aligned to their own size up to 4 KiB, as file systems align them; IOmeter without
-//! an alignment goes to any 512 bytes, which on disks with sectors of 4 KiB measures the read
-//! before the write. A file that says so (`--profile FILE.icf`) is run as it says.
+//! Accesses are aligned to their own size up to 4 KiB, as file systems align them. IOmeter without
+//! an alignment goes to any 512 bytes. On disks with sectors of 4 KiB, this measures the read
+//! before the write. A file that asks for it (`--profile FILE.icf`) is run as it says.
 
 use super::data::DataPattern;
 use super::workload::{Profile, Stream, Workload};
@@ -11,7 +11,7 @@ use ::iometer::access::{AccessLine, AccessSpecification, Assignment};
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
 
-/// Every built-in profile.
+/// Returns every built-in profile.
 pub fn built_in() -> Vec<Profile> {
     vec![
         vmktree(),
@@ -33,7 +33,7 @@ pub fn built_in() -> Vec<Profile> {
     ]
 }
 
-/// The built-in profile of this name, in whatever case.
+/// Finds the built-in profile of this name, in any case.
 pub fn find(name: &str) -> Option<Profile> {
     built_in()
         .into_iter()
@@ -64,7 +64,7 @@ fn workload(name: &str, line: AccessLine) -> Workload {
     Workload::single(stream(name, line))
 }
 
-/// The four tests of vmktree.org, which users of ESXi compare their storage by.
+/// Returns the four tests of vmktree.org, by which users of ESXi compare their storage.
 fn vmktree() -> Profile {
     profile(
         "vmktree",
@@ -92,7 +92,7 @@ fn sequential(name: &str, about: &str, sizes: &[u32]) -> Profile {
     profile(name, about, both.collect())
 }
 
-/// The mix that Intel gave with IOmeter for file servers.
+/// Returns the mix that Intel shipped with IOmeter for file servers.
 fn file_server() -> Profile {
     let shares = [
         (512, 10),
@@ -118,7 +118,7 @@ fn file_server() -> Profile {
     )
 }
 
-/// The tests of CrystalDiskMark, read then write, with the queues that its names say.
+/// Returns the tests of CrystalDiskMark, read then write, with the queue depths in their names.
 fn crystal() -> Profile {
     let tests = [
         ("SEQ1M Q8T1", MIB, 0, 8),
@@ -142,7 +142,7 @@ fn crystal() -> Profile {
     )
 }
 
-/// SQLIO's load of the field: 64 KiB writes to eight files.
+/// Returns SQLIO's load from the field: 64 KiB writes to eight files.
 fn sqlio() -> Profile {
     let mut stream = stream("64 KiB write; 8 files", line(64 * KIB, 0, 0));
     stream.sequences = 8;
@@ -153,7 +153,8 @@ fn sqlio() -> Profile {
     )
 }
 
-/// A database: random 8 KiB pages, and its log at the same time, one write after the other.
+/// Returns the load of a database: random 8 KiB pages and, at the same time, its log, one write
+/// after the other.
 fn oltp() -> Profile {
     let mut data = stream("8 KiB random 70% read", line(8 * KIB, 70, 100));
     data.weight = 15;
@@ -172,7 +173,8 @@ fn oltp() -> Profile {
     )
 }
 
-/// What everybody types first: `dd if=/dev/zero bs=1M count=3K`, and with `bs=64k`.
+/// Returns the first test that everybody types: `dd if=/dev/zero bs=1M count=3K`, and with
+/// `bs=64k`.
 fn dd() -> Profile {
     let sizes = [("dd bs=1M", MIB), ("dd bs=64k", 64 * KIB)];
     let workloads = sizes.map(|(name, size)| {

@@ -1,7 +1,7 @@
-//! Random numbers that come again from the same seed, on every machine and in every version.
+//! Reproducible random numbers: a seed gives one sequence on every machine and in every version.
 //!
-//! A published generator (xoshiro256++) written out here, because a crate may change its own
-//! between versions and then no run could be repeated.
+//! The generator is a published one (xoshiro256++), written out here. A crate may change its own
+//! between versions, and then no run could be repeated.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of this seed.
+    /// Creates the stream of this seed.
     pub fn new(seed: u64) -> Self {
         let mut mix = seed;
         // The authors of xoshiro seed it by SplitMix64, so that similar seeds give unlike streams.
@@ -26,14 +26,13 @@ impl Random {
         }
     }
 
-    /// One of several streams of a seed that have nothing in common: one per worker, one per
-    /// purpose.
+    /// Creates one of several unrelated streams of a seed: one for each worker or purpose.
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut base = Self::new(seed ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         Self::new(base.next_u64())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
@@ -48,8 +47,8 @@ impl Random {
         result
     }
 
-    /// A number below `bound`, all equally likely to within 2⁻⁶⁴ of each other's share; 0 for a
-    /// bound of 0.
+    /// Returns a number below `bound`; 0 for a bound of 0. The chances of all numbers differ by at
+    /// most 2⁻⁶⁴.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -80,7 +79,7 @@ mod tests {
         let mut random = Random {
             state: [1, 2, 3, 4],
         };
-        // The first outputs that the authors' reference gives for this state.
+        // These are the first outputs that the authors' reference gives for this state.
         let expected = [41943041, 58720359, 3588806011781223, 3591011842654386];
         assert_eq!(expected.map(|_| random.next_u64()), expected);
     }
@@ -104,7 +103,7 @@ mod tests {
         for _ in 0..100_000 {
             counts[random.below(10) as usize] += 1;
         }
-        // Five standard deviations of a binomial count.
+        // The tolerance is five standard deviations of a binomial count.
         assert!(
             counts.iter().all(|&count| count.abs_diff(10_000) < 475),
             "{counts:?}"

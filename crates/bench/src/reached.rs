@@ -1,5 +1,5 @@
-//! Which logical unit a run had, over which sessions, and what of the asked settings was in force:
-//! what was negotiated is not always what was offered, and a path that is down carries nothing.
+//! The logical unit of a run, its sessions, and the requested settings that were in force. A
+//! negotiated value may differ from the offered one, and a path that is down carries nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,26 @@ use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 use model::quantity::parse_size;
 use multipath::Psp;
 
-/// A logical unit, as it says who it is.
+/// Identity of a logical unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
-    /// `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
+    /// Name: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
     pub name: String,
     /// T10 vendor.
     pub vendor: String,
-    /// Product.
+    /// Product identification.
     pub product: String,
-    /// Revision.
+    /// Product revision.
     pub revision: String,
     /// Unit serial number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// Storage array type that claims it.
+    /// Storage array type that claims the unit.
     pub satp: String,
 }
 
 impl Unit {
-    /// Of the adapter's view.
+    /// Reads the identity from the adapter's view.
     pub fn of(device: &InitiatorDevice) -> Self {
         Self {
             name: device.nmp.name.clone(),
@@ -42,12 +42,12 @@ impl Unit {
     }
 }
 
-/// How a unit was reached.
+/// State in which a unit was reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
-    /// The path selection in force.
+    /// Path selection in force.
     pub psp: String,
-    /// I/Os at the device at once (DQLEN).
+    /// Most I/Os at the device at once (DQLEN).
     pub queue_depth: u32,
     /// Most bytes of one command.
     pub max_io: u32,
@@ -55,20 +55,20 @@ pub struct Reached {
     pub sessions: Vec<Session>,
 }
 
-/// A session that was wanted.
+/// Session that was wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The portal.
     pub portal: String,
-    /// Where a redirection led.
+    /// Address to which a redirection led.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirected_to: Option<String>,
-    /// Where the connection starts; `None` where there is none.
+    /// Local address of the connection; `None` without a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Whether it was up.
+    /// Whether the session was up.
     pub up: bool,
-    /// Why it was not.
+    /// Reason why the session was not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Negotiated keys, by their names in RFC 7143.
@@ -96,7 +96,7 @@ impl Session {
 }
 
 impl Reached {
-    /// Of the adapter's view.
+    /// Reads the state from the adapter's view.
     pub fn of(device: &InitiatorDevice, sessions: &[InitiatorSession]) -> Self {
         Self {
             psp: device.nmp.psp.name().to_owned(),
@@ -106,7 +106,7 @@ impl Reached {
         }
     }
 
-    /// Each session that is not up: its portal, and why.
+    /// Lists each session that is not up, with its portal and the reason.
     pub fn missing(&self) -> Vec<String> {
         let down = self.sessions.iter().filter(|session| !session.up);
         down.map(|session| {
@@ -116,7 +116,7 @@ impl Reached {
         .collect()
     }
 
-    /// The values of a key that the sessions have, each once.
+    /// Returns the values of a key in the sessions, each once.
     fn key(&self, name: &str) -> BTreeSet<&str> {
         let values = self
             .sessions
@@ -125,7 +125,7 @@ impl Reached {
         values.map(String::as_str).collect()
     }
 
-    /// What of these settings is not in force, and what is instead.
+    /// Lists the settings among `asked` that are not in force, with the values that are.
     pub fn not_as_asked<'a>(&self, asked: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
         let mut remarks = Vec::new();
         for (name, asked) in asked {
@@ -152,7 +152,7 @@ impl Reached {
     }
 }
 
-/// Options of a session that are negotiated, and the key of each.
+/// Session options that are negotiated, each with its key.
 const NEGOTIATED: [(&str, &str); 8] = [
     ("header_digest", "HeaderDigest"),
     ("data_digest", "DataDigest"),
@@ -164,7 +164,7 @@ const NEGOTIATED: [(&str, &str); 8] = [
     ("max_outstanding_r2t", "MaxOutstandingR2T"),
 ];
 
-/// What of a run's settings was not in force, and what was instead.
+/// Lists the settings of a run that were not in force, with the values that were.
 pub fn not_in_force(run: &Run) -> Vec<String> {
     let settings = run.settings.iter();
     let asked = settings.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -172,7 +172,7 @@ pub fn not_in_force(run: &Run) -> Vec<String> {
     reached.map_or_else(Vec::new, |reached| reached.not_as_asked(asked))
 }
 
-/// A value of an option as the key has it.
+/// Translates a value of an option into the words of its key.
 fn in_words_of_the_key(option: &str, value: &str) -> String {
     let lower = value.to_ascii_lowercase();
     match (option, lower.as_str()) {

@@ -1,11 +1,11 @@
-//! What must be known of a run to understand its figures: failures, an early end, a pace that was
-//! not reached.
+//! Remarks that a reader needs to understand a run's figures: failures, an early end, a pace that
+//! was not reached.
 
 use super::reached::not_in_force;
 use super::results::{Measurement, Run};
 use super::verify::VerifyReport;
 
-/// The remarks on a run, each a sentence; none where there is nothing to mind.
+/// Returns the remarks on a run, each a sentence; an empty list if there is nothing to mind.
 pub fn remarks(run: &Run) -> Vec<String> {
     let Measurement {
         unstarted,
@@ -76,7 +76,7 @@ pub fn remarks(run: &Run) -> Vec<String> {
     remarks
 }
 
-/// Why verification is no proof, beside wrong data.
+/// Returns the reasons, beside wrong data, why verification is no proof.
 pub fn unproven(report: &VerifyReport) -> Vec<String> {
     let mut reasons = Vec::new();
     if report.flush_failed {

@@ -1,7 +1,7 @@
-//! What was measured, as it is shown, saved, compared and reported: plain data with stable names.
+//! Results as they are shown, saved, compared and reported: plain data with stable names.
 //!
-//! One file holds the results of one target on one machine. Rates are not saved; they follow from
-//! what is.
+//! One file holds the results of one target on one machine. Rates are not saved, because they
+//! follow from the saved figures.
 
 use std::collections::BTreeMap;
 
@@ -16,105 +16,104 @@ use super::verify::VerifyReport;
 use super::workload::Workload;
 use block::LatencySplit;
 
-/// The version of the format that this program writes.
+/// Version of the format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// A file of results.
+/// File of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`FORMAT`].
+    /// Version of the format: [`FORMAT`].
     pub format: u32,
-    /// What measured: `sandstone 0.1.0`, or the tool whose results were imported.
+    /// Measuring tool: `sandstone 0.1.0`, or the tool whose results were imported.
     pub tool: String,
-    /// When it began, in seconds since 1970; 0 where unknown.
+    /// Time of the start, in seconds since 1970; 0 if unknown.
     pub started_unix_s: u64,
-    /// What it ran on.
+    /// Machine that made the load.
     pub machine: Machine,
-    /// What was measured.
+    /// Measured target.
     pub target: Target,
-    /// The settings of a sweep; the others are compared with the first. Empty where nothing was
-    /// turned.
+    /// Settings of a sweep; the others are compared with the first. Empty if nothing was varied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<BTreeMap<String, String>>,
-    /// The runs in the order in which they were done.
+    /// Runs in the order in which they were done.
     pub runs: Vec<Run>,
-    /// What did not come to its end, in the same order.
+    /// Runs that did not come to their end, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedRun>,
 }
 
-/// A run that did not come to its end.
+/// Run that did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedRun {
-    /// Its round.
+    /// Round of the run.
     pub round: u32,
-    /// Settings of a sweep that it was to have.
+    /// Sweep settings that the run was to have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// Its workload; `None` where the target did not even open like this.
+    /// Workload of the run; `None` if the target did not even open with these settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Why.
+    /// Reason of the failure.
     pub reason: String,
-    /// Whether its setting was left out of what remained to be done, and everything else went on.
+    /// Whether the sweep left this setting out of its remaining work and went on with all others.
     #[serde(default)]
     pub left_out: bool,
 }
 
-/// The machine that made the load.
+/// Machine that made the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
+    /// Name of the machine.
     pub host: String,
     /// Operating system and kernel version.
     pub kernel: String,
-    /// The processor's model.
+    /// Model of the processor.
     pub processor: String,
-    /// Processors that may be used.
+    /// Number of processors that may be used.
     pub cores: u32,
     /// Bytes of memory.
     pub memory: u64,
 }
 
-/// What was measured.
+/// Measured target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// As the user named it, without secrets.
+    /// Name as the user gave it, without secrets.
     pub name: String,
-    /// Bytes.
+    /// Capacity in bytes.
     pub len: u64,
-    /// Bytes per block.
+    /// Bytes of a block.
     pub granularity: u32,
-    /// Bytes that lie beneath as one.
+    /// Bytes of a physical block.
     pub physical: u32,
-    /// Whether unwritten parts take no space: reading them measures no disk.
+    /// Whether unwritten parts take no space, so that reading them measures no disk.
     pub thin: bool,
     /// Whether acknowledged writes may be lost without a flush.
     pub volatile_cache: bool,
     /// Options of an `iscsi://` URL, without secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
-    /// Who it is, where it is a logical unit.
+    /// Identity, if the target is a logical unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
 }
 
-/// One workload run once.
+/// One run of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which round of a repeated run, from 0 on.
+    /// Round of a repeated run, counted from 0.
     pub round: u32,
-    /// Settings of a sweep that were in force, by the name of the knob.
+    /// Sweep settings in force, by the name of the knob.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// What was asked for.
+    /// Workload of the run.
     pub workload: Workload,
     /// How.
     pub parameters: Parameters,
-    /// How the logical unit was reached at its end.
+    /// State in which the logical unit was reached at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Reached>,
-    /// What came of it.
+    /// Figures of the run.
     pub measurement: Measurement,
 }
 
@@ -123,16 +122,16 @@ pub struct Run {
 pub struct DirectionResult {
     /// Accesses that succeeded within the measured time.
     pub accesses: u64,
-    /// Their bytes.
+    /// Bytes of these accesses.
     pub bytes: u64,
-    /// Accesses that failed.
+    /// Number of accesses that failed.
     pub errors: u64,
-    /// Their latencies, and of those that came late (see [`Measurement::late`]).
+    /// Latencies of these accesses, and of those that came late (see [`Measurement::late`]).
     pub latency: LatencySummary,
 }
 
 impl DirectionResult {
-    /// From what was counted within the measured time, and what came late.
+    /// Combines the counts of the measured time with the late accesses.
     pub fn of(counted: &Direction, late: &Direction) -> Self {
         let mut latencies = counted.latencies.clone();
         latencies.add(&late.latencies);
@@ -148,32 +147,32 @@ impl DirectionResult {
 /// Processor time that the load took on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
-    /// In the program.
+    /// Time in the program.
     pub user_ns: u64,
-    /// In the kernel on its behalf.
+    /// Time in the kernel on the program's behalf.
     pub system_ns: u64,
-    /// The time over which both were counted.
+    /// Time over which both were counted.
     pub elapsed_ns: u64,
 }
 
-/// Where the time of commands went, in esxtop's terms; mean microseconds per command. GAVG, what
-/// whoever asked has waited, is KAVG and DAVG together; QAVG is a part of KAVG.
+/// Parts of the latency in esxtop's terms; mean microseconds of a command. GAVG, the time that the
+/// requester has waited, is KAVG plus DAVG; QAVG is a part of KAVG.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EsxtopLatency {
     /// Commands that ended in the measured time.
     pub commands: u64,
-    /// From submission to the end.
+    /// Time from submission to the end.
     pub gavg_us: f64,
-    /// On this side of the wire.
+    /// Time on this side of the wire.
     pub kavg_us: f64,
-    /// From the wire to the response.
+    /// Time from the wire to the response.
     pub davg_us: f64,
-    /// In the queue before the first sending.
+    /// Time in the queue before the first sending.
     pub qavg_us: f64,
 }
 
 impl EsxtopLatency {
-    /// What came between two readings of a device; `None` where no command ended.
+    /// Computes the latency between two readings of a device; `None` if no command ended.
     pub(super) fn between(begun: LatencySplit, ended: LatencySplit) -> Option<Self> {
         let commands = ended
             .commands
@@ -195,31 +194,31 @@ impl EsxtopLatency {
 /// Failures of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
-    /// A stable word: `medium`, `write`, `no-space`, `read-only`, `gone`, `invalid`.
+    /// Stable word: `medium`, `write`, `no-space`, `read-only`, `gone`, `invalid`.
     pub kind: String,
-    /// How many requests failed so.
+    /// Number of requests that failed in this way.
     pub count: u64,
-    /// What the first one said.
+    /// Message of the first failure.
     pub first: String,
 }
 
-/// One of several streams of a workload.
+/// Result of one of several streams of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
-    /// Its access specification.
+    /// Name of the access specification.
     pub name: String,
-    /// Its reads.
+    /// Reads of the stream.
     pub read: DirectionResult,
-    /// Its writes.
+    /// Writes of the stream.
     pub write: DirectionResult,
 }
 
-/// What came of one run.
+/// Figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The measured time.
+    /// Measured time.
     pub elapsed_ns: u64,
-    /// Threads that made load.
+    /// Number of threads that made load.
     pub workers: u32,
     /// Most accesses in flight, of all workers together.
     pub outstanding: u32,
@@ -229,40 +228,41 @@ pub struct Measurement {
     pub write: DirectionResult,
     /// Latencies of reads and writes together.
     pub latency: LatencySummary,
-    /// The streams one by one, where there are several.
+    /// Streams one by one, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamResult>,
-    /// Second by second; the last may be shorter than one.
+    /// Seconds one by one; the last may be shorter than a second.
     pub series: Vec<Second>,
-    /// Processor time; `None` where it was not measured.
+    /// Processor time; `None` if it was not measured.
     pub cpu: Option<CpuTime>,
-    /// Where the time went, for a device at the end of a wire.
+    /// Parts of the latency, for a device at the end of a wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub esxtop: Option<EsxtopLatency>,
-    /// The queue of such a device.
+    /// Queue of a device at the end of a wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<EsxtopQueue>,
-    /// Longest time between two completions of one worker: how long a failover took.
+    /// Longest time between two completions of one worker: the duration of a failover, say.
     pub longest_gap_ns: u64,
-    /// Accesses that were in flight when the time was over. They are in the latencies, in no rate.
+    /// Accesses that were in flight when the time was over. They count in the latencies, but in no
+    /// rate.
     pub late: u64,
-    /// Accesses of an open pace that never started: the rate was not reached, and the latencies are
-    /// those of the ones that did.
+    /// Accesses of an open pace that never started. The rate was not reached then, and the
+    /// latencies are those of the accesses that did start.
     pub unstarted: u64,
-    /// What failed.
+    /// Failures by kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failures>,
-    /// Whether the user ended it before its time.
+    /// Whether the user ended the run before its time.
     #[serde(default)]
     pub interrupted: bool,
-    /// Accesses without an answer when it was interrupted, which nobody waited for: they are in no
-    /// figure, and writes among them may still reach the target.
+    /// Accesses without an answer when the run was interrupted, for which nobody waited. They are
+    /// in no figure, and their writes may still reach the target.
     #[serde(default)]
     pub abandoned: u64,
-    /// Whether it ended because everything failed.
+    /// Whether the run ended because everything failed.
     #[serde(default)]
     pub gave_up: bool,
-    /// What verification found.
+    /// Result of the verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyReport>,
 }
@@ -275,62 +275,63 @@ impl Measurement {
         }
     }
 
-    /// Accesses per second.
+    /// Returns the accesses per second.
     pub fn iops(&self) -> f64 {
         self.per_second(self.read.accesses + self.write.accesses)
     }
 
-    /// Reads per second.
+    /// Returns the reads per second.
     pub fn read_iops(&self) -> f64 {
         self.per_second(self.read.accesses)
     }
 
-    /// Writes per second.
+    /// Returns the writes per second.
     pub fn write_iops(&self) -> f64 {
         self.per_second(self.write.accesses)
     }
 
-    /// Bytes per second.
+    /// Returns the bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         self.per_second(self.read.bytes + self.write.bytes)
     }
 
-    /// Bytes read per second.
+    /// Returns the bytes read per second.
     pub fn read_bytes_per_s(&self) -> f64 {
         self.per_second(self.read.bytes)
     }
 
-    /// Bytes written per second.
+    /// Returns the bytes written per second.
     pub fn write_bytes_per_s(&self) -> f64 {
         self.per_second(self.write.bytes)
     }
 
-    /// Accesses that failed.
+    /// Returns the number of accesses that failed.
     pub fn errors(&self) -> u64 {
         self.read.errors + self.write.errors
     }
 
-    /// Processor time per access, in nanoseconds; `None` where it is not known.
+    /// Returns the processor time of an access, in nanoseconds; `None` if it is not known.
     pub fn cpu_ns_per_access(&self) -> Option<f64> {
         let accesses = self.read.accesses + self.write.accesses;
         let cpu = self.cpu.filter(|_| accesses > 0)?;
         Some((cpu.user_ns + cpu.system_ns) as f64 / accesses as f64)
     }
 
-    /// Processor time as a share of one core, 1 for all of it; `None` where it is not known.
+    /// Returns the processor time as a share of one core (1 for all of it); `None` if it is not
+    /// known.
     pub fn cpu_cores(&self) -> Option<f64> {
         let cpu = self.cpu.filter(|cpu| cpu.elapsed_ns > 0)?;
         Some((cpu.user_ns + cpu.system_ns) as f64 / cpu.elapsed_ns as f64)
     }
 
-    /// Whether data was found to be wrong.
+    /// Reports whether data was found to be wrong.
     pub fn data_is_wrong(&self) -> bool {
         self.verify
             .as_ref()
             .is_some_and(|report| report.mismatches > 0)
     }
 
-    /// Whether verification was asked for and has proven nothing, or the contrary.
+    /// Reports whether verification was requested and proved nothing, or proved an error.
     pub fn is_unproven(&self) -> bool {
         self.verify
             .as_ref()
@@ -338,7 +339,7 @@ impl Measurement {
     }
 }
 
-/// Latencies of reads and writes together.
+/// Combines the latencies of reads and writes.
 pub(super) fn together(directions: [&Direction; 4]) -> LatencySummary {
     let mut all = Latencies::default();
     directions

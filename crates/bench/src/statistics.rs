@@ -1,18 +1,18 @@
-//! Whether two series of measurements differ, with a stated chance of being wrong.
+//! Statistical tests of whether two series of measurements differ, with a stated chance of error.
 //!
-//! What is compared are the means of whole runs. The seconds within one run depend on each other
-//! (caches fill, a disk gets hot), so a hundred of them are not a hundred measurements; runs that
-//! were repeated nearly are.
+//! The tests compare the means of whole runs. The seconds within one run depend on each other
+//! (caches fill, a disk gets hot), so a hundred seconds are not a hundred measurements. Repeated
+//! runs nearly are.
 //!
-//! The logarithms are compared, not the values: noise of storage grows with the figure, and what
-//! people want to know is a ratio ("3.5 % faster"). Two methods, each for how the runs were made:
+//! The tests compare logarithms, not values: noise of storage grows with the figure, and people
+//! want to know a ratio ("3.5 % faster"). There are two methods, one for each order of runs:
 //!
-//! - [`welch`] for runs that were made apart: Welch's t interval, which does not suppose that both
-//!   sides are equally noisy;
-//! - [`paired`] for runs that took turns (A B A B …): what changed meanwhile hit both of a pair
-//!   alike and cancels out.
+//! - [`welch`] for runs that were made apart: Welch's t interval, which does not assume equal noise
+//!   on both sides;
+//! - [`paired`] for runs that took turns (A B A B …): a change of the machine meanwhile hits both
+//!   of a pair alike, and cancels out.
 
-/// An estimated ratio and the interval in which it lies with the asked confidence.
+/// Estimated ratio, and the interval in which it lies with the requested confidence.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Ratio {
     /// Lower end.
@@ -23,18 +23,18 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// An interval around 1 whose ends are further apart than this factor leaves room for what
-/// everybody would call a difference.
+/// Most that the ends of an interval around 1 may be apart, as a factor. A wider interval leaves
+/// room for what everybody would call a difference.
 const MOST_ROOM: f64 = 2.0;
 
 impl Ratio {
-    /// Whether the interval excludes that both are equal.
+    /// Reports whether the interval excludes equality.
     pub fn differs(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
     }
 
-    /// Whether it leaves so much room that it says nothing: neither that both differ nor that they
-    /// hardly do.
+    /// Reports whether the interval is so wide that it says nothing: neither that the sides differ
+    /// nor that they hardly do.
     pub fn is_vague(&self) -> bool {
         !self.differs() && self.high > self.low * MOST_ROOM
     }
@@ -48,8 +48,8 @@ impl Ratio {
     }
 }
 
-/// The ratio of `b` to `a`, measured apart; `alpha` is the chance that the interval misses the true
-/// one. `None` where that cannot be told: fewer than two values on a side, or one that is not
+/// Returns the ratio of `b` to `a`, measured apart. `alpha` is the chance that the interval misses
+/// the true ratio. Returns `None` if a side has fewer than two values, or a value that is not
 /// positive.
 pub fn welch(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     let (a, b) = (Moments::of_logarithms(a)?, Moments::of_logarithms(b)?);
@@ -59,7 +59,7 @@ pub fn welch(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     if error == 0.0 {
         return Some(Ratio::of_logarithm(mean, 0.0));
     }
-    // Welch and Satterthwaite's degrees of freedom.
+    // These are Welch and Satterthwaite's degrees of freedom.
     let degrees =
         error * error / (error_a * error_a / (a.count - 1.0) + error_b * error_b / (b.count - 1.0));
     Some(Ratio::of_logarithm(
@@ -68,8 +68,8 @@ pub fn welch(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     ))
 }
 
-/// The ratio of `b` to `a`, measured in pairs; as [`welch`] otherwise, and `None` also where the
-/// numbers of values differ.
+/// Returns the ratio of `b` to `a`, measured in pairs, otherwise like [`welch`]. Also returns
+/// `None` if the numbers of values differ.
 pub fn paired(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     if a.len() != b.len() || a.iter().chain(b).any(|value| !is_positive(*value)) {
         return None;
@@ -110,14 +110,14 @@ impl Moments {
     }
 }
 
-/// The value that Student's t with these degrees of freedom stays below with this probability (0.5
-/// to 1).
+/// Returns the value below which Student's t with these degrees of freedom stays with this
+/// probability (0.5 to 1).
 pub fn t_quantile(probability: f64, degrees: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while t_probability(high, degrees) < probability && high < 1e12 {
         (low, high) = (high, high * 2.0);
     }
-    // Each step halves the interval: to the last bit that a number has.
+    // Each step halves the interval, down to the last bit of a number.
     for _ in 0..56 {
         let middle = (low + high) / 2.0;
         if t_probability(middle, degrees) < probability {
@@ -129,17 +129,17 @@ pub fn t_quantile(probability: f64, degrees: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// The probability that Student's t stays below a positive value.
+/// Returns the probability that Student's t stays below a positive value.
 fn t_probability(t: f64, degrees: f64) -> f64 {
     1.0 - incomplete_beta(degrees / (degrees + t * t), degrees / 2.0, 0.5) / 2.0
 }
 
-/// The regularized incomplete beta function, by its continued fraction.
+/// Computes the regularized incomplete beta function by its continued fraction.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
-    // The fraction converges quickly on this side only; the other is its mirror image.
+    // The fraction converges quickly on this side only; the other side is its mirror image.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
@@ -165,8 +165,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front * (fraction - 1.0)
 }
 
-/// The logarithm of the gamma function of a positive number, by Lanczos' approximation (g = 7, nine
-/// terms).
+/// Computes the logarithm of the gamma function of a positive number by Lanczos' approximation (g =
+/// 7, nine terms).
 fn ln_gamma(x: f64) -> f64 {
     const TERMS: [f64; 9] = [
         0.999_999_999_999_809_9,
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Figures with noise of this relative size around a true value.
+    /// Returns figures with noise of this relative size around a true value.
     fn noisy(random: &mut Random, count: usize, value: f64, noise: f64) -> Vec<f64> {
         let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 + f64::EPSILON;
         let mut normal =
@@ -224,7 +224,7 @@ mod tests {
             .collect()
     }
 
-    /// How often a method sees a difference between series of `ratio` to each other.
+    /// Returns how often a method sees a difference between series with this `ratio`.
     fn seen(
         ratio: f64,
         noise: (f64, f64),

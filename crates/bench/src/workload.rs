@@ -1,6 +1,7 @@
-//! A workload: access specifications that run side by side, how deep, and with which bytes.
+//! A workload: access specifications that run side by side, with their depth and their bytes.
 //!
-//! Most have one stream. A database has two: random accesses to its data while its log is written.
+//! Most workloads have one stream. A database has two: random accesses to its data, while its log
+//! is written.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +9,23 @@ use super::data::DataPattern;
 use super::parameters::Parameters;
 use ::iometer::access::{AccessSpecification, SpecificationError};
 
-/// What one or more threads do at the same time in one region of the device.
+/// Accesses of one or more threads that run at the same time in one region of the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// The accesses.
+    /// Specification of the accesses.
     pub specification: AccessSpecification,
-    /// Accesses in flight per worker; `None` for what the run says.
+    /// Accesses in flight for each worker; `None` for the run's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<u32>,
-    /// Worker threads; `None` for what the run says.
+    /// Number of worker threads; `None` for the run's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// Places in each worker's region that are accessed in turn, as a program with that many files
-    /// does.
+    /// Number of places in each worker's region that are accessed in turn, like the files of a
+    /// program.
     #[serde(default = "one")]
     pub sequences: u32,
-    /// Its region's share of the working set, in relation to those of the other streams.
+    /// Weight of the region's share of the working set, in relation to the other streams.
     #[serde(default = "one")]
     pub weight: u32,
 }
@@ -34,7 +35,7 @@ const fn one() -> u32 {
 }
 
 impl Stream {
-    /// A stream that takes everything from the run.
+    /// Creates a stream that takes all its values from the run.
     pub fn new(specification: AccessSpecification) -> Self {
         Self {
             specification,
@@ -46,24 +47,24 @@ impl Stream {
     }
 }
 
-/// Streams that run at the same time; what a result is about.
+/// Streams that run at the same time. A result is about one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What people call it.
+    /// Name of the profile.
     pub name: String,
-    /// What runs side by side.
+    /// Streams that run side by side.
     pub streams: Vec<Stream>,
-    /// The bytes that are written; `None` for what the run says.
+    /// Pattern of the written bytes; `None` for the run's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataPattern>,
-    /// Ends after this many bytes, where it does not end by time.
+    /// Number of bytes after which the workload ends, if it does not end by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
 }
 
 impl Workload {
-    /// A workload of one stream, named as its specification.
+    /// Creates a workload of one stream, named after its specification.
     pub fn single(stream: Stream) -> Self {
         Self {
             name: stream.specification.name.clone(),
@@ -73,7 +74,7 @@ impl Workload {
         }
     }
 
-    /// Whether it makes sense on a device with blocks of `granularity` bytes.
+    /// Checks that the workload makes sense on a device with blocks of `granularity` bytes.
     pub fn check(&self, granularity: u32) -> Result<(), SpecificationError> {
         self.streams.iter().try_for_each(|stream| {
             stream.specification.check()?;
@@ -81,14 +82,14 @@ impl Workload {
         })
     }
 
-    /// Whether any access may write.
+    /// Reports whether any access may write.
     pub fn writes(&self) -> bool {
         self.streams
             .iter()
             .any(|stream| stream.specification.writes())
     }
 
-    /// Bytes of the largest access.
+    /// Returns the bytes of the largest access.
     pub fn largest(&self) -> u32 {
         let sizes = self
             .streams
@@ -102,14 +103,14 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What people call it.
+    /// Name of the profile.
     pub name: String,
-    /// What it is for, in one line.
+    /// Purpose of the profile, in one line.
     #[serde(default)]
     pub about: String,
-    /// In this order.
+    /// Workloads, in the order of their runs.
     pub workloads: Vec<Workload>,
-    /// How they are run; `None` for what the run says.
+    /// Parameters of the runs; `None` for the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Parameters>,
 }

@@ -1,7 +1,9 @@
-//! What one block request costs: CPU time of the block layer alone, without SCSI and network.
+//! Measures the cost of one block request: CPU time of the block layer alone, without SCSI and
+//! network.
 //!
-//! `cargo run --release --example block_cost [FILE]` prints nanoseconds per request in memory, and
-//! with a path (which must not exist; it is removed again) requests per second on a file.
+//! `cargo run --release --example block_cost [FILE]` prints nanoseconds per request in memory. With
+//! a path it also prints requests per second on a file. The path must not exist, and is removed
+//! again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Runs `request` for pages in a scattered order and prints what one costs.
+/// Runs `request` for pages in a scattered order, and prints the cost of one request.
 fn measure(name: &str, mut request: impl FnMut(u64)) {
     let mut best_ns = f64::MAX;
     for _ in 0..9 {
@@ -49,9 +51,9 @@ fn measure(name: &str, mut request: impl FnMut(u64)) {
     println!("{name}: {best_ns:.0} ns");
 }
 
-/// CPU time of this thread: what other processes take does not count.
+/// Returns the CPU time of this thread; time of other processes does not count.
 fn thread_cpu_ns() -> f64 {
-    // The kernel brings the account up to date when the thread offers to stop.
+    // The kernel updates the account when the thread offers to yield.
     std::thread::yield_now();
     let account = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let on_cpu = account
@@ -119,7 +121,7 @@ fn in_memory(device: &dyn BlockDevice, name: &str) {
     );
 }
 
-/// Keeps 32 requests in flight for a second each; spins, so it needs no poller.
+/// Keeps 32 requests in flight for a second each. It spins, so it needs no poller.
 fn on_file(device: &dyn BlockDevice, mut lane: Lane, name: &str) {
     for write in [true, false] {
         let mut completions = Vec::new();

@@ -1,9 +1,10 @@
-//! Threads for system calls that block: what no io_uring can do, or all of it where io_uring is
+//! Threads for blocking system calls: those that io_uring lacks, or all of them if io_uring is
 //! forbidden.
 //!
 //! One set of threads serves the whole process. They start when there is work and end after a quiet
-//! time, so an idle daemon has none. A device has a [`Share`] of them: where one hangs (a file on a
-//! network that is gone), its jobs wait for each other, and those of other devices go on.
+//! time, so an idle daemon has none. Each device has a [`Share`] of them. If one device hangs (a
+//! file on a network that is gone), its jobs wait for each other, and the jobs of other devices go
+//! on.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,9 +13,9 @@ use std::time::Duration;
 
 /// Most threads at once: several devices may hang before others wait for them.
 const MAX_THREADS: usize = 64;
-/// Most of them for one device: enough to keep its queue busy.
+/// Most threads for one device: enough to keep its queue busy.
 const MAX_OF_A_DEVICE: usize = 8;
-/// How long a thread without work stays.
+/// Time that a thread without work stays.
 const IDLE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -46,14 +47,14 @@ pub(super) struct Share(Arc<Mutex<Jobs>>);
 /// The jobs of one device.
 #[derive(Default)]
 struct Jobs {
-    /// Given to the threads and not done.
+    /// Number of jobs given to the threads and not done.
     begun: usize,
-    /// In the order in which they came.
+    /// Waiting jobs, in the order of arrival.
     waiting: VecDeque<Job>,
 }
 
 impl Share {
-    /// [`run`], once fewer than [`MAX_OF_A_DEVICE`] jobs of this device are under way.
+    /// Calls [`run`], once fewer than [`MAX_OF_A_DEVICE`] jobs of this device are under way.
     pub(super) fn run(&self, job: Job) {
         let mut jobs = lock_jobs(&self.0);
         if jobs.begun == MAX_OF_A_DEVICE {
@@ -66,10 +67,10 @@ impl Share {
     }
 }
 
-/// Runs a job of a device, then has the next one of it wait behind those of others.
+/// Runs a job of a device. Then queues the device's next job behind the jobs of other devices.
 fn begin(jobs: Arc<Mutex<Jobs>>, job: Job) {
     run(Box::new(move || {
-        // A panic ends the job; the device's others still have their turn.
+        // A panic ends the job; other jobs of the device still get their turn.
         let _ = catch_unwind(AssertUnwindSafe(job));
         let mut of_device = lock_jobs(&jobs);
         let Some(next) = of_device.waiting.pop_front() else {
@@ -86,8 +87,8 @@ fn lock_jobs(jobs: &Mutex<Jobs>) -> MutexGuard<'_, Jobs> {
     jobs.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `job` on a thread that may block, soon. Jobs must not wait for jobs that were not started.
-/// Where the system refuses a thread and none is running, the job runs here.
+/// Runs `job` soon, on a thread that may block. Jobs must not wait for jobs that were not started.
+/// If the system refuses a thread and none is running, the job runs here.
 pub(super) fn run(job: Job) {
     let mut state = lock();
     state.jobs.push_back(job);
@@ -105,7 +106,7 @@ pub(super) fn run(job: Job) {
     if spawned.is_err() {
         let mut state = lock();
         if state.threads == 1 {
-            // Nobody else is there to do it: neither this job nor what comes of it.
+            // No other thread can run the job, nor the jobs that follow from it.
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 let _ = catch_unwind(AssertUnwindSafe(job));
@@ -116,13 +117,13 @@ pub(super) fn run(job: Job) {
     }
 }
 
-/// A thread's life.
+/// Runs jobs until the thread ends.
 fn work() {
     let mut state = lock();
     loop {
         if let Some(job) = state.jobs.pop_front() {
             drop(state);
-            // A panic ends the job, not the thread that others wait for.
+            // A panic ends the job, not the thread, which others need.
             let _ = catch_unwind(AssertUnwindSafe(job));
             state = lock();
             continue;
@@ -152,7 +153,8 @@ mod tests {
 
     use super::*;
 
-    /// Twice as many jobs of a device hang as there are threads: those of another one end.
+    /// Checks that a hanging device leaves threads for others. Twice as many jobs of one device
+    /// hang as there are threads, and jobs of another device end.
     #[test]
     fn a_device_that_hangs_leaves_threads_for_the_others() {
         let (hung, healthy) = (Share::default(), Share::default());

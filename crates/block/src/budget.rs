@@ -1,30 +1,31 @@
 //! The bound on memory held by requests in flight, over all sessions and loops.
 //!
-//! A loop takes a reservation before it lets an initiator send data and before it reads data for
-//! one, and gives it back once the data has gone. Where there is none it answers TASK SET FULL, and
-//! closes command windows (back-pressure), so that no number of sessions can exhaust memory. What
-//! counts is whole pages: a block of 512 bytes takes one.
+//! A loop reserves memory before it lets an initiator send data, and before it reads data for an
+//! initiator. It gives the memory back once the data has gone. Without free memory it answers TASK
+//! SET FULL, and closes command windows (back-pressure), so no number of sessions can exhaust
+//! memory. Reservations count in whole pages: a block of 512 bytes takes one.
 //!
 //! # Fairness
-//! A quarter of the budget is set apart: every session has the same small part of it, its *floor*,
+//! A quarter of the budget is set apart. Every session has an equal small part of it, its *floor*,
 //! to itself. Beyond its floor a session takes from the common pool, but never more than it leaves
-//! to all others: one alone gets half, and whoever leaves everything undone cannot keep others from
-//! going on.
+//! to all others. A single session gets half. A session that finishes no request cannot keep others
+//! from going on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pages::PAGE_SIZE;
 
-/// Bytes in flight where nothing else is said.
+/// Default of the bytes in flight.
 pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
 
-/// The part of the budget that is divided among the sessions.
+/// Divisor of the budget that yields the part which is divided among the sessions.
 const FLOORS: u64 = 4;
-/// A session can always have one small command, also where it straddles two pages.
+/// Least floor: a session can always have one small command, even if the command straddles two
+/// pages.
 const LEAST_FLOOR: u64 = 2 * PAGE_SIZE as u64;
 
-/// A number of bytes that may be in flight at once.
+/// Bound on the bytes that may be in flight at once.
 #[derive(Debug)]
 pub struct Budget {
     /// Bytes of the common pool.
@@ -42,7 +43,7 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A budget of `cap` bytes for at most so many sessions, all free.
+    /// Creates a budget of `cap` bytes for at most `max_sessions` sessions, all free.
     pub fn new(cap: u64, max_sessions: usize) -> Arc<Self> {
         let sessions = max_sessions.max(1) as u64;
         let floor = (cap / FLOORS / sessions).max(LEAST_FLOOR);
@@ -53,15 +54,15 @@ impl Budget {
         })
     }
 
-    /// How many sessions a budget of `cap` bytes is for at most: the floors of more would be more
-    /// than half of it.
+    /// Returns the most sessions that a budget of `cap` bytes can serve: the floors of more would
+    /// exceed half of the budget.
     pub fn most_sessions(cap: u64) -> usize {
         usize::try_from(cap / 2 / LEAST_FLOOR)
             .unwrap_or(usize::MAX)
             .max(1)
     }
 
-    /// The part of a new session.
+    /// Returns the share of a new session.
     pub fn share(self: &Arc<Self>) -> Arc<Share> {
         Arc::new(Share {
             budget: Arc::clone(self),
@@ -69,25 +70,25 @@ impl Budget {
         })
     }
 
-    /// Bytes taken from the common pool.
+    /// Returns the bytes taken from the common pool.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether more than half of the common pool is taken.
+    /// Reports whether more than half of the common pool is taken.
     pub fn is_under_pressure(&self) -> bool {
         self.used() > self.pool / 2
     }
 
-    /// What a session that uses so much has of the pool.
+    /// Returns the pool's part of the bytes that a session uses.
     fn charge(&self, used: u64) -> u64 {
         used.saturating_sub(self.floor)
     }
 }
 
 impl Share {
-    /// Reserves `bytes`, or nothing where fewer are left for this session. A request that is larger
-    /// than it may be is granted while the pool is untouched, so that it cannot wait for ever.
+    /// Reserves `bytes`, or nothing if fewer are left for this session. A request beyond the
+    /// session's limit is granted while the pool is untouched, so that it cannot wait for ever.
     #[inline]
     pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let budget = &*self.budget;
@@ -112,14 +113,14 @@ impl Share {
         })
     }
 
-    /// Bytes that the session holds.
+    /// Returns the bytes that the session holds.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes taken out of a [`Budget`], given back on drop. It stays on the event loop of its session,
-/// like everything of a session.
+/// Bytes taken out of a [`Budget`], given back on drop. The reservation stays on the event loop of
+/// its session, like everything of a session.
 #[derive(Debug)]
 pub struct Reservation {
     share: Arc<Share>,
@@ -144,7 +145,7 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    /// A budget with a pool of 96 KiB and four floors of 8 KiB.
+    /// Returns a budget with a pool of 96 KiB and four floors of 8 KiB.
     fn budget() -> Arc<Budget> {
         Budget::new(128 << 10, 4)
     }

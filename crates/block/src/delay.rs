@@ -1,4 +1,5 @@
-//! Makes a device slow: a fixed latency, a bounded rate. For tests and demonstrations.
+//! A wrapper that makes a device slow: a fixed latency, a bounded rate. It serves tests and
+//! demonstrations.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,20 +7,21 @@ use std::time::{Duration, Instant};
 use super::layer::Layer;
 use super::{BlockDevice, Lane, Request, Submitted, Ticket};
 
-/// A device behind a delay. Requests are held back before they start, so a flush covers exactly
-/// what it would cover without.
+/// A device behind a delay. Requests are held back before they start, so a flush covers the same
+/// writes as without the delay.
 #[derive(Debug)]
 pub struct DelayDevice {
     inner: Arc<dyn BlockDevice>,
     latency: Duration,
-    /// Bytes per second.
+    /// Rate in bytes per second.
     rate: Option<u64>,
-    /// When the bytes let through so far will have passed at that rate.
+    /// Time at which the bytes let through so far will have passed at `rate`.
     busy_until: Mutex<Instant>,
 }
 
 impl DelayDevice {
-    /// Holds each request back for `latency`, and moves at most `rate` bytes per second.
+    /// Creates a wrapper that holds each request back for `latency`, and moves at most `rate` bytes
+    /// per second.
     pub fn new(inner: Arc<dyn BlockDevice>, latency: Duration, rate: Option<u64>) -> Self {
         Self {
             inner,

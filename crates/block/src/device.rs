@@ -1,6 +1,7 @@
-//! A device that is one already: a disk, a partition, a logical volume, a real zvol.
+//! A device on an existing device node: a disk, a partition, a logical volume, a real zvol.
 //!
-//! Opened exclusively, so that a mounted or otherwise used device is refused, and with direct I/O.
+//! The node is opened with direct I/O, and exclusively, so that a device in use (a mounted one,
+//! say) is refused.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -20,10 +21,10 @@ mod topology;
 
 use topology::Topology;
 
-/// Where the kernel recommends nothing.
+/// Optimal request size if the kernel recommends none.
 const OPTIMAL: u32 = 256 << 10;
 
-/// An open block device node that nobody else uses.
+/// Open block device node that nobody else uses.
 #[derive(Debug)]
 pub struct NodeDevice {
     io: Arc<KernelFile>,
@@ -43,7 +44,8 @@ impl NodeDevice {
             ),
             None => OpenError::system(format!("cannot open {name}"), error, place),
         };
-        // Looked at first: opening something else (a FIFO, a tape) might already do harm.
+        // The check comes first: opening another kind of node (a FIFO, a tape) might already do
+        // harm.
         let metadata = std::fs::metadata(path).map_err(failed)?;
         if !metadata.file_type().is_block_device() {
             return Err(OpenError::new(
@@ -66,10 +68,10 @@ impl NodeDevice {
         })
     }
 
-    /// Opens a node of which all is to be served.
+    /// Opens a node that is to be served completely.
     ///
     /// # Errors
-    /// As [`Self::open`], and where it ends within a block.
+    /// As for [`Self::open`]. A node that ends within a block is refused too.
     pub fn open_whole(path: &Path, block_size: u32) -> Result<Self, OpenError> {
         let device = Self::open(path, block_size)?;
         let name = path.display().to_string();
@@ -77,18 +79,18 @@ impl NodeDevice {
         Ok(device)
     }
 
-    /// Bytes behind the last whole block.
+    /// Returns the number of bytes behind the last whole block.
     pub fn rest(&self) -> u64 {
         self.bytes % u64::from(self.io.geometry().granularity)
     }
 
-    /// Whether the kernel's page cache is bypassed.
+    /// Reports whether the kernel's page cache is bypassed.
     pub fn is_direct(&self) -> bool {
         self.io.is_direct()
     }
 }
 
-/// The holder of a device that is busy.
+/// Returns the holder of a busy device.
 fn held(path: &Path, error: &io::Error) -> Option<Holder> {
     (error.kind() == io::ErrorKind::ResourceBusy)
         .then(|| Holder::of(path))
@@ -136,8 +138,8 @@ fn examine(file: &File, name: &str, block_size: u32) -> io::Result<Result<Geomet
     }))
 }
 
-/// Bytes of the physical blocks of a device node, without opening it; `None` where that is not
-/// known.
+/// Returns the size of a device node's physical blocks in bytes, without opening the node. Returns
+/// `None` if the size is not known.
 pub fn physical_block_size(path: &Path) -> Option<u32> {
     let metadata = std::fs::metadata(path).ok()?;
     let physical = metadata
@@ -147,7 +149,7 @@ pub fn physical_block_size(path: &Path) -> Option<u32> {
     (physical > 0).then_some(physical)
 }
 
-/// The capacity; seeking to the end tells it without an ioctl.
+/// Returns the capacity. Seeking to the end tells it without an ioctl.
 fn size(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
@@ -170,7 +172,7 @@ impl BlockDevice for NodeDevice {
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {
-        // What lies beneath a node is not visible through it.
+        // The layers beneath a node are not visible through the node.
         Ok(Usage {
             allocated: self.geometry().len,
             pool: None,
@@ -178,7 +180,7 @@ impl BlockDevice for NodeDevice {
     }
 
     fn refresh(&self) -> Result<Geometry, BlockError> {
-        // The position of the shared descriptor is used by nothing else.
+        // No other code uses the position of the shared descriptor.
         let len = size(self.io.file()).map_err(|error| {
             BlockError::reading(error, format!("asking for the size of {}", self.io.name()))
         })?;

@@ -1,4 +1,4 @@
-//! Why a block request failed: a small stable kind, a context, a source.
+//! Errors of block requests: a small stable kind, a context, a source.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,28 +6,27 @@ use std::io;
 
 use hint::Cause;
 
-/// What a failure means to whoever asked; each becomes one sense code.
+/// Meaning of a failure for the requester. Each kind becomes one sense code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockErrorKind {
-    /// Bytes could not be read back.
+    /// The bytes could not be read back.
     Medium,
-    /// A write or a flush failed; what the range holds now is unknown.
+    /// A write or a flush failed; the present content of the range is unknown.
     Write,
-    /// There is no space for the write; nothing that was acknowledged is lost.
+    /// The space for the write is missing; no acknowledged data is lost.
     NoSpace,
     /// The device refuses writes.
     ReadOnly,
-    /// Another host has reserved the device for itself: what was asked was not done.
+    /// A different host has reserved the device for itself; the request was not carried out.
     Reserved,
     /// The device vanished, shrank, or the daemon lost its hold on it.
     Gone,
-    /// What the device lies on is away, and will be used again by itself when it is back: the same
-    /// request may succeed then.
+    /// The storage beneath the device is away, and will be used again by itself when it is back. A
+    /// repeated request may succeed then.
     Away,
-    /// The request lies outside the capacity, which may have become less since its range was
-    /// checked.
+    /// The request lies outside the capacity, which may have shrunk since the range was checked.
     OutOfRange,
-    /// The request broke the rules of [`super::BlockDevice`]: it is no multiple of the granularity,
+    /// The request broke a rule of [`super::BlockDevice`]: it is no multiple of the granularity,
     /// say.
     Invalid,
 }
@@ -48,7 +47,7 @@ impl BlockErrorKind {
     }
 }
 
-/// A failed block request. One pointer, so that success stays cheap to return.
+/// A failed block request. The error is one pointer, so that success stays cheap to return.
 #[derive(Debug)]
 pub struct BlockError(Box<Inner>);
 
@@ -61,7 +60,7 @@ struct Inner {
 }
 
 impl BlockError {
-    /// A failure of this kind; `context` says what was being done.
+    /// Creates a failure of this kind. `context` names the operation.
     #[cold]
     pub fn new(kind: BlockErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
@@ -72,19 +71,19 @@ impl BlockError {
         }))
     }
 
-    /// What a failed system call means while reading.
+    /// Translates a failed system call of a read.
     #[cold]
     pub fn reading(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
         Self::from_io(source, BlockErrorKind::Medium, context)
     }
 
-    /// What a failed system call means while writing, flushing or discarding.
+    /// Translates a failed system call of a write, flush or discard.
     #[cold]
     pub fn writing(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
         Self::from_io(source, BlockErrorKind::Write, context)
     }
 
-    /// The cause by which an error says what to try next.
+    /// Returns the cause that selects the hint for this error.
     pub fn cause(&self) -> Cause {
         let source = std::error::Error::source(self);
         let source = source.and_then(|source| source.downcast_ref());
@@ -127,30 +126,30 @@ impl BlockError {
         error
     }
 
-    /// The same, with the device's first byte that failed.
+    /// Adds the offset of the first byte that failed.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.0.offset = Some(offset);
         self
     }
 
-    /// What it means.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> BlockErrorKind {
         self.0.kind
     }
 
-    /// The first byte that failed, where known.
+    /// Returns the offset of the first byte that failed, if known.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// What was being done.
+    /// Returns the operation that failed.
     pub fn context(&self) -> &str {
         &self.0.context
     }
 
-    /// What was being done and where, without what it means: for those who say that in their own
-    /// words.
+    /// Returns the operation and its place, without the meaning of the failure. It serves callers
+    /// that state the meaning in their own words.
     pub fn doing(&self) -> String {
         match self.0.offset {
             Some(offset) => format!("{} at byte {offset}", self.0.context),

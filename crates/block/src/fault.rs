@@ -1,4 +1,5 @@
-//! Makes a device fail as told: by kind, range, count or chance, reproducibly from a seed.
+//! A wrapper that makes a device fail as told: by kind, range, count or chance, reproducibly from a
+//! seed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,39 +10,40 @@ use super::layer::Layer;
 use super::statistics::Kind;
 use super::{BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
 
-/// What goes wrong.
+/// Fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request fails and has no effect.
     Fail(BlockErrorKind),
-    /// A write stops after this many bytes (cut to whole blocks) and fails. Others fail at once.
+    /// A write stops after this many bytes (cut to whole blocks) and fails. Other requests fail at
+    /// once.
     Torn(u32),
     /// A write is acknowledged but lost, as from a cache that breaks; flushes fail from then on. A
-    /// durable write, and anything but a write, fails at once.
+    /// durable write, and any other request, fails at once.
     Lost,
 }
 
-/// How often a fault strikes among the requests that fit its rule.
+/// Frequency of a fault among the requests that fit its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Each time.
+    /// Each request is struck.
     Always,
-    /// Once, at this one, counted from 1.
+    /// One request is struck: the one with this number, counted from 1.
     Nth(u64),
-    /// At random, so many times in a million.
+    /// Requests are struck at random, this many in a million.
     PerMillion(u32),
 }
 
-/// A fault and the requests that it strikes.
+/// A fault, and the requests that it strikes.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Only requests of this kind; `None` for all.
+    /// Kind of the requests to strike; `None` for all.
     pub kind: Option<Kind>,
-    /// Only requests that touch these bytes; `None` for all, flushes included.
+    /// Bytes that the requests to strike must touch; `None` for all requests, flushes included.
     pub range: Option<Range<u64>>,
-    /// How often.
+    /// Frequency of the fault.
     pub when: When,
-    /// What happens.
+    /// Fault that happens.
     pub fault: Fault,
 }
 
@@ -54,7 +56,7 @@ impl Rule {
     }
 }
 
-/// A device that fails as its rules say. A flush that failed stays failed (see the invariants of
+/// A device that fails as its rules say. A failed flush stays failed (see the invariants of
 /// [`super`]) until [`FaultDevice::reopen`].
 #[derive(Debug)]
 pub struct FaultDevice {
@@ -66,13 +68,14 @@ pub struct FaultDevice {
 
 #[derive(Debug)]
 struct State {
-    /// Each rule with how many requests fitted it so far.
+    /// Rules, each with the number of requests that have fitted it.
     rules: Vec<(Rule, u64)>,
     random: u64,
 }
 
 impl FaultDevice {
-    /// A device without rules, so without faults. `seed` decides what [`When::PerMillion`] does.
+    /// Creates a device without rules, so without faults. `seed` decides the choices of
+    /// [`When::PerMillion`].
     pub fn new(inner: Arc<dyn BlockDevice>, seed: u64) -> Self {
         Self {
             inner,
@@ -85,17 +88,17 @@ impl FaultDevice {
         }
     }
 
-    /// Adds a rule. Of several that strike at once the first one added wins.
+    /// Adds a rule. If several rules strike at once, the first one added wins.
     pub fn add(&self, rule: Rule) {
         self.lock().rules.push((rule, 0));
     }
 
-    /// Removes all rules. What was lost stays lost.
+    /// Removes all rules. Lost data stays lost.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
-    /// Does what opening the device anew does: flushes work again.
+    /// Has the effect of opening the device anew: flushes work again.
     pub fn reopen(&self) {
         self.flush_failed.store(false, Ordering::SeqCst);
     }
@@ -210,7 +213,7 @@ impl Layer for FaultDevice {
     }
 }
 
-/// Turns the success of the first part of a torn write into the failure of the whole.
+/// Observer that turns the success of the first part of a torn write into the failure of the whole.
 #[derive(Debug)]
 struct Torn;
 
@@ -228,7 +231,7 @@ fn injected(kind: BlockErrorKind, offset: Option<u64>) -> BlockError {
     }
 }
 
-/// SplitMix64: small, and good enough to choose victims.
+/// Returns the next random number (SplitMix64: small, and good enough to choose victims).
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;

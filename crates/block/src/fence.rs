@@ -1,5 +1,5 @@
-//! Keeping other hosts from writing to a device that they reach as well: a SCSI persistent
-//! reservation, where the device lies at the end of a wire.
+//! Fencing: keeps other hosts from writing to a device that they reach as well. The means is a SCSI
+//! persistent reservation, for a device at the end of a wire.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::sync::mpsc::Receiver;
 
 pub use scsi::application_client::reserving::{End, Goal, ReservationKey};
 
-/// A host's claim on devices: its key, and whether it still holds.
+/// A host's claim on devices: its key, and whether the claim still holds.
 #[derive(Clone)]
 pub struct Fence {
-    /// The key that the host registers on all of them.
+    /// Key that the host registers on all of the devices.
     pub key: ReservationKey,
-    /// Whether it still has what lies on them, as far as it knows by other proof.
+    /// Function that reports whether the host still owns the data on the devices, as far as it
+    /// knows by other proof.
     pub is_owner: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -22,27 +23,27 @@ impl fmt::Debug for Fence {
     }
 }
 
-/// An order about the reservation of a device.
+/// Order about the reservation of a device.
 #[derive(Clone, Debug)]
 pub struct FenceOrder {
-    /// For whom.
+    /// Claim for which the order is given.
     pub fence: Fence,
-    /// What: [`Goal::Register`], [`Goal::Take`] or [`Goal::Release`].
+    /// Goal of the order: [`Goal::Register`], [`Goal::Take`] or [`Goal::Release`].
     pub goal: Goal,
 }
 
-/// How the order ends. Nothing comes where the device was let go before that.
+/// Channel for the end of the order. If the device is closed first, nothing arrives.
 pub type Fencing = Receiver<End>;
 
-/// How a device stands.
+/// State of a device's fencing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceState {
-    /// Any host that reaches it may write.
+    /// Any host that reaches the device may write.
     Open,
-    /// Nobody else writes.
+    /// No other host can write.
     Held,
-    /// It knows no such thing.
+    /// The device does not support reservations.
     Unsupported,
-    /// Another host took it.
+    /// A different host took the reservation.
     Lost,
 }

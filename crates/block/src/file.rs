@@ -1,10 +1,10 @@
-//! A device in a file, sparse or preallocated, with direct I/O where the file system has it.
+//! A device in a file, sparse or preallocated, with direct I/O if the file system supports it.
 //!
-//! Direct I/O keeps the data out of the kernel's page cache. Where the file system's unit is larger
-//! than the logical block (512-byte blocks over 4 KiB sectors), the page cache is used instead: it
-//! merges parts of a sector that several sessions write at once, under the kernel's own locks,
-//! which is what a read-modify-write of ours would have to repeat. Durability is the same either
-//! way: it comes from fdatasync alone.
+//! Direct I/O keeps the data out of the kernel's page cache. If the file system's unit is larger
+//! than the logical block (512-byte blocks over 4 KiB sectors), the page cache is used instead. It
+//! merges parts of a sector that several sessions write at once, under the kernel's own locks. A
+//! read-modify-write in this program would have to repeat those locks. Durability is equal in both
+//! cases, because it comes from fdatasync alone.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,25 +28,26 @@ use super::{
 use hint::Place;
 use pages::{PAGE_SIZE, PageMut};
 
-/// Requests of this size keep any file system busy enough.
+/// Optimal request size, which keeps any file system busy enough.
 const OPTIMAL: u32 = 256 << 10;
 
-/// How often something busy is tried again, and after which time: three seconds in all.
+/// Number of attempts at something busy, and the pause between them: three seconds in all.
 const ATTEMPTS: u32 = 150;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How a file is used; the same for its whole life.
+/// Options of a file, fixed for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
     /// Logical block length: 512 or 4096.
     pub block_size: u32,
-    /// All space is reserved and stays so: discards zero, they do not free.
+    /// Whether all space is reserved and stays reserved: discards then write zeros and free
+    /// nothing.
     pub preallocate: bool,
-    /// Try direct I/O.
+    /// Whether to try direct I/O.
     pub direct: bool,
 }
 
-/// An open file that nobody else serves.
+/// An open file that no other daemon serves.
 #[derive(Debug)]
 pub struct FileDevice {
     io: Arc<KernelFile>,
@@ -56,8 +57,8 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Makes a new file of `len` bytes that reads as zeros, durable when this returns. It is not
-    /// left behind where that fails. An existing file is never touched.
+    /// Creates a new file of `len` bytes that reads as zeros, durably. A failed call leaves no file
+    /// behind. An existing file is never touched.
     pub fn create(path: &Path, len: u64, options: FileOptions) -> Result<(), OpenError> {
         let name = path.display();
         if len == 0 || !len.is_multiple_of(u64::from(options.block_size)) {
@@ -85,7 +86,7 @@ impl FileDevice {
         })?;
         let filled = fill_new(&file, path, len, options.preallocate);
         filled.map_err(|error| {
-            // It is ours and nobody has seen it.
+            // This call created the file, and nobody has seen it.
             let _ = std::fs::remove_file(path);
             OpenError::system(format!("cannot give {name} its {len} bytes"), error, place)
         })
@@ -160,7 +161,8 @@ impl FileDevice {
             atomic_write: 0,
             thin: !options.preallocate,
             volatile_cache: true,
-            // Neighbours of a file need not be neighbours on a disk: nothing is gained by an order.
+            // Neighbouring blocks of a file need not be neighbours on a disk, so an order of
+            // requests gains nothing.
             rotation_rate: 1,
         };
         let io = KernelFile::new(file, name, geometry, direct, !options.preallocate);
@@ -171,10 +173,10 @@ impl FileDevice {
         })
     }
 
-    /// Opens a file of which nothing else says how much is to be served: all of it is.
+    /// Opens a file that is to be served completely, because nothing else states its size.
     ///
     /// # Errors
-    /// As [`Self::open`], and where it ends within a block.
+    /// As for [`Self::open`]. A file that ends within a block is refused too.
     pub fn open_whole(path: &Path, options: FileOptions) -> Result<Self, OpenError> {
         let device = Self::open(path, options)?;
         let name = path.display().to_string();
@@ -182,13 +184,13 @@ impl FileDevice {
         Ok(device)
     }
 
-    /// Whether the kernel's page cache is bypassed.
+    /// Reports whether the kernel's page cache is bypassed.
     pub fn is_direct(&self) -> bool {
         self.io.is_direct()
     }
 }
 
-/// Gives a new file its length (and space), and makes it and its name durable.
+/// Gives a new file its length (and space), and makes the file and its name durable.
 fn fill_new(file: &File, path: &Path, len: u64, preallocate: bool) -> io::Result<()> {
     file.set_len(len)?;
     if preallocate {
@@ -212,8 +214,8 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
     }
 }
 
-/// Makes an existing file longer; what is added reads as zeros. A device that is open on it sees
-/// the new length after [`BlockDevice::refresh`]. Returns the length that it had.
+/// Makes an existing file longer; the added part reads as zeros. A device that is open on the file
+/// sees the new length after [`BlockDevice::refresh`]. Returns the previous length.
 pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<u64, OpenError> {
     let name = path.display();
     let failed = |error: io::Error| {
@@ -244,15 +246,15 @@ pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<u64, OpenError> 
         .and_then(|()| file.set_len(len))
         .and_then(|()| file.sync_all());
     grown.map_err(|error| {
-        // What was added holds nothing yet.
+        // The added part holds no data yet.
         let _ = file.set_len(before);
         failed(error)
     })?;
     Ok(before)
 }
 
-/// Undoes [`grow`] before anybody could write to what it added: a file that it made `now` bytes
-/// long has `before` again. One that has another length by now is somebody else's work, and stays.
+/// Undoes [`grow`] before anybody could write to the added part: a file of `now` bytes gets
+/// `before` bytes again. A file with any other length was changed by somebody else, and stays.
 ///
 /// # Errors
 /// The file cannot be changed.
@@ -265,7 +267,7 @@ pub fn cut_back(path: &Path, now: u64, before: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the lock that keeps a second daemon away; it lasts as long as the descriptor.
+/// Takes the lock that keeps a second daemon away. The lock lasts as long as the descriptor.
 pub(super) fn lock(file: &File, name: &str, place: Place<'_>) -> Result<(), OpenError> {
     let locked = patiently(|| {
         flock(file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)
@@ -279,9 +281,9 @@ pub(super) fn lock(file: &File, name: &str, place: Place<'_>) -> Result<(), Open
     })
 }
 
-/// Tries again for a while when something is busy: a thread may be just letting go of the same
-/// device that was closed before, or a daemon that was killed is being buried, and the kernel
-/// closes its files only once its last requests are over.
+/// Repeats an attempt for a while if something is busy. A thread may still be closing the device.
+/// Or a killed daemon is still ending: the kernel closes its files only when its last requests are
+/// over.
 pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS {
         match attempt() {
@@ -297,11 +299,11 @@ pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Re
     attempt()
 }
 
-/// Turns direct I/O on where blocks of `block_size` can be moved with it.
+/// Turns direct I/O on, if blocks of `block_size` can be moved with it.
 pub(super) fn use_direct(file: &File, block_size: u32) -> Option<DirectIo> {
     let direct = match told_alignment(file) {
         Some(told) => told,
-        // An older kernel does not tell: try.
+        // An older kernel does not tell, so try.
         None => DirectIo {
             memory: block_size as usize,
             offset: block_size as usize,
@@ -317,14 +319,16 @@ pub(super) fn use_direct(file: &File, block_size: u32) -> Option<DirectIo> {
     let mut page = PageMut::zeroed();
     let probed = rustix::io::pread(file, &mut page[..block_size as usize], 0);
     if probed.is_err() {
-        // Back to the page cache; an unreadable first block is told to whoever reads it.
+        // Return to the page cache. An unreadable first block is reported to the reader of the
+        // block.
         fcntl_setfl(file, flags).ok()?;
         return None;
     }
     Some(direct)
 }
 
-/// What statx tells about direct I/O: `offset` is 0 where there is none.
+/// Returns the alignment for direct I/O that statx reports. `offset` is 0 if there is no direct
+/// I/O.
 fn told_alignment(file: &File) -> Option<DirectIo> {
     let status = statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let told = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::DIOALIGN);
@@ -360,7 +364,7 @@ impl BlockDevice for FileDevice {
         };
         let status = fstat(self.io.fd()).map_err(failed)?;
         let system = fstatvfs(self.io.fd()).map_err(failed)?;
-        // What is reserved for root is no space that we could have.
+        // Blocks reserved for root are not available to the daemon.
         let blocks_in_use = system.f_blocks.saturating_sub(system.f_bfree);
         let pool = PoolSpace {
             available: system.f_bavail * system.f_frsize,

@@ -1,9 +1,9 @@
-//! Flushes of one device: one at a time, shared by all that wait, and never forgiving.
+//! Flushes of one device: one at a time, shared by all waiters, and never forgiving.
 //!
 //! The kernel reports a lost write to one fdatasync and then forgets it. So flushes never run side
-//! by side (the second would succeed for data that the first reported lost), and once one failed,
-//! all that follow fail until the device is opened anew, or an administrator has acknowledged the
-//! loss. Requests that arrive while one runs share the next one.
+//! by side: the second would succeed for data that the first reported lost. Once one flush failed,
+//! all later flushes fail until the device is opened anew, or an administrator has acknowledged the
+//! loss. Requests that arrive while a flush runs share the next one.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::lane::{Remote, Ticket};
 use super::{BlockError, BlockErrorKind, Done};
 
-/// Whom to tell when a flush is done.
+/// Waiter for the end of a flush.
 pub(super) struct Waiter {
     pub(super) lane: Remote,
     pub(super) ticket: Ticket,
@@ -26,12 +26,12 @@ pub(super) struct Flushes(Mutex<State>);
 struct State {
     running: bool,
     waiting: Vec<Waiter>,
-    /// Why no flush may succeed any more.
+    /// Reason why no flush may succeed any more.
     failed: Option<String>,
 }
 
 impl Flushes {
-    /// Queues a waiter. Returns true where the caller must call [`Flushes::run`] now, on a thread
+    /// Queues a waiter. Returns `true` if the caller must now call [`Flushes::run`], on a thread
     /// that may block.
     #[must_use]
     pub(super) fn join(&self, waiter: Waiter) -> bool {
@@ -54,7 +54,7 @@ impl Flushes {
             if !failed && let Err(error) = sync() {
                 self.fail(format!("a flush of {name} failed ({error})"));
             }
-            // What failed meanwhile counts too: it may have lost what these waiters wrote.
+            // A failure that happened meanwhile counts too: it may have lost these waiters' writes.
             let failed = self.lock().failed.clone();
             for Waiter { lane, ticket } in waiters {
                 lane.complete(ticket, failed.clone().map_or(Ok(Done::Nothing), refusal));
@@ -62,18 +62,18 @@ impl Flushes {
         }
     }
 
-    /// From now on no flush succeeds: acknowledged data may be lost.
+    /// Makes all later flushes fail, because acknowledged data may be lost.
     pub(super) fn fail(&self, reason: String) {
         self.lock().failed.get_or_insert(reason);
     }
 
-    /// Why no flush succeeds; `None` where they may.
+    /// Returns the reason why no flush succeeds; `None` if flushes may succeed.
     pub(super) fn failure(&self) -> Option<String> {
         self.lock().failed.clone()
     }
 
-    /// An administrator knows of what was lost: flushes are tried again. Whether that is possible
-    /// now: not while one is under way, whose failure must be told to those who wait for it.
+    /// Lets flushes be tried again, because an administrator knows of the loss. Returns `false`
+    /// while a flush is under way: its waiters must learn of a failure first.
     #[must_use]
     pub(super) fn acknowledge_failure(&self) -> bool {
         let mut state = self.lock();
@@ -84,7 +84,7 @@ impl Flushes {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is one assignment: a panic leaves nothing halfway.
+        // Every change is one assignment, so a panic leaves no half-made change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +142,7 @@ mod tests {
         flushes.run("x", || {
             syncs.set(syncs.get() + 1);
             if syncs.get() == 1 {
-                // The write before this one may have completed after the flush began.
+                // The preceding write may have completed after the flush began.
                 assert!(!join(&flushes, &lane, 3));
             }
             Ok(())

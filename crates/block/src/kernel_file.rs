@@ -1,8 +1,8 @@
-//! Block I/O on an open descriptor: what a file and a block device node have in common.
+//! Block I/O on an open descriptor: the common part of files and block device nodes.
 //!
-//! Reads and writes go through the lane's io_uring, or to threads that may block where there is
-//! none; everything else blocks in the kernel anyway and goes to these threads. Either way the
-//! same [`Transfer`] decides when a request is done and what its failure means.
+//! Reads and writes go through the lane's io_uring. Without io_uring they go to threads that may
+//! block; all other requests block in the kernel anyway and always go to these threads. In both
+//! cases [`Transfer`] decides when a request is done and what its failure means.
 
 use std::fmt;
 use std::fs::File;
@@ -23,17 +23,17 @@ use super::{
 };
 use pages::PAGE_SIZE;
 
-/// Most runs that one [`Request::Extents`] tells.
+/// Most runs that one [`Request::Extents`] returns.
 const MAX_EXTENTS: usize = 1024;
-/// Zeros written by one call where the kernel cannot zero a range itself.
+/// Zeros written by one call if the kernel cannot zero a range itself.
 const ZEROES_AT_ONCE: u64 = 1 << 20;
 
-/// What direct I/O (O_DIRECT) demands; bytes.
+/// Demands of direct I/O (O_DIRECT), in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirectIo {
-    /// Memory addresses are multiples of this.
+    /// Alignment of memory addresses.
     pub(super) memory: usize,
-    /// Offsets and lengths are multiples of this.
+    /// Alignment of offsets and lengths.
     pub(super) offset: usize,
 }
 
@@ -41,25 +41,25 @@ pub(super) struct DirectIo {
 pub(super) struct KernelFile {
     file: File,
     name: String,
-    /// All but `len` is fixed.
+    /// Geometry of the device, in which all but `len` is fixed.
     geometry: Geometry,
     len: AtomicU64,
-    /// `None` where the kernel's page cache lies between.
+    /// Demands of direct I/O; `None` if the kernel's page cache lies between.
     direct: Option<DirectIo>,
-    /// Whether holes can be asked for (SEEK_HOLE).
+    /// Whether the file can report holes (SEEK_HOLE).
     holes: bool,
-    /// Whether the kernel knows RWF_DSYNC here.
+    /// Whether the kernel supports RWF_DSYNC here.
     dsync: AtomicBool,
     flushes: Flushes,
-    /// For what blocks in the kernel.
+    /// Threads for calls that block in the kernel.
     threads: Share,
 }
 
-/// What remains of a transfer after its last byte.
+/// Work that remains of a transfer after its last byte.
 enum Settled {
-    /// Nothing.
+    /// Nothing remains.
     Outcome(Ticket, Outcome),
-    /// It must still become durable.
+    /// A flush must still make the transfer durable.
     Flush(Ticket),
 }
 
@@ -92,12 +92,12 @@ impl KernelFile {
         &self.file
     }
 
-    /// [`super::BlockDevice::lost_writes`]
+    /// Implements [`super::BlockDevice::lost_writes`].
     pub(super) fn lost_writes(&self) -> Option<String> {
         self.flushes.failure()
     }
 
-    /// [`super::BlockDevice::acknowledge_lost_writes`]
+    /// Implements [`super::BlockDevice::acknowledge_lost_writes`].
     pub(super) fn acknowledge_lost_writes(&self) -> bool {
         self.flushes.acknowledge_failure()
     }
@@ -113,7 +113,7 @@ impl KernelFile {
         }
     }
 
-    /// Takes a new size from beneath over, cut to whole blocks.
+    /// Adopts a new size of the storage beneath, cut to whole blocks.
     pub(super) fn set_len(&self, len: u64) -> Geometry {
         self.len.store(
             len - len % u64::from(self.geometry.granularity),
@@ -122,7 +122,7 @@ impl KernelFile {
         self.geometry()
     }
 
-    /// Offsets inside a transfer that the kernel accepts are multiples of this.
+    /// Returns the alignment of offsets inside a transfer that the kernel accepts.
     pub(super) fn alignment(&self) -> usize {
         self.direct.map_or(1, |direct| direct.offset)
     }
@@ -131,7 +131,7 @@ impl KernelFile {
         self.direct.is_some()
     }
 
-    /// [`super::BlockDevice::submit`].
+    /// Implements [`super::BlockDevice::submit`].
     pub(super) fn submit(
         self: &Arc<Self>,
         request: Request,
@@ -195,7 +195,8 @@ impl KernelFile {
         }
     }
 
-    /// Where in a page a buffer starts, so that its pages are the device's pages.
+    /// Returns the place in a page at which a buffer starts, so that its pages are the device's
+    /// pages.
     fn skew(&self, offset: u64) -> usize {
         let skew = (offset % PAGE_SIZE as u64) as usize;
         match self.direct {
@@ -204,7 +205,7 @@ impl KernelFile {
         }
     }
 
-    /// The data where direct I/O can take it from: as it is, or copied.
+    /// Returns the data at an address that suits direct I/O: in place, or copied.
     fn placed(&self, offset: u64, data: Pages) -> Pages {
         let Some(direct) = self.direct else {
             return data;
@@ -238,8 +239,8 @@ impl KernelFile {
             ..
         } = &mut bytes
         {
-            // Through the page cache each fdatasync that is not one of `flushes` could take away
-            // the error that belongs to another request.
+            // Through the page cache, each fdatasync outside `flushes` could take away the error
+            // that belongs to another request.
             *dsync = self.is_direct() && self.dsync.load(Ordering::Relaxed);
         }
         lane.count_pending();
@@ -327,7 +328,7 @@ impl KernelFile {
 
     fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
         use std::os::unix::fs::FileExt;
-        // Never written, so zeros; and where direct I/O can take them from.
+        // The zeros lie in a page that is never written, at an address that suits direct I/O.
         let zeroes = PagesMut::allocate(len.min(ZEROES_AT_ONCE) as usize).freeze();
         let mut at = 0;
         while at < len {
@@ -346,7 +347,7 @@ impl KernelFile {
         let mut at = offset;
         while at < end && runs.len() < MAX_EXTENTS {
             let data = self.next(SeekFrom::Data(at), end, at)?;
-            // A block that holds data in part holds data.
+            // A block that holds data in part counts as data.
             let data = data - data % u64::from(self.geometry.granularity);
             if data > at {
                 runs.push((data - at, false));
@@ -365,7 +366,7 @@ impl KernelFile {
         Ok(Done::Extents(runs))
     }
 
-    /// The next hole or data, at most `end`.
+    /// Returns the next hole or data, at most `end`.
     fn next(&self, from: SeekFrom, end: u64, at: u64) -> Result<u64, BlockError> {
         if !self.holes {
             let SeekFrom::Data(start) = from else {
@@ -375,7 +376,7 @@ impl KernelFile {
         }
         match seek(&self.file, from) {
             Ok(found) => Ok(found.min(end)),
-            // Nothing but a hole follows.
+            // The rest is a hole.
             Err(Errno::NXIO) => Ok(end),
             Err(errno) => {
                 let context = format!("looking for holes in {}", self.name);
@@ -388,7 +389,7 @@ impl KernelFile {
         BlockError::writing(error, format!("{doing} {}", self.name)).at(offset)
     }
 
-    /// What a finished transfer comes to.
+    /// Determines the result of a finished transfer.
     fn settle(&self, transfer: Transfer, result: io::Result<()>) -> Settled {
         let failed_at = transfer.offset + transfer.done as u64;
         match result {
@@ -412,7 +413,7 @@ impl KernelFile {
                 let dsync = matches!(transfer.bytes, Bytes::Write { dsync: true, .. });
                 let error = self.write_error(error, "writing", failed_at);
                 if dsync && error.kind() == BlockErrorKind::Write {
-                    // It may have been the flush inside that failed, and with it other data.
+                    // The flush inside the write may have failed, and with it other data.
                     self.flushes
                         .fail(format!("a durable write to {} failed", self.name));
                 }
@@ -433,7 +434,8 @@ impl fmt::Debug for KernelFile {
     }
 }
 
-/// Takes the ring's answer to a transfer in; it goes on, or its outcome is queued on the lane.
+/// Takes the ring's answer to a transfer. The transfer goes on, or its outcome is queued on the
+/// lane.
 pub(super) fn answered(mut transfer: Transfer, moved: io::Result<usize>, lane: &mut Lane) {
     let result = match transfer.advance(moved) {
         Progress::Again => return lane.start(transfer),
@@ -468,7 +470,7 @@ pub(super) fn run_on_thread(mut transfer: Transfer, remote: Remote) {
             && refuses_dsync(&transfer, error)
             && let Bytes::Write { dsync, .. } = &mut transfer.bytes
         {
-            // Write first, flush afterwards: here, and from now on at once.
+            // Write first and flush afterwards: for this write, and from now on for all.
             *dsync = false;
             transfer.file.dsync.store(false, Ordering::Relaxed);
             result = transfer.run();
@@ -476,7 +478,7 @@ pub(super) fn run_on_thread(mut transfer: Transfer, remote: Remote) {
         let file = Arc::clone(&transfer.file);
         match file.settle(transfer, result) {
             Settled::Outcome(ticket, outcome) => {
-                // Whoever sees the last outcome may close the file and open it again.
+                // The receiver of the last outcome may close the file and open it again.
                 drop(file);
                 remote.complete(ticket, outcome);
             }

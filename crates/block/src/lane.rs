@@ -1,10 +1,10 @@
 //! A loop's own I/O lane: its io_uring (or threads that may block), its timers, its completion
 //! queue.
 //!
-//! Each event loop owns one lane and hands it to every [`BlockDevice::submit`]. Once per turn the
-//! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]; to sleep it waits for
-//! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`], or calls [`Lane::wait`] if it has no
-//! poller of its own.
+//! Each event loop owns one lane and passes it to every [`BlockDevice::submit`]. Once per turn the
+//! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]. To sleep, it waits for
+//! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`]. A loop without a poller calls
+//! [`Lane::wait`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,28 +31,28 @@ use resident::Residents;
 use standing::Sleep;
 pub use standing::ask;
 
-/// The outcome of one request.
+/// Outcome of one request.
 pub type Outcome = Result<Done, BlockError>;
 
-/// Wakes the loop that owns a lane; called from other threads.
+/// Function that wakes the loop of a lane; called from other threads.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// What a wrapper sees of requests that finish later.
+/// Wrapper's view of requests that finish later.
 pub trait Observer: Send + Sync + fmt::Debug {
-    /// A request that was observed with `cookie` finished; the outcome may be changed.
+    /// Handles the end of a request that was observed with `cookie`; may change the outcome.
     fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome;
 }
 
-/// Says which request a completion belongs to, and who wants to see it pass.
+/// Identity of a request: tells whose completion it is, and which wrappers observe it.
 #[derive(Debug)]
 pub struct Ticket {
     token: u64,
-    /// Innermost wrapper last.
+    /// Observers, the innermost wrapper last.
     observers: SmallVec<[(Arc<dyn Observer>, u64); 1]>,
 }
 
 impl Ticket {
-    /// A ticket that comes back as `token`.
+    /// Creates a ticket that comes back as `token`.
     #[inline]
     pub fn new(token: u64) -> Self {
         Self {
@@ -61,13 +61,13 @@ impl Ticket {
         }
     }
 
-    /// What the loop called the request.
+    /// Returns the loop's name for the request.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// Lets `observer` see the completion. A wrapper calls this before it passes the ticket on;
-    /// [`Submitted::Ready`] it sees anyhow, and then the observer is not called.
+    /// Lets `observer` see the completion. A wrapper calls this before it passes the ticket on.
+    /// [`Submitted::Ready`] reaches the wrapper directly; the observer is then not called.
     pub fn observe(&mut self, observer: Arc<dyn Observer>, cookie: u64) {
         self.observers.push((observer, cookie));
     }
@@ -76,52 +76,53 @@ impl Ticket {
 /// One event loop's access to block devices.
 pub struct Lane {
     number: usize,
-    /// Requests that are pending.
+    /// Number of pending requests.
     in_flight: usize,
-    /// Those of them that pools' threads work on.
+    /// Number of pending requests that pools' threads work on.
     at_pools: usize,
-    /// Finished, not yet taken.
+    /// Finished requests that were not taken yet.
     finished: Vec<(u64, Outcome)>,
     timers: BinaryHeap<Reverse<Timer>>,
     timers_made: u64,
     inbox: Arc<Inbox>,
     ring: Option<Ring>,
-    /// Kept between turns to spare its allocation.
+    /// Answered transfers. The list is kept between turns to spare its allocation.
     answered: Vec<(Transfer, io::Result<usize>)>,
     residents: Residents,
-    /// Where the lane sleeps by itself.
+    /// Place where a lane without a poller sleeps.
     sleep: Option<Sleep>,
-    /// Nobody waits for what is pending.
+    /// Whether nobody waits for the pending requests.
     is_abandoned: bool,
 }
 
-/// Brings outcomes from other threads to a lane.
+/// Handle that brings outcomes from other threads to a lane.
 #[derive(Clone)]
 pub struct Remote {
     inbox: Arc<Inbox>,
-    /// A pool's thread has it.
+    /// Whether the handle belongs to a pool's thread.
     is_pools: bool,
 }
 
-/// Where pool threads put outcomes.
+/// Inbox in which other threads put outcomes.
 struct Inbox {
-    /// Spares the lock, and the waker when the loop was woken and did not look yet.
+    /// Flag that spares the lock. It also spares the waker if the loop was woken and did not look
+    /// yet.
     filled: AtomicBool,
     outcomes: Mutex<Vec<Delivery>>,
     waker: Waker,
 }
 
-/// An outcome on its way to a lane.
+/// Outcome on its way to a lane.
 struct Delivery {
     ticket: Ticket,
     outcome: Outcome,
     is_pools: bool,
 }
 
-/// A request held back until its time.
+/// Request held back until its time.
 struct Timer {
     deadline: Instant,
-    /// Requests with the same deadline keep their order.
+    /// Number that keeps requests with equal deadlines in order.
     number: u64,
     device: Arc<dyn BlockDevice>,
     request: Request,
@@ -129,13 +130,13 @@ struct Timer {
 }
 
 impl Lane {
-    /// A lane for the loop that `waker` wakes: with io_uring where the kernel allows it, else with
-    /// threads that may block.
+    /// Creates a lane for the loop that `waker` wakes. The lane uses io_uring if the kernel allows
+    /// it, and otherwise threads that may block.
     pub fn new(waker: Waker) -> Self {
         Self::with(Ring::new().ok(), waker)
     }
 
-    /// A lane that uses threads that may block only.
+    /// Creates a lane that only uses threads that may block.
     pub fn without_io_uring(waker: Waker) -> Self {
         Self::with(None, waker)
     }
@@ -162,21 +163,24 @@ impl Lane {
         }
     }
 
-    /// The lane's number in this process, from 0 on; for counters that lanes must not share.
+    /// Returns the lane's number in this process, counted from 0. It serves counters that lanes
+    /// must not share.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// A descriptor that is readable while completions wait; register it in the loop's poller.
-    /// `None` where all completions come through the waker.
+    /// Returns a descriptor that is readable while completions wait. Register it in the loop's
+    /// poller. `None`: all completions come through the waker.
     ///
-    /// The kernel may also end the poll with EINTR to finish I/O: that is a wake-up like any other.
+    /// The kernel may also end the poll with EINTR to finish I/O. Treat this as an ordinary
+    /// wake-up.
     pub fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         let ring = || self.ring.as_ref().map(Ring::poll_fd);
         self.residents.watch().or_else(ring)
     }
 
-    /// Starts what was submitted since the last call. Once per turn of the loop, before it sleeps.
+    /// Starts the requests submitted since the last call. Call it once per turn of the loop, before
+    /// the loop sleeps.
     pub fn submit_batch(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.submit();
@@ -184,17 +188,18 @@ impl Lane {
         self.each_resident(|resident, lane| resident.flush(lane));
     }
 
-    /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
-    /// whenever the loop was woken.
+    /// Appends `(token, outcome)` of every request that finished. Call it once per turn of the
+    /// loop, and whenever the loop was woken.
     pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
-        // What a timer hands to a resident leaves with its turn.
+        // Requests that a timer passes to a resident leave within this turn.
         self.fire_timers();
         self.each_resident(|resident, lane| resident.turn(lane));
         self.take_finished(completions);
     }
 
-    /// The same without a look at the sockets of residents, which costs a system call: for a loop
-    /// that calls [`Lane::wait`] where there is nothing yet.
+    /// Appends outcomes like [`Lane::take_completions`], but skips the sockets of residents, whose
+    /// check costs a system call. It serves loops that call [`Lane::wait`] when no outcome is there
+    /// yet.
     pub fn take_finished(&mut self, completions: &mut Vec<(u64, Outcome)>) {
         self.fire_timers();
         self.reap_ring();
@@ -218,7 +223,8 @@ impl Lane {
         completions.append(&mut self.finished);
     }
 
-    /// When the loop must call [`Lane::take_completions`] at the latest; `None` for never.
+    /// Returns the latest time at which the loop must call [`Lane::take_completions`]; `None` for
+    /// never.
     pub fn next_deadline(&self) -> Option<Instant> {
         if !self.finished.is_empty() {
             return Some(Instant::now());
@@ -231,7 +237,7 @@ impl Lane {
             .min()
     }
 
-    /// Requests that are pending, those finished but not taken included.
+    /// Returns the number of pending requests, including those finished but not taken.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -257,7 +263,7 @@ impl Lane {
         Submitted::Pending
     }
 
-    /// Runs `job` on a thread that may block; its result is the outcome. The answer is
+    /// Runs `job` on a thread that may block; the result of the job is the outcome. The answer is
     /// [`Submitted::Pending`].
     pub fn run_blocking(
         &mut self,
@@ -268,7 +274,7 @@ impl Lane {
         Submitted::Pending
     }
 
-    /// The same for a job that a device may keep for long: on a thread of that device's share.
+    /// Runs a job that a device may keep for long, on a thread of the device's share.
     pub(super) fn run_blocking_in(
         &mut self,
         share: &Share,
@@ -287,26 +293,26 @@ impl Lane {
         self.in_flight += 1;
         let remote = self.remote();
         Box::new(move || {
-            // A request is answered whatever happens to it.
+            // A request is always answered, even if its job panics.
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(job))
                 .unwrap_or_else(|_| Err(BlockError::new(BlockErrorKind::Gone, "a job panicked")));
             remote.complete(ticket, outcome);
         })
     }
 
-    /// From now on nobody waits for what is pending, not even whoever drops the lane: for a program
-    /// that ends although a device hangs. Its memory leaks, and writes among it may still reach the
-    /// device.
+    /// Abandons the pending requests: nobody waits for them, not even the code that drops the lane.
+    /// It serves a program that ends although a device hangs. The requests' memory leaks, and their
+    /// writes may still reach the device.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 
-    /// Counts a request that becomes pending; exactly one completion follows.
+    /// Counts a request that becomes pending. Exactly one completion follows.
     pub fn count_pending(&mut self) {
         self.in_flight += 1;
     }
 
-    /// The way back to this lane for other threads.
+    /// Returns the handle with which other threads reach this lane.
     pub fn remote(&self) -> Remote {
         Remote {
             inbox: Arc::clone(&self.inbox),
@@ -314,7 +320,7 @@ impl Lane {
         }
     }
 
-    /// The way back for a pool's thread; [`Lane::count_at_pool`] goes with it.
+    /// Returns the handle for a pool's thread. Its counterpart is [`Lane::count_at_pool`].
     pub fn remote_of_pool(&self) -> Remote {
         Remote {
             is_pools: true,
@@ -322,14 +328,14 @@ impl Lane {
         }
     }
 
-    /// Counts a request that a pool's thread took; exactly one completion follows, by
+    /// Counts a request that a pool's thread took. Exactly one completion follows, by
     /// [`Lane::remote_of_pool`].
     pub fn count_at_pool(&mut self) {
         self.at_pools += 1;
         self.count_pending();
     }
 
-    /// Starts a transfer with the next batch, or on the pool where there is no io_uring.
+    /// Starts a transfer with the next batch, or on the blocking threads if there is no io_uring.
     pub(super) fn start(&mut self, transfer: Transfer) {
         match &mut self.ring {
             Some(ring) => ring.push(transfer),
@@ -399,15 +405,15 @@ impl fmt::Debug for Lane {
 }
 
 impl Drop for Lane {
-    /// Waits for what the kernel and the pool are working on: the memory must stay, and no write
-    /// may reach a device after whoever asked for it is gone. What still waits for its time is
-    /// forgotten. What was abandoned is not waited for.
+    /// Waits for the requests in the kernel and in the pool. Their memory must stay, and no write
+    /// may reach a device after its requester is gone. Requests held back by a timer are forgotten.
+    /// Abandoned requests are not waited for.
     fn drop(&mut self) {
         self.in_flight -= self.timers.len();
         self.timers.clear();
         self.each_resident(|resident, lane| resident.leave(lane));
         if self.is_abandoned {
-            // The ring never frees what the kernel may still write to.
+            // The ring never frees memory to which the kernel may still write.
             return;
         }
         let mut taken = Vec::new();
@@ -424,7 +430,7 @@ impl Drop for Lane {
                 .map(Ring::wait)
             {
                 Some(Ok(())) => {}
-                // The ring is broken: its memory leaks rather than being reused.
+                // The ring is broken. Its memory leaks, because reuse would be unsafe.
                 Some(Err(_)) => return,
                 None => std::thread::sleep(Duration::from_millis(1)),
             }

@@ -1,8 +1,8 @@
-//! What lies on a device and is one itself: it changes how requests come and go, and is the device
-//! beneath in all else.
+//! Layers on a device. A layer is a device too: it changes the way of requests, and passes all
+//! other calls to the device beneath.
 //!
-//! A layer says only what it does with requests. So a question that devices learn to answer is
-//! answered through every layer, and none can forget to pass it on.
+//! A layer states only what it does with requests. So a new method of devices works through every
+//! layer, and no layer can forget to pass it on.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use super::{
 
 /// A layer on a device.
 pub trait Layer: Send + Sync + fmt::Debug {
-    /// The device beneath.
+    /// Returns the device beneath.
     fn beneath(&self) -> &dyn BlockDevice;
 
-    /// [`BlockDevice::submit`].
+    /// Implements [`BlockDevice::submit`].
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
 
-    /// [`BlockDevice::lost_writes`], for a layer that loses some.
+    /// Implements [`BlockDevice::lost_writes`], for a layer that loses writes.
     fn lost_writes(&self) -> Option<String> {
         self.beneath().lost_writes()
     }
 
-    /// [`BlockDevice::acknowledge_lost_writes`].
+    /// Implements [`BlockDevice::acknowledge_lost_writes`].
     fn acknowledge_lost_writes(&self) -> bool {
         self.beneath().acknowledge_lost_writes()
     }

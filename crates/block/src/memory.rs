@@ -1,8 +1,8 @@
 //! A device in main memory that stores whole pages by reference.
 //!
-//! A read hands out references to the pages that hold the data; a write swaps references. So no
-//! byte of a page-aligned request is copied, and a reader that holds an older page is not
-//! disturbed. What was never written, or was discarded, takes no memory.
+//! A read returns references to the pages that hold the data; a write swaps references. So no byte
+//! of a page-aligned request is copied, and a reader that holds an older page is not disturbed.
+//! Pages that were never written, or were discarded, take no memory.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +19,12 @@ use pages::{PAGE_SIZE, Page, PageMut, Pages, prefetch};
 
 /// Pages below one lock.
 const GROUP: usize = 64;
-/// Groups allocated together: one region is 256 MiB of device and takes 16 KiB.
+/// Groups allocated together. One region is 256 MiB of device and takes 16 KiB.
 const REGION: usize = 1024;
-/// Most runs that one [`Request::Extents`] tells.
+/// Most runs that one [`Request::Extents`] returns.
 const MAX_EXTENTS: usize = 1024;
-/// Most pages that one [`Request::Extents`] looks at, for it is answered at once: 128 MiB of data,
-/// about a millisecond.
+/// Most pages that one [`Request::Extents`] looks at, because it is answered at once: 128 MiB of
+/// data, about a millisecond.
 const MAX_LOOKS: usize = 32 << 10;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -32,13 +32,13 @@ const REGION_BYTES: u64 = PAGE * (GROUP * REGION) as u64;
 
 type Group = [Option<Page>; GROUP];
 
-/// A memory-backed device. Its contents vanish with it.
+/// A memory-backed device. Its contents are lost when it is dropped.
 pub struct MemoryDevice {
     geometry: Geometry,
     regions: Box<[OnceLock<Region>]>,
     /// Pages stored at present.
     stored: AtomicU64,
-    /// Where they are taken from.
+    /// Pool from which the pages are taken.
     pool: Arc<MemoryPool>,
 }
 
@@ -47,11 +47,11 @@ type Region = Box<[Mutex<Option<Box<Group>>>]>;
 
 /// The part of a request that lies in one page.
 struct Piece {
-    /// Where it starts in the request.
+    /// Offset of the piece in the request.
     at: usize,
-    /// The page's number.
+    /// Number of the page.
     page: u64,
-    /// Where it starts in the page.
+    /// Offset of the piece in the page.
     within: usize,
     len: usize,
 }
@@ -66,24 +66,24 @@ impl Piece {
     }
 }
 
-/// What becomes of a piece.
+/// Change of a piece.
 enum Change {
-    /// This page takes the place of the old one.
+    /// Replace the old page by this page.
     Replace(Page),
-    /// These bytes are laid over the old ones.
+    /// Write these bytes over the old ones.
     Merge(Pages),
-    /// Zeros are laid over the old bytes, if there are any; a page of zeros is let go.
+    /// Write zeros over the old bytes, if there are any. A page of zeros is freed.
     Forget,
 }
 
 impl MemoryDevice {
-    /// A device of `len` bytes in blocks of `granularity` that holds nothing. At most `cap` bytes
-    /// are ever stored; a write beyond that fails with [`BlockErrorKind::NoSpace`].
+    /// Creates an empty device of `len` bytes in blocks of `granularity`. It never stores more than
+    /// `cap` bytes; a write beyond that fails with [`BlockErrorKind::NoSpace`].
     pub fn new(len: u64, granularity: u32, cap: u64) -> Result<Self, BlockError> {
         Self::in_pool(len, granularity, MemoryPool::new(cap))
     }
 
-    /// As [`MemoryDevice::new`], with a limit that other devices share.
+    /// Creates a device like [`MemoryDevice::new`], with a limit that other devices share.
     pub fn in_pool(len: u64, granularity: u32, pool: Arc<MemoryPool>) -> Result<Self, BlockError> {
         let allowed = [512, 4096].contains(&granularity);
         if !allowed || len == 0 || !len.is_multiple_of(u64::from(granularity)) {
@@ -128,15 +128,15 @@ impl MemoryDevice {
         if first == last
             && let Some(page) = pages.next()
         {
-            // The network takes the bytes after the rest of this turn's commands.
+            // The network reads the bytes after the rest of this turn's commands.
             page.prefetch(true);
             return Pages::from_page(page, within, len);
         }
         Pages::from_pages(pages, within, len)
     }
 
-    /// Asks for what accesses will need of main memory, all of one kind before the first of the
-    /// next: the places of the pages, then their reference counts and first bytes.
+    /// Prefetches the main memory that accesses will need, one kind after the other: the places of
+    /// the pages, then their reference counts and first bytes.
     fn prefetch(&self, accesses: &[Foreseen]) {
         for with_pages in [false, true] {
             for access in accesses {
@@ -144,7 +144,8 @@ impl MemoryDevice {
                     continue;
                 }
                 let number = access.offset / PAGE;
-                // Whoever changes the group meanwhile brings it here as well.
+                // If another thread changes the group meanwhile, that thread brings it into the
+                // cache as well.
                 let group = self.group(number).and_then(|group| group.try_lock().ok());
                 let pages = group.as_ref().and_then(|group| group.as_deref());
                 let Some(slot) = pages.map(|pages| &pages[number as usize % GROUP]) else {
@@ -159,7 +160,7 @@ impl MemoryDevice {
         }
     }
 
-    /// The group of a page, where its region holds anything.
+    /// Returns the group of a page, if its region holds anything.
     fn group(&self, page: u64) -> Option<&Mutex<Option<Box<Group>>>> {
         let group = page as usize / GROUP;
         Some(&self.regions[group / REGION].get()?[group % REGION])
@@ -187,7 +188,7 @@ impl MemoryDevice {
         let end = offset + len;
         while at < end {
             let next = end.min((at / REGION_BYTES + 1) * REGION_BYTES);
-            // A region that never held anything stays so.
+            // A region that never held anything stays empty.
             if self.group(at / PAGE).is_some() {
                 self.change(at, next - at, |_| Change::Forget)?;
             }
@@ -209,7 +210,7 @@ impl MemoryDevice {
                 .get_or_init(|| (0..REGION).map(|_| Mutex::new(None)).collect());
             let group = &region[number as usize % REGION];
             let mut group = group.lock().unwrap_or_else(PoisonError::into_inner);
-            // What goes out of use is let go after the lock.
+            // Pages that are no longer used are freed after the lock is released.
             let mut old: SmallVec<[Page; GROUP]> = SmallVec::new();
             while let Some(piece) = pieces.next_if(|piece| piece.group() == number) {
                 old.extend(self.change_page(&mut group, &piece, change(&piece))?);
@@ -227,7 +228,7 @@ impl MemoryDevice {
         Ok(())
     }
 
-    /// Changes one page; returns the one that it held before where that goes out of use.
+    /// Changes one page. Returns the old page if it is no longer used.
     fn change_page(
         &self,
         group: &mut Option<Box<Group>>,
@@ -308,7 +309,8 @@ impl MemoryDevice {
     }
 }
 
-/// The bytes of a stored page for writing: in place where nobody else holds it, else in a copy.
+/// Returns the bytes of a stored page for writing: in place if nobody else holds the page, else in
+/// a copy.
 fn writable(page: &mut Option<Page>) -> &mut [u8; PAGE_SIZE] {
     let page = page.get_or_insert_with(Page::zero);
     if page.get_mut().is_none() {
@@ -318,7 +320,7 @@ fn writable(page: &mut Option<Page>) -> &mut [u8; PAGE_SIZE] {
         .expect("a page that was just made has one owner")
 }
 
-/// Cuts a range at the device's pages.
+/// Cuts a range at the boundaries of the device's pages.
 fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -338,7 +340,7 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// Iterator over the pages of a range; holds the lock of the group it is in.
+/// Iterator over the pages of a range. It holds the lock of its present group.
 struct PageRun<'a> {
     device: &'a MemoryDevice,
     next: u64,
@@ -356,7 +358,7 @@ impl Iterator for PageRun<'_> {
         }
         let slot = self.next as usize % GROUP;
         if self.group.is_none() || slot == 0 {
-            // First out of one lock, then into the next: readers never hold two.
+            // Release one lock before taking the next: readers never hold two.
             self.group = None;
             let group = self.device.group(self.next);
             self.group = group.map(|group| group.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,8 +1,8 @@
-//! The memory that all memory-backed units of this process share: what they store together never
-//! exceeds what the machine had free, and no new one is made that could not be filled.
+//! The memory that all memory-backed logical units of this process share. Together they never store
+//! more than the memory that the machine had free, and no unit is created that could not be filled.
 //!
-//! A unit takes memory page by page as it is written. A full pool is told as a full disk is;
-//! without the pool it would be told by the kernel, which kills the daemon.
+//! A unit takes memory page by page as it is written. A full pool is reported like a full disk.
+//! Without the pool, the kernel would react by killing the daemon.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,20 +19,20 @@ pub struct MemoryPool {
     cap: AtomicU64,
     /// Pages stored at present.
     stored: AtomicU64,
-    /// Lengths of all devices in bytes: what they would store once every block is written.
+    /// Total length of all devices in bytes: what they would store once every block is written.
     promised: AtomicU64,
 }
 
 impl MemoryPool {
-    /// A pool of `cap` bytes.
+    /// Creates a pool of `cap` bytes.
     pub fn new(cap: u64) -> Arc<Self> {
         let pool = Self::default();
         pool.cap.store(cap / PAGE, Ordering::Relaxed);
         Arc::new(pool)
     }
 
-    /// The pool of this process: nine tenths of the memory that is free now, and what is stored
-    /// already.
+    /// Returns the pool of this process: nine tenths of the memory that is free now, plus the bytes
+    /// stored already.
     pub fn of_this_machine() -> Arc<Self> {
         static POOL: OnceLock<Arc<MemoryPool>> = OnceLock::new();
         let pool = POOL.get_or_init(Arc::default);
@@ -42,35 +42,36 @@ impl MemoryPool {
         Arc::clone(pool)
     }
 
-    /// All that devices may store together, in bytes.
+    /// Returns the most that all devices may store together, in bytes.
     pub fn capacity(&self) -> u64 {
         self.cap.load(Ordering::Relaxed) * PAGE
     }
 
-    /// What may still be stored, in bytes.
+    /// Returns the space that is left, in bytes.
     pub fn available(&self) -> u64 {
         let stored = self.stored.load(Ordering::Relaxed);
         self.cap.load(Ordering::Relaxed).saturating_sub(stored) * PAGE
     }
 
-    /// The largest device that could be filled together with all others, in bytes.
+    /// Returns the length of the largest device that could be filled together with all others, in
+    /// bytes.
     pub fn unpromised(&self) -> u64 {
         let promised = self.promised.load(Ordering::Relaxed);
         self.capacity().saturating_sub(promised)
     }
 
-    /// Counts a device of `len` bytes that is made.
+    /// Counts a new device of `len` bytes.
     pub fn promise(&self, len: u64) {
         self.promised.fetch_add(len, Ordering::Relaxed);
     }
 
-    /// A device of `len` bytes that stores `pages` is gone.
+    /// Removes a device of `len` bytes that stores `pages` from the counts.
     pub(super) fn release(&self, len: u64, pages: u64) {
         self.promised.fetch_sub(len, Ordering::Relaxed);
         self.stored.fetch_sub(pages, Ordering::Relaxed);
     }
 
-    /// Counts one more stored page; `false` where the pool is full.
+    /// Counts one more stored page. Returns `false` if the pool is full.
     pub(super) fn take_page(&self) -> bool {
         let cap = self.cap.load(Ordering::Relaxed);
         let more = |stored| (stored < cap).then_some(stored + 1);
@@ -85,8 +86,8 @@ impl MemoryPool {
     }
 }
 
-/// Free memory in bytes: of the machine, or of the control group that this process is limited to,
-/// if that is less. `None` where the kernel does not tell.
+/// Returns the free memory in bytes: of the machine, or of the control group that limits this
+/// process, if that is less. Returns `None` if the kernel does not tell.
 fn free_memory() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = machine
@@ -104,7 +105,7 @@ fn free_memory() -> Option<u64> {
     Some((kib * 1024).min(group.unwrap_or(u64::MAX)))
 }
 
-/// What a control group still lets its processes have; `None` where it has no limit.
+/// Returns the memory that a control group still allows its processes; `None` without a limit.
 fn free_in_group(folder: PathBuf) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         let text = std::fs::read_to_string(folder.join(name)).ok()?;
@@ -112,7 +113,7 @@ fn free_in_group(folder: PathBuf) -> Option<u64> {
     };
     let limit = number("memory.max")?;
     let used = number("memory.current")?;
-    // Page cache counts as used and goes when it is in the way.
+    // The page cache counts as used, but gives way when memory is needed.
     let statistics = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
     let cache: u64 = statistics
         .lines()

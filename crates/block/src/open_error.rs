@@ -1,13 +1,12 @@
-//! Why a backend could not be opened: the error that block devices and the registry of backends
-//! share.
+//! Errors of opening a backend, shared by block devices and the registry of backends.
 
 use std::fmt;
 use std::io;
 
 use hint::Place;
 
-/// Why a backend could not be opened, created or extended: what is wrong, that nothing was
-/// changed, what to try next.
+/// Error of opening, creating or extending a backend. It tells the problem, that nothing was
+/// changed, and what to try next.
 #[derive(Debug)]
 pub struct OpenError {
     problem: String,
@@ -16,7 +15,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// Makes an error of a problem and of what to try next.
+    /// Creates an error from a problem and the step to try next.
     pub fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             problem: problem.into(),
@@ -25,7 +24,7 @@ impl OpenError {
         }
     }
 
-    /// An error of the kernel at a place.
+    /// Creates an error from an error of the kernel at a place.
     pub fn system(problem: impl Into<String>, source: io::Error, place: Place<'_>) -> Self {
         Self {
             advice: place.next(&source),
@@ -34,7 +33,7 @@ impl OpenError {
         }
     }
 
-    /// What is wrong, without what to try next.
+    /// Returns the problem, without the step to try next.
     pub fn problem(&self) -> String {
         match &self.source {
             Some(source) => format!("{}: {source}", self.problem),
@@ -42,7 +41,7 @@ impl OpenError {
         }
     }
 
-    /// What to try next, a clause without a full stop.
+    /// Returns the step to try next, as a clause without a full stop.
     pub fn advice(&self) -> &str {
         &self.advice
     }
@@ -61,8 +60,8 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Refuses what is `len` bytes long and no multiple of its blocks, where nothing else tells a size:
-/// its rest would be left out, and nobody would know.
+/// Refuses a length that is no multiple of the block size, if no other size is given. Otherwise the
+/// rest would be left out, and nobody would know.
 pub fn whole_blocks(name: &str, len: u64, block_size: u32, is_file: bool) -> Result<(), OpenError> {
     let block = u64::from(block_size);
     let rest = len % block;

@@ -1,24 +1,25 @@
-//! When to look again and when to sleep: a loop that has just worked spins for a moment, because
-//! the next command of a client with few outstanding ones comes sooner than a sleep and a wake-up
+//! The choice between spinning and sleeping. A loop that has just worked spins for a moment. The
+//! next command of a client with few outstanding commands comes sooner than a sleep and a wake-up
 //! take.
 //!
-//! Spinning must pay for itself. Each spin that ends in vain doubles the number of sleeps before
-//! the next try; a sleep that turns out shorter than a spin would have been makes it worth trying
-//! again. So an idle or a slow connection costs nothing, and one that answers quickly is never
-//! slept on.
+//! Spinning must pay for itself. Each spin without success doubles the number of sleeps before the
+//! next try. A sleep that turns out shorter than a spin makes spinning worth another try. So an
+//! idle or slow connection costs nothing, and a loop never sleeps on a connection that answers
+//! quickly.
 
 use std::time::{Duration, Instant};
 
-/// How long a loop spins that waits for a client with nothing else to do. Our answer wakes it;
-/// where its processor is a virtual machine's, that takes 50 to 90 µs, and a spin that ends before
-/// then is in vain each time: measured, a command outstanding at a time took 88 µs with spins of 50
-/// µs and 27 to 33 µs with these, at less CPU for each.
+/// Duration of a spin of a loop that waits for a client with nothing else to do. The loop's answer
+/// wakes the client. On a virtual machine's processor the wake-up takes 50 to 90 µs, and a shorter
+/// spin is in vain each time. Measured with one command outstanding at a time: a command took 88 µs
+/// with spins of 50 µs, and 27 to 33 µs with these, at less CPU for each.
 pub const FOR_A_CLIENT: Duration = Duration::from_micros(120);
-/// How long one spins that waits for a device.
+/// Duration of a spin of a loop that waits for a device.
 pub const FOR_A_DEVICE: Duration = Duration::from_micros(50);
-/// How long one spins that serves a pool: for who asks next as for its devices, which take 100 to
-/// 150 µs to make a write durable. Measured with one such write outstanding: 120 µs brought a
-/// quarter more than none, 200 a tenth more than 120.
+/// Duration of a spin of a loop that serves a pool. It waits for the next request, and for the
+/// pool's devices, which take 100 to 150 µs to make a write durable. Measured with one durable
+/// write outstanding: 120 µs brought a quarter more writes than no spin, and 200 µs a tenth more
+/// than 120 µs.
 pub const FOR_A_POOL: Duration = Duration::from_micros(200);
 /// log2 of the longest pause between tries, in sleeps.
 const MAX_BACKOFF: u32 = 10;
@@ -26,19 +27,19 @@ const MAX_BACKOFF: u32 = 10;
 /// The state of one loop.
 #[derive(Debug)]
 pub struct Spin {
-    /// How long a spin lasts.
+    /// Duration of a spin.
     span: Duration,
     /// The last moment at which there was work.
     last_work: Instant,
-    /// Spins in vain since the last that paid.
+    /// Number of spins in vain since the last that paid.
     vain: u32,
-    /// Sleeps left before the next try.
+    /// Number of sleeps left before the next try.
     pause: u32,
     spinning: bool,
 }
 
 impl Spin {
-    /// Starts asleep.
+    /// Creates the state of a loop that sleeps.
     pub fn new(span: Duration, now: Instant) -> Self {
         Self {
             span,
@@ -49,7 +50,7 @@ impl Spin {
         }
     }
 
-    /// There was work in this turn.
+    /// Notes that this turn had work.
     #[inline]
     pub fn worked(&mut self, now: Instant) {
         if self.spinning {
@@ -59,7 +60,7 @@ impl Spin {
         self.spinning = self.pause == 0;
     }
 
-    /// Whether to look again at once instead of sleeping.
+    /// Reports whether to look again at once instead of sleeping.
     #[inline]
     pub fn go_on(&mut self, now: Instant) -> bool {
         if self.spinning && now.duration_since(self.last_work) >= self.span {
@@ -70,9 +71,9 @@ impl Spin {
         self.spinning
     }
 
-    /// The loop slept until there was something to look at. What counts is how long there was no
-    /// work, the spin before the sleep included: another one of that length would have been in
-    /// vain, too.
+    /// Notes that the loop slept until there was work. The whole time without work counts,
+    /// including the spin before the sleep. A second spin of that length would have been in vain
+    /// too.
     #[inline]
     pub fn slept(&mut self, now: Instant) {
         if now.duration_since(self.last_work) < self.span {
@@ -87,7 +88,7 @@ impl Spin {
 mod tests {
     use super::*;
 
-    /// Work every `gap`; returns the share of the time spent spinning.
+    /// Simulates work every `gap`; returns the share of the time spent spinning.
     fn spun(span: Duration, gap: Duration, turns: u32) -> f64 {
         let start = Instant::now();
         let (mut now, mut spun) = (start, Duration::ZERO);
@@ -124,7 +125,7 @@ mod tests {
         for span in [FOR_A_DEVICE, FOR_A_CLIENT] {
             assert!(spun(span, Duration::from_millis(1), 10_000) < 0.002);
             assert!(spun(span, Duration::from_micros(200), 10_000) < 0.01);
-            // Longer than a spin, and shorter than two.
+            // The gap is longer than a spin, and shorter than two.
             assert!(spun(span, span * 3 / 2, 10_000) < 0.01);
         }
     }

@@ -1,4 +1,4 @@
-//! Counts what passes to a device: requests, bytes, failures and latency, per kind.
+//! A wrapper that counts the requests to a device: number, bytes, failures and latency, per kind.
 //!
 //! Each lane counts in its own cells, so that loops share no cache line; a reader adds them up.
 //! Requests that are answered at once count as the smallest latency.
@@ -11,30 +11,31 @@ use super::lane::{Observer, Outcome};
 use super::layer::Layer;
 use super::{BlockDevice, Lane, Request, Submitted, Ticket};
 
-/// Lanes beyond this many share cells.
+/// Number of cells; lanes beyond it share cells.
 const SHARDS: usize = 32;
 /// Linear steps per power of two: a latency is known to 12.5 %.
 const STEPS: u32 = 8;
-/// Latencies below 2^6 ns share the first bucket, those of 2^36 ns (69 s) and more the last.
+/// Exponent of the first bucket. Latencies below 2^6 ns share it; those of 2^36 ns (69 s) and more
+/// share the last bucket.
 const SMALLEST: u32 = 6;
 const LARGEST: u32 = 36;
 const BUCKETS: usize = ((LARGEST - SMALLEST) * STEPS) as usize + 1;
 
-/// What a request does, for counting and for choosing faults.
+/// Kind of a request, for counting and for choosing faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// [`Request::Read`].
+    /// Kind of [`Request::Read`].
     Read,
-    /// [`Request::Write`].
+    /// Kind of [`Request::Write`].
     Write,
-    /// [`Request::Flush`].
+    /// Kind of [`Request::Flush`].
     Flush,
-    /// [`Request::Discard`].
+    /// Kind of [`Request::Discard`].
     Discard,
-    /// [`Request::WriteZeroes`].
+    /// Kind of [`Request::WriteZeroes`].
     WriteZeroes,
-    /// [`Request::Extents`].
+    /// Kind of [`Request::Extents`].
     Extents,
 }
 
@@ -49,7 +50,7 @@ impl Kind {
         Self::Extents,
     ];
 
-    /// What `request` does.
+    /// Returns the kind of `request`.
     pub fn of(request: &Request) -> Self {
         match request {
             Request::Read { .. } => Self::Read,
@@ -84,7 +85,7 @@ struct Shard([Cells; Kind::ALL.len()]);
 struct Cells {
     bytes: AtomicU64,
     failures: AtomicU64,
-    /// Finished requests by latency.
+    /// Numbers of finished requests, by latency.
     latency: [AtomicU64; BUCKETS],
 }
 
@@ -98,20 +99,20 @@ impl Cells {
     }
 }
 
-/// The counters of one kind at one moment.
+/// Counters of one kind at one moment.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Requests that finished, well or not.
+    /// Requests that finished, successfully or not.
     pub requests: u64,
-    /// Of them those that failed.
+    /// Requests that failed.
     pub failures: u64,
-    /// Bytes of all that were asked for.
+    /// Bytes of all requests.
     pub bytes: u64,
     latency: Box<[u64; BUCKETS]>,
 }
 
 impl StatisticsDevice {
-    /// Counts what passes to `inner`.
+    /// Creates a wrapper that counts the requests to `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         let counters = Counters {
             shards: [const { OnceLock::new() }; SHARDS],
@@ -123,7 +124,7 @@ impl StatisticsDevice {
         }
     }
 
-    /// The counters, which may outlive the device.
+    /// Returns the counters, which may outlive the device.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
@@ -146,7 +147,7 @@ impl Layer for StatisticsDevice {
         ticket.observe(Arc::clone(&self.counters) as Arc<dyn Observer>, cookie);
         let submitted = self.inner.submit(request, ticket, lane);
         if let Submitted::Ready(outcome) = &submitted {
-            // Not worth a second look at the clock.
+            // A second look at the clock is not worth its cost.
             self.counters.count(cookie, 0, outcome);
         }
         submitted
@@ -154,7 +155,7 @@ impl Layer for StatisticsDevice {
 }
 
 impl Counters {
-    /// What was counted for `kind` so far, over all lanes.
+    /// Returns the counts for `kind` so far, over all lanes.
     pub fn summary(&self, kind: Kind) -> Summary {
         let mut summary = Summary {
             requests: 0,
@@ -196,7 +197,7 @@ impl Counters {
 
 impl Observer for Counters {
     fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome {
-        // 48 bits of nanoseconds wrap after three days; the difference does not mind.
+        // 48 bits of nanoseconds wrap after three days; the difference is still right.
         let latency_ns = self.now_ns().wrapping_sub(cookie >> 16) & (u64::MAX >> 16);
         self.count(cookie, latency_ns, &outcome);
         outcome
@@ -204,8 +205,8 @@ impl Observer for Counters {
 }
 
 impl Summary {
-    /// The latency that `share` (0 to 1) of the requests did not exceed, rounded up by at most
-    /// 12.5 %; `None` where nothing was counted.
+    /// Returns the latency that `share` (0 to 1) of the requests did not exceed, rounded up by at
+    /// most 12.5 %. Returns `None` if nothing was counted.
     pub fn latency(&self, share: f64) -> Option<Duration> {
         let wanted = ((self.requests as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -226,7 +227,7 @@ fn bucket(latency_ns: u64) -> usize {
     (((power - SMALLEST) * STEPS + step) as usize + 1).min(BUCKETS - 1)
 }
 
-/// The first latency beyond a bucket.
+/// Returns the first latency beyond a bucket.
 fn bucket_end(bucket: usize) -> u64 {
     let (power, step) = (bucket as u32 / STEPS + SMALLEST, bucket as u32 % STEPS);
     u64::from(STEPS + step) << (power - STEPS.ilog2())

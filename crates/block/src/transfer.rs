@@ -1,7 +1,7 @@
 //! One read or write on an open descriptor, from its start to its last byte.
 //!
-//! The kernel may move fewer bytes than it was asked for; a transfer remembers how far it came, so
-//! that io_uring and plain system calls share one way to go on, to stop and to fail.
+//! The kernel may move fewer bytes than requested. A transfer remembers its progress, so that
+//! io_uring and plain system calls share one way to continue, to stop and to fail.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,7 +13,7 @@ use super::kernel_file::KernelFile;
 use super::lane::{Outcome, Ticket};
 use super::{Done, Pages, PagesMut};
 
-/// Most pieces of memory the kernel takes in one call (IOV_MAX).
+/// Most pieces of memory that the kernel takes in one call (IOV_MAX).
 pub(super) const MAX_PIECES: usize = 1024;
 
 /// A read or write in progress.
@@ -22,29 +22,29 @@ pub(super) struct Transfer {
     pub(super) ticket: Ticket,
     pub(super) offset: u64,
     pub(super) bytes: Bytes,
-    /// How many bytes were moved so far.
+    /// Number of bytes moved so far.
     pub(super) done: usize,
 }
 
-/// What is moved.
+/// Data of a transfer.
 pub(super) enum Bytes {
-    /// From the file into a buffer.
+    /// A buffer that is read from the file.
     Read(PagesMut),
-    /// From pages to the file.
+    /// Pages that are written to the file.
     Write {
         data: Pages,
-        /// Done only once the bytes are on stable storage.
+        /// Whether the write is done only once its bytes are on stable storage.
         durable: bool,
-        /// Each call sees to that itself (RWF_DSYNC); otherwise a flush follows.
+        /// Whether each call makes its bytes durable itself (RWF_DSYNC); otherwise a flush follows.
         dsync: bool,
     },
 }
 
-/// What to do after the kernel answered.
+/// Next step after an answer of the kernel.
 pub(super) enum Progress {
-    /// Ask for the rest.
+    /// Request the rest.
     Again,
-    /// All bytes were moved, or it failed.
+    /// All bytes were moved, or the transfer failed.
     Finished(io::Result<()>),
 }
 
@@ -60,7 +60,7 @@ impl Transfer {
         matches!(self.bytes, Bytes::Read(_))
     }
 
-    /// Flags for the system call.
+    /// Returns the flags for the system call.
     pub(super) fn flags(&self) -> ReadWriteFlags {
         match self.bytes {
             Bytes::Write { dsync: true, .. } => ReadWriteFlags::DSYNC,
@@ -68,7 +68,7 @@ impl Transfer {
         }
     }
 
-    /// Takes the kernel's answer in.
+    /// Takes an answer of the kernel.
     pub(super) fn advance(&mut self, moved: io::Result<usize>) -> Progress {
         match moved {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::Again,
@@ -83,7 +83,7 @@ impl Transfer {
                 if self.done == self.len() {
                     return Progress::Finished(Ok(()));
                 }
-                // Direct I/O goes on where it may.
+                // Direct I/O continues at an aligned place.
                 self.done -= self.done % self.file.alignment();
                 if self.done == before {
                     return self.stuck();
@@ -93,11 +93,11 @@ impl Transfer {
         }
     }
 
-    /// Nothing was moved, or less than direct I/O can go on behind: asked again, the kernel would
-    /// answer the same for ever.
+    /// Handles an answer that moved nothing, or too little for direct I/O to continue. A repeated
+    /// request would get this answer for ever.
     fn stuck(&self) -> Progress {
         Progress::Finished(Err(if self.is_read() {
-            // It met the end of the file: somebody cut it.
+            // The transfer met the end of the file: somebody truncated it.
             Errno::NXIO.into()
         } else {
             Errno::IO.into()
@@ -135,7 +135,7 @@ impl Transfer {
         }
     }
 
-    /// The ticket, and what the request yields now that all bytes were moved.
+    /// Returns the ticket, and the result of the request now that all bytes were moved.
     pub(super) fn finish(self) -> (Ticket, Outcome) {
         let done = match self.bytes {
             Bytes::Read(buffer) => Done::Pages(buffer.freeze()),

@@ -1,7 +1,7 @@
 //! One io_uring: transfers in, finished transfers out, one system call for a whole batch.
 //!
-//! The kernel reads and writes the memory of a transfer while it is in flight, so the ring owns
-//! every transfer until its completion arrived; that is the whole safety argument of this file.
+//! The kernel reads and writes the memory of a transfer while it is in flight. So the ring owns
+//! every transfer until its completion has arrived. This is the whole safety argument of this file.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -17,15 +17,15 @@ use super::transfer::{Bytes, MAX_PIECES, Transfer};
 /// Requests that one batch can hold; more are submitted in several calls.
 const ENTRIES: u32 = 256;
 
-/// An io_uring and the transfers it works on.
+/// An io_uring and the transfers in its work.
 pub(super) struct Ring {
     ring: IoUring,
-    /// What the kernel may be touching, by the entry's user data.
+    /// Transfers that the kernel may be touching, by the entry's user data.
     slots: Vec<Option<Box<Flight>>>,
     free: Vec<usize>,
-    /// Pushed but not submitted.
+    /// Number of entries pushed but not submitted.
     queued: usize,
-    /// Waiting for room in the submission queue.
+    /// Transfers that wait for room in the submission queue.
     backlog: VecDeque<Box<Flight>>,
 }
 
@@ -41,11 +41,11 @@ struct Flight {
 unsafe impl Send for Flight {}
 
 impl Ring {
-    /// A ring, where the kernel offers one that can do what is needed here. An error says why not
+    /// Creates a ring, if the kernel offers one with the needed functions. The error says why not
     /// (ENOSYS, EPERM under seccomp or `kernel.io_uring_disabled`, …).
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder()
-            // The loop enters the kernel often enough by itself: no interruption is needed.
+            // The loop enters the kernel often enough by itself, so it needs no interruption.
             .setup_coop_taskrun()
             .setup_clamp()
             .build(ENTRIES)
@@ -67,18 +67,19 @@ impl Ring {
         })
     }
 
-    /// Readable while completions wait.
+    /// Returns a descriptor that is readable while completions wait.
     pub(super) fn poll_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring keeps its descriptor open as long as it lives, and it is borrowed here.
+        // SAFETY: the ring keeps its descriptor open as long as it lives, and the descriptor is
+        // borrowed here.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
-    /// How many transfers are owned.
+    /// Returns the number of transfers that the ring owns.
     pub(super) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len() + self.backlog.len()
     }
 
-    /// Takes a transfer; it starts with the next [`Ring::submit`].
+    /// Takes a transfer, which starts with the next [`Ring::submit`].
     pub(super) fn push(&mut self, transfer: Transfer) {
         self.backlog.push_back(Box::new(Flight {
             transfer,
@@ -90,7 +91,8 @@ impl Ring {
     /// Moves transfers from the backlog to the submission queue while there is room.
     fn fill_queue(&mut self) {
         let room = self.ring.params().cq_entries() as usize;
-        // More in flight than the completion queue holds would have to be fetched in another way.
+        // If more were in flight than the completion queue holds, the rest would need another way
+        // of fetching.
         while self.queued < ENTRIES as usize && self.slots.len() - self.free.len() < room {
             let Some(mut flight) = self.backlog.pop_front() else {
                 return;
@@ -102,10 +104,10 @@ impl Ring {
             let entry = flight.entry().user_data(slot as u64);
             self.slots[slot] = Some(flight);
             // SAFETY: the file, the memory and the list of pieces live in the slot until the
-            // completion is reaped; the box keeps them in place.
+            // completion is reaped. The box keeps them in place.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             if pushed.is_err() {
-                // The kernel made a smaller queue than asked for: wait for room.
+                // The kernel made a smaller queue than requested: wait for room.
                 self.backlog.extend(self.slots[slot].take());
                 self.free.push(slot);
                 return;
@@ -114,8 +116,8 @@ impl Ring {
         }
     }
 
-    /// Starts everything that was pushed. What the kernel has no room for now stays for the next
-    /// call.
+    /// Starts all pushed transfers. Transfers for which the kernel has no room now stay for the
+    /// next call.
     pub(super) fn submit(&mut self) {
         while self.queued > 0 {
             match self.ring.submit() {
@@ -133,7 +135,7 @@ impl Ring {
         }
     }
 
-    /// Hands out the transfers that the kernel answered.
+    /// Returns the transfers that the kernel answered.
     pub(super) fn reap(&mut self, answered: &mut Vec<(Transfer, io::Result<usize>)>) {
         let Self {
             ring, slots, free, ..
@@ -151,7 +153,7 @@ impl Ring {
         self.fill_queue();
     }
 
-    /// Sleeps until at least one completion is there.
+    /// Sleeps until at least one completion has arrived.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         self.submit();
         match self.ring.submit_and_wait(1) {
@@ -167,8 +169,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Whoever drops a lane drained it; this is for unwinding. Memory that the kernel may still
-        // write to is never freed: it leaks rather.
+        // A dropped lane was drained, so this is for unwinding. Memory to which the kernel may
+        // still write is never freed: it leaks instead.
         for flight in self.slots.iter_mut().filter_map(Option::take) {
             std::mem::forget(flight);
         }
@@ -176,7 +178,7 @@ impl Drop for Ring {
 }
 
 impl Flight {
-    /// The submission queue entry for what is left of the transfer.
+    /// Builds the submission queue entry for the rest of the transfer.
     fn entry(&mut self) -> squeue::Entry {
         let Self { transfer, pieces } = self;
         let at = transfer.offset + transfer.done as u64;
@@ -209,7 +211,7 @@ impl Flight {
     }
 }
 
-/// Adds memory to the list; pages that happen to be neighbours become one piece.
+/// Adds memory to the list. Pages that happen to be neighbours become one piece.
 fn add_piece(pieces: &mut Vec<libc::iovec>, start: *mut u8, len: usize) {
     let end = pieces.last().map_or(null_mut(), |last| {
         last.iov_base.wrapping_byte_add(last.iov_len)

@@ -1,36 +1,37 @@
-//! The holder that keeps a device node busy, as the kernel tells it: a mount, swap space, or a
-//! device that lies on it.
+//! The holder that keeps a device node busy, as reported by the kernel: a mount, swap space, or a
+//! device on top.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, major, minor};
 
-/// Why a device node cannot be opened by us alone.
+/// Reason why this process cannot open a device node exclusively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// It is mounted here.
+    /// The device is mounted on this folder.
     Mount(String),
-    /// It is swap space, by this node.
+    /// The device is swap space under this node.
     Swap(String),
-    /// A device of this name lies on it; an array or a logical volume also has a name of its own.
+    /// A device of this name lies on top. An array or a logical volume also has a name of its own.
     Device {
-        /// The kernel's name.
+        /// Name in the kernel.
         node: String,
-        /// The device mapper's name, where it has one.
+        /// Name in the device mapper; empty for other devices.
         name: String,
     },
 }
 
 impl Holder {
-    /// The holder of the device node of this path; `None` where the kernel does not tell.
+    /// Finds the holder of the device node at this path. Returns `None` if the kernel does not
+    /// tell.
     pub fn of(path: &Path) -> Option<Self> {
         let device = std::fs::metadata(path).ok()?.rdev();
         Self::of_number(device, Path::new("/"))
     }
 
-    /// The holder of a device by number, below a root of `proc` and `sys`. A partition in use keeps
-    /// its whole disk busy.
+    /// Finds the holder of a device by number, below a root of `proc` and `sys`. A partition in use
+    /// keeps its whole disk busy.
     fn of_number(device: Dev, root: &Path) -> Option<Self> {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let own = format!("{}:{}", major(device), minor(device));
@@ -47,7 +48,7 @@ impl Holder {
             .or_else(|| folders.iter().find_map(|folder| device_on(folder)))
     }
 
-    /// The holder in words.
+    /// Describes the holder in words.
     pub fn told(&self) -> String {
         match self {
             Self::Mount(folder) => format!("it is mounted on {folder}"),
@@ -57,7 +58,7 @@ impl Holder {
         }
     }
 
-    /// How it is let go, a clause without a full stop.
+    /// Tells how to release the device, as a clause without a full stop.
     pub fn next(&self) -> String {
         let how = match self {
             Self::Mount(folder) => format!("`umount '{folder}'`"),
@@ -74,7 +75,7 @@ impl Holder {
     }
 }
 
-/// The folder that one of these devices is mounted on, from the kernel's list of mounts.
+/// Finds the folder on which one of these devices is mounted, in the kernel's list of mounts.
 fn mount_of(mounts: &str, numbers: &[String]) -> Option<String> {
     let is_it = |fields: &Vec<&str>| {
         fields
@@ -91,7 +92,7 @@ fn mount_of(mounts: &str, numbers: &[String]) -> Option<String> {
         .map(|folder| folder.replace("\\040", " "))
 }
 
-/// The node by which one of these devices is swap space.
+/// Finds the node by which one of these devices is swap space.
 fn swap_of(swaps: &str, numbers: &[String]) -> Option<String> {
     let mut nodes = swaps
         .lines()
@@ -104,7 +105,7 @@ fn swap_of(swaps: &str, numbers: &[String]) -> Option<String> {
     nodes.find(is_it).map(str::to_owned)
 }
 
-/// The folder of a device in sysfs, and those of its partitions.
+/// Lists the folder of a device in sysfs and the folders of its partitions.
 fn with_partitions(folder: &Path) -> Vec<PathBuf> {
     let is_partition = |path: &PathBuf| path.join("partition").exists();
     let mut folders = entries(folder);
@@ -113,7 +114,7 @@ fn with_partitions(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// A device that lies on the one of this folder of sysfs.
+/// Finds a device that lies on the device of this sysfs folder.
 fn device_on(folder: &Path) -> Option<Holder> {
     let holder = entries(&folder.join("holders")).into_iter().next()?;
     let name = std::fs::read_to_string(holder.join("dm/name")).unwrap_or_default();

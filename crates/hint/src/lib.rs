@@ -1,6 +1,6 @@
-//! Steps to try where the kernel refuses something. One errno asks for other steps at each place:
-//! EACCES at port 80 is no question of who owns the state folder. Every hint is therefore chosen by
-//! the place and the cause together.
+//! Steps to try where the kernel refuses something. One errno asks for different steps at different
+//! places: EACCES at port 80 has nothing to do with the owner of the state folder. Place and cause
+//! together therefore choose every hint.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,16 +12,16 @@ mod holder;
 
 pub use holder::Holder;
 
-/// Where something was refused.
+/// Place of a refusal.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// A device node of this machine.
     Device(&'a Path),
-    /// Another machine's disk, by its name.
+    /// A disk of another machine, by name.
     RemoteDisk(&'a Path),
-    /// A file that holds the data of a unit or a pool.
+    /// A file that holds the data of a logical unit or a pool.
     DataFile(&'a Path),
-    /// Such a file that is being made, or made longer.
+    /// A data file that is being created or extended.
     NewFile(&'a Path),
     /// The daemon's state folder.
     StateFolder,
@@ -31,26 +31,26 @@ pub enum Place<'a> {
     Output,
     /// An address to listen on.
     Address(SocketAddr),
-    /// The file of a socket to listen on.
+    /// The socket file to listen on.
     SocketFile(&'a Path),
     /// Resources of a process: threads, descriptors, signals.
     Process,
 }
 
-/// The cause of a refusal, as far as the next step depends on it.
+/// Cause of a refusal, as far as the next step depends on the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Nothing is there.
+    /// The file or device does not exist.
     Missing,
-    /// The user may not use it.
+    /// The user lacks permission.
     Denied,
-    /// It takes no writes.
+    /// The medium or file system takes no writes.
     ReadOnly,
-    /// No space is left, or no quota.
+    /// The space or the quota is used up.
     Full,
-    /// The device is mounted, or something lies on it.
+    /// The device is mounted, or another device lies on it.
     Busy,
-    /// Another process has the lock.
+    /// A different process has the lock.
     Locked,
     /// The medium fails.
     Medium,
@@ -58,34 +58,34 @@ pub enum Cause {
     Gone,
     /// The device became shorter.
     Shrunk,
-    /// Another host has reserved the device.
+    /// A different host has reserved the device.
     Reserved,
-    /// The device will be back by itself.
+    /// The device will come back on its own.
     Away,
-    /// Something is there already.
+    /// The file exists already.
     Exists,
-    /// A folder where a file is wanted, or the other way round.
+    /// A folder was found where a file is wanted, or a file where a folder is wanted.
     WrongKind,
-    /// The file system takes no file of that size.
+    /// The file system takes no file of the requested size.
     TooLarge,
-    /// Another process listens there.
+    /// A different process listens on the address.
     Taken,
-    /// This machine has no such address.
+    /// The address does not belong to this machine.
     Foreign,
-    /// This machine does not speak that protocol.
+    /// The kernel of this machine does not support the protocol.
     NoFamily,
-    /// The name or address has a form that the kernel does not take.
+    /// The kernel does not accept the form of the name or address.
     Malformed,
-    /// The process has as many threads, descriptors or bytes as it may have.
+    /// The process has reached its limit of threads, descriptors or bytes.
     Limit,
-    /// The place does not have the function.
+    /// The device or file system lacks the function.
     Unsupported,
     /// Any other cause.
     Other,
 }
 
 impl Cause {
-    /// The cause that an error of the kernel tells.
+    /// Derives the cause from an error of the kernel.
     pub fn of(error: &io::Error) -> Self {
         if let Some(cause) = Errno::from_io_error(error).and_then(Self::of_errno) {
             return cause;
@@ -108,11 +108,10 @@ impl Cause {
         }
     }
 
-    /// The causes that the standard library has no stable kind for.
+    /// Derives the causes for which the standard library has no stable kind.
     fn of_errno(errno: Errno) -> Option<Self> {
         Some(match errno {
-            // ENODATA and EILSEQ are the kernel's words for a bad sector and for a failed
-            // protection check.
+            // The kernel reports a bad sector as ENODATA, and a failed protection check as EILSEQ.
             Errno::IO | Errno::REMOTEIO | Errno::NODATA | Errno::ILSEQ => Self::Medium,
             Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM => Self::Gone,
             Errno::BADE => Self::Reserved,
@@ -124,12 +123,12 @@ impl Cause {
 }
 
 impl Place<'_> {
-    /// The step to try after this error, a clause without a full stop.
+    /// Returns the step to try after this error, as a clause without a full stop.
     pub fn next(self, error: &io::Error) -> String {
         self.after(Cause::of(error))
     }
 
-    /// The step to try after a refusal of this cause.
+    /// Returns the step to try after a refusal with this cause.
     pub fn after(self, cause: Cause) -> String {
         if cause == Cause::Limit {
             return LIMIT.to_owned();
@@ -144,7 +143,7 @@ impl Place<'_> {
             Self::Output => of_output(cause).to_owned(),
             Self::Address(address) => of_address(address, cause),
             Self::SocketFile(path) => of_socket_file(path, cause),
-            // A thread too many is EAGAIN.
+            // One thread too many makes the kernel return EAGAIN.
             Self::Process if cause == Cause::Locked => LIMIT.to_owned(),
             Self::Process => {
                 "see `dmesg` and the limits of this process (`ulimit -a`), then try again"
@@ -351,7 +350,7 @@ fn of_address(address: SocketAddr, cause: Cause) -> String {
             "a rule of this machine forbids it (SELinux, AppArmor): see `journalctl -k -g denied`, or choose another port than {port}"
         ),
         Cause::NoFamily => "this machine does not speak IPv6: choose an IPv4 address".to_owned(),
-        // Linux refuses a link-local address without its interface in this way.
+        // Linux refuses a link-local address without its interface with this error.
         Cause::Malformed if address.is_ipv6() => format!(
             "an address of one link needs the number of its interface, as in [{ip}%2]:{port}: `ip -6 -br addr` shows them"
         ),
@@ -380,7 +379,7 @@ fn of_socket_file(path: &Path, cause: Cause) -> String {
     }
 }
 
-/// The folder that a file lies in.
+/// Returns the folder that contains a file.
 fn folder_of(path: &Path) -> &Path {
     let folder = path
         .parent()

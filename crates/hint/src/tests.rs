@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every errno that some place has words for, and one that none has.
+/// Every errno for which some place has a hint, and one for which no place has a hint.
 const ALL: [Errno; 25] = [
     Errno::NOENT,
     Errno::ACCESS,
@@ -31,7 +31,7 @@ const ALL: [Errno; 25] = [
     Errno::PROTO,
 ];
 
-/// The hints of one place, and what it says of all else.
+/// Hints of one place, and the text for every other errno.
 struct Table {
     place: Place<'static>,
     hints: &'static [(&'static [Errno], &'static str)],

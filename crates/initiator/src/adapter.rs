@@ -1,7 +1,7 @@
-//! A host adapter: sessions to targets and the devices behind them, living in a lane.
+//! A host adapter: sessions to targets, and the devices behind them. The adapter lives in a lane.
 //!
-//! The lane that houses it runs its sockets. Requests may come from any lane: they are put on the
-//! wire by the home lane, which is woken if it is another thread's.
+//! Its home lane runs the adapter's sockets. Requests may come from any lane; the home lane sends
+//! them, and is woken if it belongs to another thread.
 
 use std::fmt;
 use std::io;
@@ -20,20 +20,20 @@ use block::lane::{Resident, Waker};
 use block::{Lane, Request, Submitted, Ticket};
 use model::initiator::settings::{DeviceSettings, TargetSettings};
 
-/// How often a program that waits for its sessions looks whether a name was found.
+/// Interval at which a program that waits for its sessions checks whether a name was found.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// The longest that the end of an adapter waits for old writes to settle, whatever is set: whoever
-/// ends a program does not wait for ever.
+/// Longest time that the end of an adapter waits for old writes to settle, whatever the settings
+/// say: the user who ends a program must not wait for ever.
 const LONGEST_SETTLING: Duration = Duration::from_secs(15);
 
-/// A host adapter.
+/// Host adapter.
 pub struct Adapter {
     epoll: Arc<OwnedFd>,
     fabric: Mutex<Fabric>,
-    /// Number of the lane that houses it.
+    /// Number of the adapter's home lane.
     home: usize,
     wake: Waker,
-    /// Another thread has put something on the list: the home lane must look.
+    /// Whether another thread has queued a request, so that the home lane must look.
     is_rung: AtomicBool,
     me: Weak<Self>,
 }
@@ -46,35 +46,35 @@ impl fmt::Debug for Adapter {
     }
 }
 
-/// Why a target gave no device.
+/// Reason why a target gave no device.
 #[derive(Debug)]
 pub enum AdapterError {
     /// A portal's name cannot be looked up.
     Resolve {
         /// The portal.
         portal: String,
-        /// Why.
+        /// Error of the look-up.
         source: io::Error,
     },
-    /// The kernel has no descriptor left, or the like.
+    /// The kernel has no descriptor left, or a similar error occurred.
     System(io::Error),
-    /// No session came to be; the first portal's reason.
+    /// No session was established. The message gives the first portal's reason.
     NoSession {
-        /// Portal and reason.
+        /// Portals with their reasons.
         reasons: Vec<(SocketAddr, String)>,
     },
-    /// There are sessions, but not that LUN.
+    /// Sessions were established, but none shows the LUN.
     NoUnit {
-        /// The target's name.
+        /// Name of the target.
         target: String,
-        /// The LUN, or any.
+        /// LUN that was wanted; `None` for any.
         lun: Option<u16>,
-        /// Why what is there is of no use, where something is.
+        /// Reason why the units that were found cannot be used, if any was found.
         why: Option<String>,
     },
-    /// There are sessions, and none shows a device of that name.
+    /// Sessions were established, but none shows a device of this name.
     NoDevice {
-        /// The device's name.
+        /// Name of the device.
         name: String,
     },
 }
@@ -119,7 +119,7 @@ impl std::error::Error for AdapterError {
 }
 
 impl Adapter {
-    /// An adapter without targets, housed in `lane`.
+    /// Creates an adapter without targets, housed in `lane`.
     ///
     /// # Errors
     /// The kernel has no descriptor left.
@@ -147,7 +147,7 @@ impl Adapter {
         Weak::clone(&self.me)
     }
 
-    /// Begins to log in to a target, and keeps at it. Looks up names, which may block.
+    /// Begins to log in to a target, and keeps trying. Looks up names, which may block.
     ///
     /// # Errors
     /// A portal's name cannot be looked up; nothing was begun.
@@ -158,11 +158,11 @@ impl Adapter {
         Ok(target)
     }
 
-    /// Runs the adapter until every session of a target has shown its units, or failed once and
-    /// another has, or `limit` is over. For programs that begin with a device.
+    /// Runs the adapter for programs that begin with a device. Ends when every session of a target
+    /// has shown its units, or when some failed once and another succeeded, or after `limit`.
     ///
     /// # Errors
-    /// No session came to be, or none shows a unit.
+    /// No session was established, or none shows a unit.
     pub fn settle(
         &self,
         target: usize,
@@ -201,14 +201,14 @@ impl Adapter {
     /// Sleeps until a socket or the clock asks for a turn.
     fn sleep(&self, until: Instant) {
         let due = {
-            // Both at one moment: a name that is found between them would be waited for until the
-            // clock asks again.
+            // Both are read at one moment. A name found between two reads would be noticed only
+            // when the clock asks again.
             let mut fabric = self.fabric();
             let due = fabric.next_deadline_us();
             let due = due.map_or(until, |due| fabric.instant(due).min(until));
             match fabric.looking_up {
                 0 => due,
-                // A name that is found wakes the lane, which nobody waits for here.
+                // A name that is found wakes the lane, but nobody waits for the lane here.
                 _ => due.min(Instant::now() + LOOK_AGAIN),
             }
         };
@@ -222,11 +222,11 @@ impl Adapter {
             &fd,
             rustix::event::PollFlags::IN,
         )];
-        // An early or failed wake-up costs a turn.
+        // An early or failed wake-up costs no more than a turn.
         let _ = rustix::event::poll(&mut fds, Some(&timeout));
     }
 
-    /// The device behind a LUN of a target.
+    /// Returns the device behind a LUN of a target.
     pub fn device(self: &Arc<Self>, target: usize, lun: Option<u16>) -> Option<MultipathDevice> {
         let device = self.fabric().device_of(target, lun)?;
         Some(MultipathDevice::new(Arc::clone(self), device))
@@ -259,14 +259,14 @@ impl Adapter {
         Submitted::Pending
     }
 
-    /// Has the home lane look, once for many calls.
+    /// Makes the home lane look, once for many calls.
     pub(super) fn ring(&self) {
         if !self.is_rung.swap(true, Ordering::AcqRel) {
             (self.wake)();
         }
     }
 
-    /// Gives what has finished to whoever asked.
+    /// Passes finished requests to the lanes that submitted them.
     fn deliver(finished: &mut Vec<Finished>, lane: &mut Lane) {
         for Finished {
             ticket,
@@ -312,8 +312,8 @@ impl Resident for Adapter {
     }
 
     fn leave(&self, lane: &mut Lane) {
-        // Who writes to these disks next may be another process, which knows nothing of what
-        // settles.
+        // The next writer of these disks may be another process, which does not know of the
+        // settling writes.
         let unsettled = self.fabric().unsettled_for().min(LONGEST_SETTLING);
         if !unsettled.is_zero() {
             tracing::info!(
@@ -329,13 +329,13 @@ impl Resident for Adapter {
     }
 }
 
-/// The addresses of a target's portals, in order of its routes. May block.
+/// Returns the addresses of a target's portals, in order of its routes. May block.
 pub(super) fn addresses(settings: &TargetSettings) -> Result<Vec<SocketAddr>, AdapterError> {
     let routes = settings.routes.iter();
     routes.map(|route| resolve(&route.portal)).collect()
 }
 
-/// The first address of a portal.
+/// Returns the first address of a portal.
 fn resolve(portal: &str) -> Result<SocketAddr, AdapterError> {
     let failed = |source| AdapterError::Resolve {
         portal: portal.to_owned(),

@@ -1,27 +1,27 @@
-//! The attempts of one login: after one that failed for what it offered comes another that offers
-//! less ([`iscsi::initiator::Offer`]), on a new connection. If all fail, the error names the first
-//! and the last.
+//! The attempts of one login. If the target failed an attempt because of its offer, the next one
+//! offers less ([`iscsi::initiator::Offer`]), on a new connection. If all fail, the error names the
+//! first and the last.
 
 use iscsi::initiator::Offer;
 
 use super::link::{Link, LinkError};
 
-/// The attempts so far, and the next offer.
+/// Attempts so far, and the next offer.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// To be offered by the next attempt.
+    /// Offer for the next attempt.
     pub(super) offer: Offer,
-    /// The offer in words, after an attempt that failed.
+    /// Offer in words, after an attempt that failed.
     words: Option<String>,
     first: Option<LinkError>,
 }
 
 impl Attempts {
-    /// An attempt over this link has failed. `Ok`: the next one offers less, and should follow at
-    /// once.
+    /// Notes that an attempt over this link has failed. `Ok`: the next attempt offers less, and
+    /// should follow at once.
     ///
     /// # Errors
-    /// Nothing is left to offer; the next login begins with everything again.
+    /// No smaller offer is left. The next login begins with the full offer again.
     pub(super) fn failed(&mut self, link: &Link, error: LinkError) -> Result<(), LinkError> {
         let Some((offer, words)) = link.second_offer(&error) else {
             return Err(self.give_up(error));
@@ -33,12 +33,12 @@ impl Attempts {
         Ok(())
     }
 
-    /// Whether an attempt has failed, and another is under way.
+    /// Reports whether an attempt has failed, and another is under way.
     pub(super) fn has_failed(&self) -> bool {
         self.first.is_some()
     }
 
-    /// No attempt is left: the error for people.
+    /// Ends the attempts, and returns the error for the user.
     pub(super) fn give_up(&mut self, last: LinkError) -> LinkError {
         let given_up = std::mem::take(self);
         match (given_up.first, given_up.words) {
@@ -51,9 +51,10 @@ impl Attempts {
         }
     }
 
-    /// An attempt has succeeded. Returns its offer in words, if it was not the first one. The proof
-    /// that the target took is offered by the next login too. Parameters, on which speed depends,
-    /// are all offered again: their attempt may have failed for a connection that broke.
+    /// Notes that an attempt has succeeded. Returns its offer in words, if it was not the first
+    /// attempt. The next login offers the accepted authentication too. It offers all parameters
+    /// again, because speed depends on them, and their attempt may have failed for a broken
+    /// connection.
     pub(super) fn succeeded(&mut self) -> Option<String> {
         self.first = None;
         self.offer.are_parameters_plain = false;

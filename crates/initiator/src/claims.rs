@@ -1,15 +1,14 @@
-//! Who uses a device of the daemon's adapter for itself alone: a pool, or a logical unit. Two of
-//! them on one disk would destroy each other's data, as two on one file would; a file is locked,
-//! and this is the lock.
+//! Exclusive use of the adapter's devices, by a pool or a logical unit. Two users of one disk would
+//! destroy each other's data. A file has a lock against this; a device has a claim.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The devices that are in use, by name, with what each is used for.
+/// Devices in use, by name, each with its user.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims(Arc<Mutex<BTreeMap<String, String>>>);
 
-/// One use; it ends when this is dropped.
+/// Exclusive use of a device, which ends on drop.
 #[derive(Debug)]
 pub(super) struct Claim {
     name: String,
@@ -20,7 +19,7 @@ impl Claims {
     /// Claims a device for `user`, a noun phrase such as `a pool`.
     ///
     /// # Errors
-    /// Who uses it already.
+    /// The device is in use already; the error names the user.
     pub(super) fn claim(&self, name: &str, user: &str) -> Result<Claim, String> {
         let mut held = self.lock();
         if let Some(user) = held.get(name) {
@@ -34,7 +33,7 @@ impl Claims {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        // Every change is one insertion or removal, so a panic leaves no half-made change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! From block requests to SCSI commands: how a request is split, and which command says it.
+//! Translation of block requests into SCSI commands: the split of a request, and the command for
+//! each part.
 
 use iscsi::initiator::{Command, Direction};
 use iscsi::pdu::TaskAttribute;
@@ -8,51 +9,51 @@ use scsi::application_client::probe::Portrait;
 use block::{Geometry, Request};
 use multipath::{self, IoShape};
 
-/// Bytes of one command where the device names no limit and nobody set one.
+/// Bytes of one command if neither the device nor the user names a limit.
 const DEFAULT_MAX_IO: u32 = 1 << 20;
-/// Never more in one command: what a buffer of ours is bounded by.
+/// Most bytes of one command in any case; it bounds the buffers.
 const LARGEST_IO: u32 = 8 << 20;
-/// Blocks of one WRITE SAME where the device names no limit: a gibibyte takes long enough.
+/// Blocks of one WRITE SAME if the device names no limit. A gibibyte takes long enough.
 const DEFAULT_WRITE_SAME: u64 = 1 << 21;
 /// Bytes of an answer to GET LBA STATUS: 512 extents.
 pub(super) const STATUS_LENGTH: u32 = 8 + 16 * 512;
 
-/// What commands may ask of a unit.
+/// Limits of the commands to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommandLimits {
     /// Bytes of a logical block.
     pub(super) block: u32,
     /// Most bytes of one READ or WRITE.
     pub(super) max_io: u32,
-    /// Most blocks of one WRITE SAME (16); 0 where the unit does not know it.
+    /// Most blocks of one WRITE SAME (16); 0 if the unit does not support the command.
     pub(super) write_same: u64,
     /// Whether WRITE SAME (16) may unmap.
     pub(super) unmaps: bool,
-    /// Whether FUA is obeyed; else a flush follows.
+    /// Whether the unit obeys FUA; otherwise a flush follows.
     pub(super) force_unit_access: bool,
-    /// Whether the unit may lose what it has acknowledged, until it is flushed.
+    /// Whether the unit may lose acknowledged data until it is flushed.
     pub(super) write_cache: bool,
-    /// Whether GET LBA STATUS is worth asking.
+    /// Whether GET LBA STATUS gives useful answers.
     pub(super) lba_status: bool,
 }
 
 /// One command of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
-    /// Where its data lies in the request's.
+    /// Offset of its data in the request's data.
     pub(super) at: u32,
     pub(super) command: Command,
     pub(super) shape: IoShape,
 }
 
 impl CommandLimits {
-    /// For a unit with these looks; `max_io` as set by the user.
+    /// Derives the limits of a unit from its portrait. `max_io` is the user's setting.
     pub(super) fn new(portrait: &Portrait, block: u32, max_io: Option<u32>) -> Self {
         let told = match portrait.limits.max_transfer {
             0 => None,
             blocks => Some(blocks.saturating_mul(block)),
         };
-        // The smaller of what is set and what is told.
+        // The smaller of the setting and the unit's limit counts.
         let least = max_io.into_iter().chain(told).min();
         let max_io = least.unwrap_or(DEFAULT_MAX_IO).min(LARGEST_IO);
         let capacity = portrait.capacity;
@@ -70,13 +71,14 @@ impl CommandLimits {
                 && capacity.is_some_and(|capacity| capacity.reads_zeros),
             force_unit_access: portrait.force_unit_access,
             write_cache: portrait.write_cache,
-            // Unmapped blocks count as zeros for whoever asks.
+            // The answer reports unmapped blocks as zeros.
             lba_status: capacity
                 .is_some_and(|capacity| capacity.provisioned && capacity.reads_zeros),
         }
     }
 
-    /// The commands of a request, one by one. Its range was checked.
+    /// Passes the commands of a request to `each`, one by one. The range of the request was
+    /// checked.
     pub(super) fn plan(&self, request: &Request, mut each: impl FnMut(Planned)) {
         match request {
             Request::Read { offset, len } => {
@@ -115,8 +117,8 @@ impl CommandLimits {
         }
     }
 
-    /// Zeros, by WRITE SAME (16) of one block where the unit knows it: it says zeros whether it
-    /// frees the blocks or not, where UNMAP is a hint that may be ignored.
+    /// Writes zeros, by WRITE SAME (16) of one block if the unit supports it. WRITE SAME writes
+    /// zeros whether it frees the blocks or not. UNMAP is only a hint that may be ignored.
     fn zeros(&self, offset: u64, len: u64, unmap: bool, fua: bool, mut each: impl FnMut(Planned)) {
         if self.write_same == 0 {
             return self.transfers(offset, len, |at, lba, blocks, length| {
@@ -134,7 +136,7 @@ impl CommandLimits {
         }
     }
 
-    /// Bytes of zeros that one command writes.
+    /// Returns the bytes of zeros that one command writes.
     pub(super) fn zeros_per_command(&self) -> u64 {
         match self.write_same {
             0 => u64::from(self.max_io),
@@ -142,7 +144,7 @@ impl CommandLimits {
         }
     }
 
-    /// Cuts a range into what one command may move: `(at, lba, blocks, bytes)`.
+    /// Cuts a range into parts that one command may move: `(at, lba, blocks, bytes)`.
     #[inline]
     fn transfers(&self, offset: u64, len: u64, mut each: impl FnMut(u32, u64, u32, u32)) {
         let shift = self.block.trailing_zeros();
@@ -186,7 +188,7 @@ fn planned(at: u32, cdb: Cdb, direction: Direction, length: u32, lba: u64, block
     }
 }
 
-/// SYNCHRONIZE CACHE of everything.
+/// Returns a SYNCHRONIZE CACHE of the whole unit.
 pub(super) fn flush() -> Planned {
     Planned {
         at: 0,
@@ -200,7 +202,7 @@ pub(super) fn flush() -> Planned {
     }
 }
 
-/// A command that may be reordered against others; the LUN is filled in when its path is known.
+/// Creates a command that may be reordered. The LUN is filled in when the path is known.
 #[inline]
 pub(super) fn command(cdb: Cdb, direction: Direction, length: u32) -> Command {
     Command {
@@ -212,7 +214,7 @@ pub(super) fn command(cdb: Cdb, direction: Direction, length: u32) -> Command {
     }
 }
 
-/// The shape of a device as consumers see it; `None` while its capacity is not known.
+/// Returns the geometry of a device for its users; `None` while the capacity is not known.
 pub(super) fn geometry(portrait: &Portrait) -> Option<Geometry> {
     let capacity = portrait.capacity?;
     let (block, limits) = (capacity.block_length, &portrait.limits);

@@ -1,5 +1,5 @@
-//! A session over one TCP connection that waits for each command: for self-tests and tools, not for
-//! speed.
+//! A session over one TCP connection that waits for each command. It serves self-tests and tools,
+//! and is not built for speed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,13 +18,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The end of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// SCSI status; `None` where the command did not reach the device server.
+    /// SCSI status; `None` if the command did not reach the device server.
     pub status: Option<u8>,
     /// Sense data.
     pub sense: Vec<u8>,
     /// Data-in.
     pub data_in: Vec<u8>,
-    /// How much data did not move; `None` where the command did not reach the device server.
+    /// Amount of data that did not move; `None` if the command did not reach the device server.
     pub residual: Option<Residual>,
 }
 
@@ -36,7 +36,7 @@ pub struct Connection {
     exchange: Exchange,
 }
 
-/// The command under way.
+/// Command under way.
 #[derive(Debug, Default)]
 struct Exchange {
     data_out: Vec<u8>,
@@ -78,8 +78,7 @@ impl SessionUser for Exchange {
 }
 
 impl Connection {
-    /// Connects and logs in; a login that fails for what it offers is followed by one that offers
-    /// less.
+    /// Connects and logs in. If a login fails because of its offer, the next one offers less.
     ///
     /// # Errors
     /// The connection fails or the target refuses.
@@ -187,7 +186,7 @@ impl Connection {
             self.stream.write_all(&out)?;
             out.clear();
             let count = match self.stream.read(&mut buffer) {
-                // A sweep that is told to end still puts back what it turned.
+                // A sweep that is told to end still restores what it changed.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read?,
             };

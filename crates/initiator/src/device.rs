@@ -1,4 +1,4 @@
-//! A multipath device as a block device: whatever opens a file opens an iSCSI LUN.
+//! A multipath device as a block device, so that all users of block devices can use an iSCSI LUN.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use block::{
 };
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 
-/// The reason for which flushes fail once a target told of lost writes.
+/// Reason for which flushes fail after a target reported lost writes.
 pub(super) const LOST_WRITES: &str = "the target has lost writes that it had reported as done";
 
-/// One device of an adapter.
+/// Device of an adapter.
 pub struct MultipathDevice {
     adapter: Arc<Adapter>,
     index: usize,
-    /// Held by whoever uses it alone.
+    /// Claim of the exclusive user.
     claim: Option<Claim>,
     is_impatient: bool,
-    /// Other hosts were to be kept from it.
+    /// Whether the device was asked to keep other hosts away.
     is_fenced: AtomicBool,
 }
 
@@ -59,24 +59,23 @@ impl MultipathDevice {
         }
     }
 
-    /// The same, used by one alone for as long as this lives. Whoever that is begins with what is
-    /// there: what was lost of the writes of those before is not his.
+    /// Adds an exclusive claim, which lasts as long as this device. The new user begins with the
+    /// present content: earlier users' lost writes do not concern it.
     pub(super) fn held_by(mut self, claim: Claim) -> Self {
         self.adapter.begin_anew(self.index);
         self.claim = Some(claim);
         self
     }
 
-    /// The same, whose I/O fails when all paths have been down for so long (or for as long as is
-    /// set, where that is less): for whoever has copies elsewhere and would rather go on with
-    /// these.
+    /// Lets I/O fail when all paths have been down for `limit` (or for the time in the settings, if
+    /// shorter). It serves users with copies elsewhere that would rather go on with the copies.
     pub fn with_patience(mut self, limit: Duration) -> Self {
         self.adapter.set_patience(self.index, Some(limit));
         self.is_impatient = true;
         self
     }
 
-    /// Its name: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
+    /// Returns the name of the device: `naa.…`, `eui.…`, `t10.…` or `mpx.…`.
     pub fn name(&self) -> String {
         self.adapter.fabric().devices[self.index]
             .policy
@@ -84,7 +83,8 @@ impl MultipathDevice {
             .to_owned()
     }
 
-    /// It as an administrator sees it, and all sessions of its adapter, those that are down too.
+    /// Returns the administrator's view of the device, and all sessions of its adapter, including
+    /// those that are down.
     pub fn view(&self) -> (InitiatorDevice, Vec<InitiatorSession>) {
         let fabric = self.adapter.fabric();
         (fabric.device_view(self.index), fabric.sessions())
@@ -140,7 +140,7 @@ impl BlockDevice for MultipathDevice {
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {
-        // What the target stores is not visible through SCSI.
+        // SCSI does not show how much the target stores.
         let geometry = self.geometry();
         if geometry.len == 0 {
             return Err(BlockError::new(

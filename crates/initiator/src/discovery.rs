@@ -1,8 +1,8 @@
-//! Discovery: asking a portal by SendTargets which targets there are (RFC 7143 §4.3, Appendix C).
+//! Discovery: asks a portal by SendTargets for its targets (RFC 7143 §4.3, Appendix C).
 //!
-//! A session of its own that waits, under one time limit for everything: a portal that is broken,
-//! slow or hostile costs that much time and a bounded amount of memory, and is told apart by its
-//! error.
+//! Discovery has a session of its own that waits, under one time limit for everything. A broken,
+//! slow or hostile portal costs at most that time and a bounded amount of memory. The error tells
+//! the cases apart.
 
 mod found;
 
@@ -28,10 +28,10 @@ use net::entropy::random_isid;
 const MAX_REDIRECTIONS: u32 = 4;
 const BUFFER: usize = 64 << 10;
 
-/// Why a portal told nothing.
+/// Reason why a portal told nothing.
 #[derive(Debug)]
 pub struct DiscoveryError {
-    /// The portal that was asked.
+    /// Portal that was asked.
     pub portal: String,
     reason: Reason,
 }
@@ -80,7 +80,7 @@ impl std::error::Error for DiscoveryError {
 }
 
 impl DiscoveryError {
-    /// What to try next, a clause without a full stop.
+    /// Returns the step to try next, as a clause without a full stop.
     pub fn advice(&self) -> &'static str {
         match &self.reason {
             Reason::Resolve(_) => "check the name, or write the address itself",
@@ -115,11 +115,11 @@ fn link_advice(error: &LinkError) -> &'static str {
     }
 }
 
-/// Asks `portal` (`host[:port]`) for all targets that it shows to the initiator of `settings`.
-/// Targets that name no address are at the portal that was asked.
+/// Asks `portal` (`host[:port]`) for all targets that it shows to the initiator of `settings`. A
+/// target that names no address is at the asked portal.
 ///
 /// # Errors
-/// It cannot be reached, refuses, or answers nothing that can be used.
+/// The portal cannot be reached, refuses, or gives no usable answer.
 pub fn send_targets(
     portal: &str,
     bind: Option<&Bind>,
@@ -171,7 +171,7 @@ fn resolve(portal: &str) -> io::Result<SocketAddr> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// `host[:port][,tag]`.
+/// Parses the target of a redirection: `host[:port][,tag]`.
 fn redirected(to: &str) -> Option<SocketAddr> {
     let address = to.rsplit_once(',').map_or(to, |(address, _)| address);
     resolve(address).ok()
@@ -185,8 +185,8 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The text that answers SendTargets=All, and what was special about the login's offer where
-    /// the first one failed.
+    /// Returns the answer to SendTargets=All. If the first login failed, it also returns the
+    /// special features of the offer that succeeded.
     fn ask(&self, address: SocketAddr) -> Result<(Vec<u8>, Option<String>), Reason> {
         let mut attempts = Attempts::default();
         loop {
@@ -218,7 +218,7 @@ impl Asking<'_> {
                 link.writable().map_err(Reason::Link)?;
             }
             if events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-                // An error of the connection is told by reading, or by looking after connecting.
+                // An error of the connection shows when reading, or on the check after connecting.
                 link.writable().map_err(Reason::Link)?;
                 let received = link
                     .receive(&mut buffer, &mut listener)
@@ -230,7 +230,7 @@ impl Asking<'_> {
             if let Some(text) = listener.text.take() {
                 if let Some((session, out)) = link.session() {
                     session.logout(out);
-                    // Where it does not leave, the target notices the closed connection.
+                    // If the logout is not sent, the target notices the closed connection.
                     let _ = link.flush();
                 }
                 return Ok(text);
@@ -268,7 +268,7 @@ impl Asking<'_> {
     }
 }
 
-/// Waits for the answer.
+/// Listener that waits for the answer.
 #[derive(Default)]
 struct Listener {
     text: Option<Vec<u8>>,
@@ -277,7 +277,7 @@ struct Listener {
 
 impl SessionUser for Listener {
     fn data_out(&mut self, _cookie: u64, _offset: u32, length: u32, out: &mut Vec<u8>) {
-        // No command was sent that has data.
+        // No command with data was sent.
         out.resize(out.len() + length as usize, 0);
     }
 

@@ -1,22 +1,22 @@
-//! Everything that a host adapter knows: targets, sessions, devices, and what is under way between
-//! them. One lock guards it; nothing in it waits.
+//! The whole state of a host adapter: targets, sessions, devices, and the commands between them.
+//! One lock guards the state; no operation on it waits.
 //!
-//! | what | where |
+//! | subject | where |
 //! |---|---|
 //! | a session is made, kept alive, lost, made again | `fabric/sessions.rs` |
-//! | a lost life is made certain to be over | `fabric/fencing.rs` |
-//! | what a session shows becomes devices and paths | `fabric/paths.rs` |
+//! | the end of a lost life is confirmed | `fabric/fencing.rs` |
+//! | the units that a session shows become devices and paths | `fabric/paths.rs` |
 //! | a command is never answered | `fabric/overdue.rs` |
 //! | a device is kept from other hosts | `fabric/reservations.rs` |
 //! | targets, ways and settings change while it runs | `fabric/changes.rs` |
-//! | what an administrator sees | `fabric/view.rs` |
+//! | the administrator's view | `fabric/view.rs` |
 //! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
 //!
 //! # Invariants
-//! - A path is up only after its unit has said who it is in this life of its session; where the
-//!   device is reserved for this host, only after it takes part in that.
-//! - A lost session's connection is closed so that the kernel sends no more of it, before a single
-//!   command of it is sent elsewhere.
+//! - A path is up only after its unit has identified itself in this life of its session. If the
+//!   device is reserved for this host, the path must also take part in the reservation first.
+//! - A lost session's connection is closed so that the kernel sends no more of its data. Only then
+//!   are its commands sent elsewhere.
 
 mod changes;
 mod fencing;
@@ -49,14 +49,14 @@ use block::Geometry;
 use model::initiator::settings::{DeviceSettings, TargetSettings};
 use multipath::{self, Actions};
 
-/// Bytes of one read from a socket; one read serves many answers.
+/// Bytes of one read from a socket. One read serves many answers.
 const BUFFER: usize = 256 << 10;
-/// Reads of one connection in one turn: fairness.
+/// Reads of one connection in one turn, limited for fairness.
 const READS_PER_TURN: usize = 16;
-/// Sockets looked at in one turn; the others are ready in the next.
+/// Sockets handled in one turn; the others are still ready in the next.
 const EVENTS: usize = 64;
 
-/// What is behind the lock.
+/// State behind the lock.
 #[derive(Debug)]
 pub(super) struct Fabric {
     epoll: Arc<OwnedFd>,
@@ -68,9 +68,9 @@ pub(super) struct Fabric {
     errands: Slab<Errand>,
     aborts: Vec<Abort>,
     next_abort: u64,
-    /// When commands were last looked at for their age.
+    /// Time at which commands were last checked for their age.
     looked_us: u64,
-    /// Commands that ended in the bytes under work.
+    /// Commands that ended in the bytes being processed.
     endings: Vec<Ending>,
     actions: Actions,
     buffer: Vec<u8>,
@@ -81,63 +81,63 @@ pub(super) struct Fabric {
     pub(super) finished: Vec<Finished>,
     /// Names that sessions wait for.
     pub(super) lookups: Vec<Lookup>,
-    /// How many names are being looked up.
+    /// Number of names being looked up.
     pub(super) looking_up: u32,
-    /// The last look at the sockets did not show all that are ready.
+    /// Whether the last look at the sockets did not show all that are ready.
     is_more_waiting: bool,
     renewals: changes::Renewals,
-    /// Errands of paths for reservations so far.
+    /// Number of the paths' errands for reservations so far.
     reservings: u64,
-    /// How often devices came, grew, or lost paths.
+    /// Number of times that devices came, grew, or lost paths.
     changes: u64,
-    /// The lane that ran the sockets has ended: nothing is ever answered again.
+    /// Whether the lane that ran the sockets has ended, so that nothing is ever answered again.
     is_over: bool,
 }
 
-/// A target that is logged in to.
+/// Target to which the adapter logs in.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) settings: TargetSettings,
-    /// Its number: the `T` of a runtime name.
+    /// Number of the target: the `T` of a runtime name.
     pub(super) number: u32,
-    /// Not wanted any more; its place is used again.
+    /// Whether the target is not wanted any more, so that its place can be used again.
     pub(super) is_gone: bool,
 }
 
-/// A device with all that its requests need.
+/// Device with all data that its requests need.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) policy: multipath::Device,
-    /// The path that it was found by, for the claim rules.
+    /// Path by which the device was found, for the claim rules.
     pub(super) identity: multipath::PathIdentity,
     pub(super) requests: Requests,
     pub(super) portrait: Portrait,
     pub(super) geometry: Option<Geometry>,
     pub(super) limits: CommandLimits,
-    /// By path number.
+    /// Ways, indexed by path number.
     pub(super) paths: Vec<Way>,
-    /// Writes that were reported as done are lost: every flush fails from then on, until an
-    /// administrator acknowledges that, or somebody opens it for himself alone and so begins with
-    /// what is there.
+    /// Whether writes that were reported as done are lost. Every flush then fails until an
+    /// administrator acknowledges the loss, or until a new exclusive user opens the device and so
+    /// begins with its present content.
     pub(super) has_lost_writes: bool,
-    /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are
-    /// down, microseconds.
+    /// Longest time, in microseconds, for which I/O waits while all paths are down. It is set by a
+    /// user that has copies elsewhere.
     pub(super) patience_us: Option<u64>,
-    /// Other hosts are kept from writing to it, or are going to be.
+    /// Reservation that keeps other hosts from writing, or is about to.
     reservation: Option<reservations::Reservation>,
 }
 
-/// Where a path of a device leads through.
+/// Way of a path: the session and unit through which it leads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// Index of the session.
     pub(super) nexus: usize,
     pub(super) lun: u64,
-    /// TARGET PORT GROUP.
+    /// Target port group of the path.
     pub(super) group: u16,
 }
 
-/// A command of our own.
+/// Command of the adapter itself.
 #[derive(Debug)]
 struct Errand {
     nexus: usize,
@@ -147,7 +147,7 @@ struct Errand {
     data_in: Vec<u8>,
 }
 
-/// Which connection has something: one that was closed since is not taken for its successor.
+/// Event of one connection. A connection closed since is not taken for its successor.
 #[derive(Clone, Copy, Debug)]
 struct Readiness {
     nexus: u32,
@@ -174,10 +174,10 @@ impl Readiness {
     }
 }
 
-/// What an errand is for.
+/// Purpose of an errand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// Getting to know the session's units.
+    /// Scan of the session's units.
     Scan,
     /// REPORT TARGET PORT GROUPS for a device.
     Groups { device: usize },
@@ -186,32 +186,32 @@ enum Purpose {
         device: usize,
         path: multipath::PathId,
     },
-    /// SET TARGET PORT GROUPS; the states are asked for afterwards.
+    /// SET TARGET PORT GROUPS, after which the states are read.
     Activate {
         device: usize,
         path: multipath::PathId,
     },
-    /// READ CAPACITY (16) after it changed.
+    /// READ CAPACITY (16) after a change of the capacity.
     Capacity { device: usize },
     /// PERSISTENT RESERVE IN and OUT on a path.
     Reserve {
         device: usize,
         path: multipath::PathId,
-        /// Of the errand: what was asked for an earlier one is not meant any more.
+        /// Number of the errand. An answer to an earlier errand does not count any more.
         number: u64,
     },
 }
 
-/// How a command ended, as the session told it.
+/// End of a command, as reported by the session.
 #[derive(Debug)]
 struct Ending {
     cookie: u64,
-    /// SCSI status; `None`: the device server never saw it.
+    /// SCSI status; `None` if the device server never saw the command.
     status: Option<u8>,
     sense: Vec<u8>,
 }
 
-/// Cookies of errands have this bit.
+/// Bit that marks the cookies of errands.
 const ERRAND: u64 = 1 << 63;
 
 impl Fabric {
@@ -243,13 +243,14 @@ impl Fabric {
         }
     }
 
-    /// The clock of the policy, in microseconds since the fabric was made.
+    /// Returns the time of the policy's clock, in microseconds since the fabric was created.
     #[inline]
     pub(super) fn now_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// For how long old copies may still land of writes that were reported as done, on any device.
+    /// Returns how long old copies may still land of writes that were reported as done, over all
+    /// devices.
     pub(super) fn unsettled_for(&self) -> Duration {
         let devices = self.devices.iter();
         let until = devices.filter_map(|device| device.policy.unsettled_until_us());
@@ -257,12 +258,12 @@ impl Fabric {
         Duration::from_micros(left_us)
     }
 
-    /// A moment of that clock.
+    /// Converts a time of the policy's clock.
     pub(super) fn instant(&self, us: u64) -> Instant {
         self.start + Duration::from_micros(us)
     }
 
-    /// Logs in to a target, with its portals' addresses in the order of its routes.
+    /// Logs in to a target. The portals' addresses have the order of its routes.
     pub(super) fn add_target(
         &mut self,
         settings: TargetSettings,
@@ -273,7 +274,7 @@ impl Fabric {
         target
     }
 
-    /// Looks at the sockets and the clock.
+    /// Handles ready sockets and due times.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let ready = std::mem::take(&mut self.ready);
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
@@ -284,7 +285,7 @@ impl Fabric {
             Err(rustix::io::Errno::INTR) => (&[][..], None),
             Err(error) => (&[][..], Some(error)),
         };
-        // Whoever watches us is told once: what is left must not wait for another event.
+        // The lane sees an event only once, so the rest must not wait for a new event.
         self.is_more_waiting = events.len() == EVENTS;
         for event in events {
             self.socket_ready(Readiness::from_bits(event.data.u64()), event.flags);
@@ -297,7 +298,7 @@ impl Fabric {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Hands all output to the sockets.
+    /// Passes all output to the sockets.
     pub(super) fn flush(&mut self) {
         while let Some(nexus) = self.dirty.pop() {
             let Some(link) = self.nexuses[nexus].link() else {
@@ -315,7 +316,7 @@ impl Fabric {
         }
     }
 
-    /// When [`Fabric::turn`] must run at the latest.
+    /// Returns the latest time at which [`Fabric::turn`] must run.
     pub(super) fn next_deadline_us(&mut self) -> Option<u64> {
         if self.is_more_waiting || !self.ready.is_empty() || !self.finished.is_empty() {
             return Some(0);

@@ -1,6 +1,6 @@
-//! The daemon's host adapter: in a thread of its own, brought to what the configuration says.
+//! The daemon's host adapter. It runs in a thread of its own, and follows the configuration.
 //!
-//! The thread exists from the first target on. Whoever uses a device submits from any lane.
+//! The thread exists from the first target on. Users of a device submit requests from any lane.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,13 +22,14 @@ use model::initiator::configured::{
 use model::initiator::settings::DeviceSettings;
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 
-/// Called, on the adapter's thread, when a device came, grew or lost a session. Must not wait.
+/// Callback for changes: a device came, grew or lost a session. It runs on the adapter's thread and
+/// must not wait.
 pub type OnChange = Arc<dyn Fn() + Send + Sync>;
 
-/// Who is to be called.
+/// Callbacks for changes.
 type Listeners = Arc<Mutex<Vec<OnChange>>>;
 
-/// The adapter of a daemon.
+/// Host adapter of a daemon.
 #[derive(Default)]
 pub struct Host {
     listeners: Listeners,
@@ -48,7 +49,7 @@ struct State {
     applied: InitiatorSpec,
     /// Number of each target in the adapter, by name.
     targets: BTreeMap<String, usize>,
-    /// Targets that are not logged in to since a portal's name is not known.
+    /// Targets without a login, because a portal's name could not be looked up.
     unresolved: BTreeMap<String, String>,
 }
 
@@ -59,12 +60,12 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// Why a configuration could not be put in force.
+/// Reason why a configuration could not be put in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostError {
-    /// The target it is about; empty where it is about none.
+    /// Target that the error concerns; empty if it concerns none.
     pub target: String,
-    /// What was wrong, as a clause without a full stop.
+    /// Problem, as a clause without a full stop.
     pub message: String,
 }
 
@@ -76,17 +77,17 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
-/// Why a device cannot be had for one alone.
+/// Reason why a device cannot be had exclusively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotHad {
-    /// No session shows it.
+    /// No session shows the device.
     NotShown {
-        /// What may be the reason, as a clause.
+        /// Probable reason, as a clause.
         why: Option<String>,
     },
-    /// It is used.
+    /// The device is in use.
     InUse {
-        /// What uses it, a noun phrase.
+        /// User of the device, a noun phrase.
         by: String,
     },
 }
@@ -104,7 +105,7 @@ impl fmt::Display for NotHad {
 impl std::error::Error for NotHad {}
 
 impl NotHad {
-    /// What to try, a clause without a full stop.
+    /// Returns the step to try next, as a clause without a full stop.
     pub fn next(&self) -> &'static str {
         match self {
             Self::NotShown { .. } => {
@@ -119,12 +120,12 @@ impl NotHad {
 }
 
 impl Host {
-    /// An adapter without targets.
+    /// Creates an adapter without targets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Has `on_change` called from now on.
+    /// Adds a callback for changes.
     pub fn listen(&self, on_change: OnChange) {
         let mut listeners = self
             .listeners
@@ -133,7 +134,7 @@ impl Host {
         listeners.push(on_change);
     }
 
-    /// Calls all who listen: whoever uses a device gave it up, and may use it again.
+    /// Calls all callbacks after a user gave up a device, which may be used again.
     pub fn given_up(&self) {
         let listeners = self
             .listeners
@@ -142,8 +143,8 @@ impl Host {
         listeners.iter().for_each(|on_change| on_change());
     }
 
-    /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which
-    /// may block. All or nothing.
+    /// Brings the adapter to the state of `spec`, without dropping sessions that stay. Looks up
+    /// names, which may block. Applies all of `spec`, or nothing.
     ///
     /// # Errors
     /// A portal's name cannot be looked up, or the kernel refuses a thread.
@@ -152,13 +153,14 @@ impl Host {
         let before = state.applied.clone();
         let result = self.bring_to(&mut state, spec);
         if result.is_err() {
-            // What was there before could be looked up before.
+            // The names of the old configuration could be looked up before.
             let _ = self.bring_to(&mut state, &before);
         }
         result
     }
 
-    /// At the start: logs in to what can be logged in to. The rest is tried by [`Self::try_again`].
+    /// Logs in, when the daemon starts, to all targets that can be looked up. [`Self::try_again`]
+    /// tries the rest.
     pub fn begin(&self, spec: &InitiatorSpec) {
         let mut state = self.lock();
         let mut rest = spec.clone();
@@ -177,12 +179,12 @@ impl Host {
         state.applied = rest;
     }
 
-    /// Whether [`Self::try_again`] has anything to do.
+    /// Reports whether [`Self::try_again`] has anything to do.
     pub fn is_incomplete(&self) -> bool {
         !self.lock().unresolved.is_empty()
     }
 
-    /// Logs in to what could not be looked up before, where that is possible now. `spec` is in
+    /// Logs in to targets that could not be looked up before, if that is possible now. `spec` is in
     /// force.
     pub fn try_again(&self, spec: &InitiatorSpec) {
         let mut state = self.lock();
@@ -227,7 +229,7 @@ impl Host {
             };
             match (state.targets.get(&target.iqn), old) {
                 (Some(_), Some(old)) if old == target && !renamed && !retimed => {}
-                // Nothing has to be looked up for it: it can be done while names cannot be.
+                // This change needs no look-up, so it works even while names cannot be looked up.
                 (Some(number), Some(old))
                     if !renamed && same_ways(old, target) && !needs_new_sessions(old, target) =>
                 {
@@ -239,7 +241,7 @@ impl Host {
                 }
                 (None, _) => match adapter.log_in(settings) {
                     Ok(number) => drop(state.targets.insert(target.iqn.clone(), number)),
-                    // It could not be looked up before either: that is no reason to refuse a
+                    // The look-up failed before the change too, so it is no reason to refuse the
                     // change.
                     Err(_) if state.unresolved.contains_key(&target.iqn) => {}
                     Err(error) => return Err(failed(error)),
@@ -260,7 +262,7 @@ impl Host {
         Ok(())
     }
 
-    /// The devices that would be cut off if these targets were left.
+    /// Returns the devices that would be cut off by leaving these targets.
     pub fn devices_only_behind(&self, iqns: &[&str]) -> Vec<String> {
         let state = self.lock();
         let numbers = iqns
@@ -273,7 +275,7 @@ impl Host {
         }
     }
 
-    /// The sessions now, and a line for each target that is not logged in to.
+    /// Returns the present sessions, and a line for each target without a login.
     pub fn sessions(&self) -> Vec<InitiatorSession> {
         let state = self.lock();
         let running = state.running.as_ref();
@@ -287,7 +289,7 @@ impl Host {
         sessions
     }
 
-    /// The devices now.
+    /// Returns the present devices.
     pub fn devices(&self) -> Vec<InitiatorDevice> {
         match &self.lock().running {
             Some(running) => running.adapter.devices(),
@@ -295,14 +297,14 @@ impl Host {
         }
     }
 
-    /// The device of that name; waits up to `limit` while sessions are still coming up.
+    /// Returns the device of this name. Waits up to `limit` while sessions are still coming up.
     pub fn device(&self, name: &str, limit: Duration) -> Option<MultipathDevice> {
         self.settle(&[name], |_| true, limit);
         self.adapter()?.device_called(name)
     }
 
-    /// Waits up to `limit` for the devices of these names, as long as a session is still coming up
-    /// that leads to a target that may show them.
+    /// Waits up to `limit` for the devices of these names. The wait ends when no session is still
+    /// coming up to a target that may show them.
     pub fn settle(&self, names: &[&str], may_show: impl Fn(&str) -> bool, limit: Duration) {
         let until = Instant::now() + limit;
         let undecided = |session: &InitiatorSession| {
@@ -326,11 +328,11 @@ impl Host {
         running.map(|running| Arc::clone(&running.adapter))
     }
 
-    /// The device of that name for `user` alone, a noun phrase such as `a pool`; waits like
-    /// [`Self::device`].
+    /// Returns the device of this name for the exclusive use of `user`, a noun phrase such as `a
+    /// pool`. Waits like [`Self::device`].
     ///
     /// # Errors
-    /// No session shows it, or somebody else uses it.
+    /// No session shows the device, or it is in use.
     pub fn device_for(
         &self,
         user: &str,
@@ -355,7 +357,8 @@ impl Host {
         }
     }
 
-    /// Looks again at the units of one target, or of all; whether there is such a target.
+    /// Looks again at the units of one target, or of all targets. Reports whether the target
+    /// exists.
     pub fn rescan(&self, iqn: Option<&str>) -> bool {
         let state = self.lock();
         let number = iqn.map(|iqn| state.targets.get(iqn).copied());
@@ -373,8 +376,8 @@ impl Host {
         }
     }
 
-    /// Ends at this time at the latest, whatever is under way: a daemon that ends does not wait for
-    /// storage that is gone.
+    /// Sets the latest time at which the adapter ends, whatever is under way. A daemon that ends
+    /// does not wait for storage that is gone.
     pub fn end_at(&self, time: Instant) {
         if let Some(running) = &self.lock().running {
             *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
@@ -382,19 +385,19 @@ impl Host {
         }
     }
 
-    /// From now on I/O fails when all paths have been down for so long, whatever is set.
+    /// Lets I/O fail when all paths have been down for `limit`, whatever the settings say.
     pub fn hurry(&self, limit: Duration) {
         if let Some(running) = &self.lock().running {
             running.adapter.hurry(limit);
         }
     }
 
-    /// Logs out everywhere and ends the thread.
+    /// Logs out of all targets, and ends the thread.
     pub fn stop(&self) {
         self.end_at(Instant::now());
         let running = self.lock().running.take();
         if let Some(running) = running {
-            // A thread that panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = running.thread.join();
         }
     }
@@ -414,7 +417,7 @@ fn start(devices: DeviceSettings, listeners: Listeners) -> io::Result<Running> {
     let end = Arc::new(Mutex::new(None));
     let theirs = Arc::clone(&end);
     let (sender, receiver) = std::sync::mpsc::channel();
-    // A lane is made by the thread that runs it.
+    // A lane is created by the thread that runs it.
     let thread = std::thread::Builder::new()
         .name("initiator".into())
         .spawn(move || {
@@ -424,7 +427,7 @@ fn start(devices: DeviceSettings, listeners: Listeners) -> io::Result<Running> {
             });
             match made {
                 Ok((lane, adapter)) => {
-                    // Whoever started us waits for this.
+                    // The starter of this thread waits for this message.
                     let _ = sender.send(Ok((Arc::clone(&adapter), lane.waker())));
                     run(lane, &adapter, &theirs, &listeners);
                 }
@@ -455,7 +458,7 @@ fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, listener
         }
         let until = *end.lock().unwrap_or_else(PoisonError::into_inner);
         if until.is_some_and(|until| until <= Instant::now()) {
-            // The lane logs out and answers everything when it is dropped.
+            // A dropped lane logs out and answers every request.
             return;
         }
         if let Err(error) = lane.wait(until) {

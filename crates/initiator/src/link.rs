@@ -1,5 +1,5 @@
-//! One TCP connection of a session: connecting, LOGIN, full-feature phase. Bytes in and out;
-//! nothing here waits.
+//! One TCP connection of a session: connecting, LOGIN, full-feature phase. It moves bytes in and
+//! out, and never waits.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -18,55 +18,56 @@ use model::initiator::settings::{Bind, TcpOptions};
 use net::entropy::KernelEntropy;
 use net::tcp_info::TcpInfo;
 
-/// The longest login response: what we declared before login is RFC 7143's 8 KiB.
+/// Longest login response: the limit declared before login is RFC 7143's 8 KiB.
 const MAX_LOGIN_DATA: usize = 8192;
-/// Bytes that wait for the socket beyond this are not added to: the peer is slower than we are.
+/// Bytes waiting for the socket from which no more are added. The peer is then slower than this
+/// end.
 const OUTPUT_CHUNK: usize = 1 << 20;
-/// So many commands, or bytes, are handed to the socket before the turn is over: the target works
-/// on them while we prepare the next ones. Where both wait for a whole batch of the other, one core
-/// is always idle; each system call costs about as much as a command.
+/// Commands or bytes that are sent before the turn is over. The target works on them while the
+/// initiator prepares the next ones. If each side waits for a whole batch of the other, one core is
+/// always idle. Each system call costs about as much as a command.
 const BATCH_COMMANDS: u32 = 8;
 const BATCH_BYTES: usize = 16 << 10;
 
-/// Why a connection is over.
+/// Reason why a connection is over.
 #[derive(Debug)]
 pub(super) enum LinkError {
     /// The connection could not be made.
     Connect(io::Error),
-    /// The portal that a redirection named cannot be looked up.
+    /// The portal named by a redirection cannot be looked up.
     Resolve {
-        /// `host:port`
+        /// Portal as `host:port`.
         portal: String,
-        /// Why.
+        /// Error of the look-up.
         source: io::Error,
     },
     /// The connection broke.
     Io(io::Error),
-    /// The peer closed it.
+    /// The peer closed the connection.
     Closed,
-    /// The target refused the login, is elsewhere, or failed to prove itself.
+    /// The target refused the login, is elsewhere, or failed to prove its identity.
     Login(LoginError),
     /// The target broke the protocol.
     Session(SessionError),
-    /// Nothing came for so long.
+    /// The target sent nothing for this time.
     Silent(Duration),
     /// Connecting and logging in took longer than this.
     Slow(Duration),
-    /// The target asked us to go, or ended the session.
+    /// The target asked the initiator to leave, or ended the session.
     Ended(&'static str),
-    /// A login failed, and so did another attempt that offered less.
+    /// A login failed, and the last attempt, which offered less, failed too.
     Again {
-        /// The first failure.
+        /// First failure.
         first: Box<LinkError>,
-        /// The offer of the last attempt.
+        /// Offer of the last attempt.
         offer: String,
-        /// The last failure.
+        /// Last failure.
         last: Box<LinkError>,
     },
 }
 
 impl LinkError {
-    /// The failure of the last attempt.
+    /// Returns the failure of the last attempt.
     pub(super) fn last(&self) -> &Self {
         match self {
             Self::Again { last, .. } => last,
@@ -122,35 +123,35 @@ enum Phase {
         login: Box<Login>,
         input: Vec<u8>,
     },
-    /// RFC 7143's full-feature phase.
+    /// Full-feature phase of RFC 7143.
     Full(Box<Session>),
 }
 
-/// A connection.
+/// TCP connection of a session.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
-    /// It goes there. The socket tells its peer no more once the connection was reset.
+    /// Peer's address. The socket does not tell it any more after the connection was reset.
     address: SocketAddr,
     phase: Phase,
     pub(super) out: Vec<u8>,
     /// Bytes of `out` that the socket took.
     taken: usize,
-    /// Bytes that the socket took before those.
+    /// Bytes that the socket took before `out`.
     taken_before: u64,
-    /// The socket is full.
+    /// Whether the socket is full.
     is_full: bool,
     /// Commands queued since the last [`Link::flush`].
     queued: u32,
-    /// Why an early flush failed: the next one says so.
+    /// Error of an early flush; the next flush returns it.
     failure: Option<LinkError>,
     quick_ack: bool,
 }
 
-/// What became of bytes that came in.
+/// Effect of received bytes.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// Nothing special; whether more may be waiting.
+    /// Ordinary data. `more` tells whether more may be waiting.
     Data { more: bool },
     /// The login is over; commands may be sent.
     LoggedIn(Box<LoggedIn>),
@@ -179,7 +180,7 @@ impl Link {
         })
     }
 
-    /// The session, in the full-feature phase.
+    /// Returns the session, in the full-feature phase.
     #[inline]
     pub(super) fn session(&mut self) -> Option<(&mut Session, &mut Vec<u8>)> {
         match &mut self.phase {
@@ -188,15 +189,16 @@ impl Link {
         }
     }
 
-    /// The offer of another attempt after this error, also in words. `None`: it would change
-    /// nothing.
+    /// Returns the offer of another attempt after this error, also in words. `None`: another
+    /// attempt would change nothing.
     pub(super) fn second_offer(&self, error: &LinkError) -> Option<(Offer, String)> {
         let Phase::LoggingIn { login, input } = &self.phase else {
             return None;
         };
         let refusal = match error {
             LinkError::Login(error) => Some(error),
-            // Closed in the middle of a response it was for something else.
+            // If the peer closed the connection in the middle of a response, the offer was not the
+            // reason.
             LinkError::Closed | LinkError::Io(_) if input.is_empty() => None,
             _ => return None,
         };
@@ -204,7 +206,7 @@ impl Link {
         Some((offer, offer.words(login.settings())))
     }
 
-    /// Commands sent and not ended.
+    /// Returns the number of commands sent and not ended.
     pub(super) fn outstanding(&self) -> usize {
         match &self.phase {
             Phase::Full(session) => session.outstanding(),
@@ -212,7 +214,7 @@ impl Link {
         }
     }
 
-    /// Whether no command is under way.
+    /// Reports whether no command is under way.
     pub(super) fn is_idle(&self) -> bool {
         match &self.phase {
             Phase::Full(session) => session.outstanding() + session.waiting() == 0,
@@ -220,28 +222,29 @@ impl Link {
         }
     }
 
-    /// Bytes that were ever to be sent.
+    /// Returns the number of bytes that were ever queued.
     pub(super) fn queued_bytes(&self) -> u64 {
         self.taken_before + self.out.len() as u64
     }
 
-    /// Bytes that the other end's kernel has taken; 0 where ours does not tell.
+    /// Returns the number of bytes that the other end's kernel has taken; 0 if this kernel does not
+    /// tell.
     pub(super) fn acknowledged(&self) -> u64 {
         TcpInfo::of(&self.stream).map_or(0, |info| info.bytes_acked)
     }
 
-    /// Where the connection starts.
+    /// Returns the local address of the connection.
     pub(super) fn local(&self) -> Option<SocketAddr> {
         self.stream.local_addr().ok()
     }
 
-    /// Where the connection leads.
+    /// Returns the peer's address.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The socket may be written to: it is connected, or has room again.
-    /// Whether it has connected by this.
+    /// Handles a writable socket: it is connected, or has room again. Reports whether it has just
+    /// connected.
     pub(super) fn writable(&mut self) -> Result<bool, LinkError> {
         let mut has_connected = false;
         self.is_full = false;
@@ -263,18 +266,18 @@ impl Link {
         self.flush().map(|()| has_connected)
     }
 
-    /// A command was queued: the target gets it early where it need not be alone.
+    /// Notes that a command was queued, and sends it early if a batch is complete.
     #[inline]
     pub(super) fn command_queued(&mut self) {
         self.queued += 1;
-        // A socket that is full takes no more for being asked more often.
+        // A full socket takes no more if it is asked more often.
         let is_batch = self.queued >= BATCH_COMMANDS || self.out.len() >= BATCH_BYTES;
         if is_batch && !self.is_full && self.failure.is_none() {
             self.failure = self.flush().err();
         }
     }
 
-    /// Hands what waits to the socket.
+    /// Passes waiting output to the socket.
     pub(super) fn flush(&mut self) -> Result<(), LinkError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -315,7 +318,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads once and works on what came.
+    /// Reads once, and processes the bytes.
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -333,7 +336,8 @@ impl Link {
             Err(error) => return Err(LinkError::Io(error)),
         };
         if self.quick_ack {
-            // The kernel forgets it; asked anew after each read. Where it refuses, acks are late.
+            // The kernel forgets this option, so it is set after each read. If the kernel refuses,
+            // acks are late.
             let _ = SockRef::from(&self.stream).set_tcp_quickack(true);
         }
         let more = count == buffer.len();
@@ -361,10 +365,10 @@ impl Link {
         }
     }
 
-    /// Ends the connection so that the kernel sends nothing of what still waits: what was written
-    /// may be repeated elsewhere from now on.
+    /// Ends the connection so that the kernel sends none of the waiting data. From now on the
+    /// commands may be repeated elsewhere.
     pub(super) fn abort(self) {
-        // Where the option is refused, the kernel goes on for a while; the fence covers that too.
+        // If the option is refused, the kernel goes on for a while. The fence covers that too.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 }
@@ -375,7 +379,7 @@ impl AsFd for Link {
     }
 }
 
-/// Works on whole login responses in `input`.
+/// Processes the whole login responses in `input`.
 fn log_in(
     login: &mut Login,
     input: &mut Vec<u8>,

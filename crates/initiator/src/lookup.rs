@@ -1,5 +1,5 @@
-//! The name of a portal that a redirection leads to (TargetAddress, RFC 7143 §13.8): looked up on a
-//! thread of its own, for that can take long, and a lane does not wait.
+//! Looks up the name of a portal to which a redirection leads (TargetAddress, RFC 7143 §13.8). This
+//! runs on a thread of its own: a look-up can take long, and a lane does not wait.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -13,19 +13,20 @@ use super::link::LinkError;
 use super::nexus::State;
 use model::initiator::url::with_port;
 
-/// How long a session waits for the address before it begins again where it was told to.
+/// Time for which a session waits for the address before it begins again at its first portal.
 pub(super) const LOOKUP_US: u64 = 30_000_000;
 
-/// Where a refusal sends a session.
+/// Target of a redirection.
 pub(super) enum Elsewhere {
-    /// To this address.
+    /// Redirection to this address.
     Address(SocketAddr),
-    /// To this `host:port`.
+    /// Redirection to this `host:port`.
     Name(String),
 }
 
 impl Elsewhere {
-    /// Where a login's failure leads, and whether for good; `None` where nowhere.
+    /// Returns the redirection in a login's failure, and whether it is permanent. Returns `None` if
+    /// the failure is no redirection.
     pub(super) fn of(error: &LinkError) -> Option<(Self, bool)> {
         let LinkError::Login(LoginError::Redirected { address, permanent }) = error.last() else {
             return None;
@@ -40,16 +41,16 @@ impl Elsewhere {
     }
 }
 
-/// A name that a session waits for.
+/// Name that a session waits for.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup {
-    /// Index of the session, and who it was.
+    /// Index and identity of the session.
     pub(super) nexus: usize,
     pub(super) isid: Isid,
-    /// `host:port`
+    /// Portal as `host:port`.
     pub(super) portal: String,
-    /// The portal that sent it away: of several addresses, one of its family is reached from the
-    /// same source.
+    /// Portal that sent the redirection. Of several addresses, one of its family is reached from
+    /// this source.
     pub(super) from: SocketAddr,
     pub(super) is_permanent: bool,
 }
@@ -65,7 +66,7 @@ impl Lookup {
 }
 
 impl Adapter {
-    /// Looks names up, each on a thread that ends with it.
+    /// Looks names up, each on a thread of its own that ends afterwards.
     pub(super) fn look_up(&self, lookups: Vec<Lookup>) {
         for lookup in lookups {
             self.fabric().looking_up += 1;
@@ -87,14 +88,14 @@ impl Adapter {
 }
 
 impl Fabric {
-    /// The address of a name that a session waits for has come, or why it does not.
+    /// Takes the result of a look-up that a session waits for.
     pub(super) fn looked_up(&mut self, lookup: &Lookup, found: io::Result<SocketAddr>) {
         let now = self.now_us();
         self.looking_up -= 1;
         let Some(nexus) = self.nexuses.get(lookup.nexus) else {
             return;
         };
-        // It may have begun anew meanwhile, or be another.
+        // The session may have begun anew meanwhile, or may be another one.
         if nexus.isid != lookup.isid || !matches!(nexus.state, State::Down { .. }) {
             return;
         }

@@ -1,6 +1,5 @@
-//! A device by its name: logged in to as the daemon's configuration says, by a process of its own.
-//! The names of its sessions are drawn anew (ISID), so the daemon's own sessions to the same
-//! targets go on beside them.
+//! A device by its name: another process logs in to it by the daemon's configuration. The process
+//! draws new session names (ISID), so the daemon's own sessions to these targets go on beside them.
 
 use std::fmt;
 
@@ -11,21 +10,21 @@ use model::initiator::options::Options;
 use model::initiator::settings::{DeviceSettings, TargetSettings};
 use model::initiator::url::pairs;
 
-/// What only the configuration says, for every target alike.
+/// Options that only the configuration sets, alike for every target.
 const CONFIGURED: [&str; 4] = ["portal", "initiator_name", "target_user", "target_password"];
 
-/// `naa.…[?option=value&…]`, and what the configuration and its options set.
+/// Name `naa.…[?option=value&…]`, with the settings from the configuration and from the options.
 #[derive(Clone, Debug)]
 pub struct NamedDevice {
     /// Its name.
     pub name: String,
-    /// The targets that are looked through for it.
+    /// Targets that are searched for the device.
     pub targets: Vec<TargetSettings>,
-    /// What governs it.
+    /// Settings of the device.
     pub device: DeviceSettings,
 }
 
-/// What is wrong with the name of a device.
+/// Error in the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameError(String);
 
@@ -38,10 +37,10 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl NamedDevice {
-    /// Reads a name with options, over what is configured.
+    /// Reads a name with options. The options override the configuration.
     ///
     /// # Errors
-    /// What is wrong with it, or nothing is configured to log in to.
+    /// The name is malformed, or no target is configured.
     pub fn parse(text: &str, spec: &InitiatorSpec) -> Result<Self, NameError> {
         let (name, query) = text.split_once('?').unwrap_or((text, ""));
         if spec.targets.is_empty() {
@@ -82,7 +81,7 @@ impl NamedDevice {
     }
 }
 
-/// What was chosen for this device gives way to an option that says otherwise.
+/// Drops settings chosen for this device that an option replaces.
 fn forget(name: &str, query: &str, settings: &mut DeviceSettings) {
     let Some(chosen) = settings.chosen.get_mut(name) else {
         return;

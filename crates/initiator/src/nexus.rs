@@ -1,5 +1,5 @@
-//! An I_T nexus: one session, through one portal, from one place; lost and made again for as long
-//! as it is wanted.
+//! An I_T nexus: one session, through one portal, from one place. A lost session is made again for
+//! as long as it is wanted.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,104 +14,107 @@ use super::scan::Scan;
 use model::initiator::settings::{Bind, KeepAlive, SessionSettings};
 use multipath::PathId;
 
-/// Where a path of a nexus leads.
+/// Path of a nexus: the device to which it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PathOf {
     pub(super) lun: u64,
     /// Index of the device.
     pub(super) device: usize,
     pub(super) path: PathId,
-    /// In this life of the session, and since the target last said that something changed, the unit
-    /// has said that it is this device, and it carries I/O.
+    /// Whether the unit has identified itself as this device and carries I/O. The identification
+    /// must date from this life of the session, and from after the target's last report of a
+    /// change.
     pub(super) is_known: bool,
-    /// The unit is this device, and carries no I/O before the path takes part in the host's
-    /// reservation of it.
+    /// Whether the unit is this device, but carries no I/O until the path takes part in the host's
+    /// reservation.
     pub(super) waits_to_take_part: bool,
 }
 
-/// One session and what is known of it.
+/// One session and its state.
 #[derive(Debug)]
 pub(super) struct Nexus {
     /// Index of the target.
     pub(super) target: usize,
     /// Number of the session among those of its target: the `C` of a runtime name.
     pub(super) channel: u32,
-    /// What the session is to be known by; the same for each of its lives, so that a new one ends
-    /// the old one (RFC 7143 §6.3.5).
+    /// ISID of the session. It stays for each of its lives, so that a new life ends the old one
+    /// (RFC 7143 §6.3.5).
     pub(super) isid: Isid,
-    /// The portal as configured.
+    /// Portal as configured.
     pub(super) portal: SocketAddr,
-    /// Where a redirection for good led.
+    /// Address from a permanent redirection.
     pub(super) moved_to: Option<SocketAddr>,
-    /// Where a redirection for now leads: the next try only.
+    /// Address from a temporary redirection, for the next try only.
     pub(super) redirected: Option<SocketAddr>,
     pub(super) bind: Option<Bind>,
     pub(super) state: State,
     pub(super) paths: Vec<PathOf>,
     pub(super) scan: Option<Scan>,
-    /// The scan goes on, or begins anew, at this time.
+    /// Time at which the scan goes on, or begins anew.
     pub(super) scan_at_us: Option<u64>,
-    /// Something changed while the scan was under way: what it found counts for nothing.
+    /// Whether something changed while the scan was under way, so that its results do not count.
     pub(super) is_scan_stale: bool,
-    /// Scans in a row that did not find all that they should.
+    /// Number of scans in a row that did not find all expected units.
     pub(super) vain_scans: u32,
-    /// Why a unit is of no use.
+    /// Reason why a unit cannot be used.
     pub(super) refusal: Option<String>,
-    /// When the last byte came.
+    /// Time at which the last byte came.
     pub(super) heard_us: u64,
-    /// When the ping that has not been answered left, or the other end last took bytes after that.
+    /// Time at which the unanswered ping left, or at which the other end last took bytes after
+    /// that.
     pub(super) pinged_us: Option<u64>,
-    /// Bytes that it had taken then.
+    /// Bytes that the other end had taken at `pinged_us`.
     pub(super) acknowledged: u64,
     /// Bytes up to the end of the ping.
     pub(super) ping_ends: u64,
     pub(super) is_suspect: bool,
-    /// The target asked us to log out, and that was sent: nothing new goes down it until the next
-    /// login.
+    /// Whether the logout that the target asked for was sent. No new I/O goes down the session
+    /// until the next login.
     pub(super) is_leaving: bool,
-    /// Number of the connection, of those that were begun.
+    /// Number of the present connection, counted from the first one.
     pub(super) life: u32,
     /// Attempts to log in, and the next offer.
     pub(super) attempts: Attempts,
-    /// Tries in a row that failed, and lives that were of no use.
+    /// Number of tries in a row that failed, and of lives without use.
     pub(super) failures: u32,
-    /// Redirections followed in a row.
+    /// Number of redirections followed in a row.
     pub(super) redirections: u32,
-    /// When this life began.
+    /// Time at which this life began.
     pub(super) up_since_us: u64,
     /// Whether some I/O was answered in this life.
     pub(super) has_served: bool,
     pub(super) last_error: Option<LinkError>,
-    /// Where an earlier life may still have commands at the target.
+    /// Portal groups in which an earlier life may still have commands.
     pub(super) unfenced: Vec<PortalGroup>,
-    /// From when on that is ended through another session's portal.
+    /// Time from which earlier lives are ended through another session's portal.
     pub(super) fence_from_us: Option<u64>,
-    /// Whether its units have been looked at, in this life or an earlier one.
+    /// Whether the units have been scanned, in this life or an earlier one.
     pub(super) has_scanned: bool,
     pub(super) logged_in: Option<Box<LoggedIn>>,
-    /// Lives so far.
+    /// Number of lives so far.
     pub(super) logins: u64,
-    /// Not wanted any more: logs out when its commands have ended, at this time at the latest.
+    /// Latest time at which an unwanted session logs out; it does so earlier if its commands have
+    /// ended.
     pub(super) parting_until_us: Option<u64>,
 }
 
-/// Where a nexus stands.
+/// State of a nexus.
 #[derive(Debug)]
 pub(super) enum State {
-    /// To be tried again at a time.
+    /// The session is down, and is tried again at a time.
     Down { retry_us: u64 },
-    /// Connecting or logging in since.
+    /// The session has been connecting or logging in since a time.
     Coming {
         link: Link,
         since_us: u64,
-        /// Through another session's portal, only to end the last life.
+        /// Whether the way leads through another session's portal, only to end the last life.
         detour: bool,
     },
-    /// In the full-feature phase.
+    /// The session is in the full-feature phase.
     Up { link: Link },
-    /// Not wanted any more: waits for the answer to its logout until a time.
+    /// The session is not wanted any more, and waits for the answer to its logout until a time.
     Leaving { link: Link, until_us: u64 },
-    /// Logged out.
+    /// The session is logged out.
     Gone,
 }
 
@@ -125,14 +128,14 @@ impl Nexus {
         }
     }
 
-    /// The error of a connection that was lost; `None` where a login failed for what it offered,
-    /// and offers less next.
+    /// Handles a lost connection, and returns its error. Returns `None` if a login failed because
+    /// of its offer; the next one offers less.
     pub(super) fn attempt_failed(&mut self, error: LinkError) -> Option<LinkError> {
         match &self.state {
             State::Coming { link, detour, .. } if self.parting_until_us.is_none() => {
                 let failed = self.attempts.failed(link, error).err();
                 if failed.is_none() && !detour {
-                    // Also where a redirection led.
+                    // This also holds for the target of a redirection.
                     self.redirected = Some(link.address());
                 }
                 failed
@@ -145,22 +148,22 @@ impl Nexus {
         matches!(self.state, State::Up { .. })
     }
 
-    /// The portal group to which the session leads, or led.
+    /// Returns the portal group to which the session leads, or led.
     pub(super) fn portal_group(&self) -> PortalGroup {
         self.logged_in.as_ref()?.portal_group_tag
     }
 
-    /// Whether an earlier life may still have commands at the target.
+    /// Reports whether an earlier life may still have commands at the target.
     pub(super) fn needs_fence(&self) -> bool {
         !self.unfenced.is_empty()
     }
 
-    /// Whether its place may be used for another session.
+    /// Reports whether another session may use this place.
     pub(super) fn is_free(&self) -> bool {
         matches!(self.state, State::Gone) && self.paths.is_empty()
     }
 
-    /// Where the next connection goes.
+    /// Returns the address for the next connection.
     pub(super) fn address(&mut self) -> SocketAddr {
         self.redirected
             .take()
@@ -168,7 +171,7 @@ impl Nexus {
             .unwrap_or(self.portal)
     }
 
-    /// When this session must be looked at next.
+    /// Returns the time at which this session must be handled next.
     pub(super) fn deadline_us(
         &self,
         settings: &SessionSettings,
@@ -201,7 +204,7 @@ impl Nexus {
     }
 }
 
-/// After how long without an answer to a ping nothing new is sent down a session.
+/// Returns the time without an answer to a ping after which a session gets no new I/O.
 pub(super) fn suspicion_us(alive: &KeepAlive) -> u64 {
     us(alive.timeout) / 3
 }

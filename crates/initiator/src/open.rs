@@ -1,4 +1,4 @@
-//! From an `iscsi://` URL, or the name of a device, to a device that is open.
+//! Opens a device from an `iscsi://` URL, or from a configured device's name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use model::initiator::InitiatorSpec;
 use model::initiator::settings::{DeviceSettings, SessionSettings};
 use model::initiator::url::{LunUrl, UrlError};
 
-/// How long all sessions of a URL may take before those that are there must do.
+/// Time for all sessions of a URL. After it, the sessions that are up must suffice.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a URL could not be opened.
+/// Reason why a URL could not be opened.
 #[derive(Debug)]
 pub enum OpenUrlError {
-    /// It is malformed.
+    /// The URL is malformed.
     Url(UrlError),
-    /// Its name or an option is.
+    /// The name or an option is malformed.
     Name(NameError),
     /// The target did not give the device.
     Adapter(AdapterError),
@@ -46,21 +46,21 @@ impl std::error::Error for OpenUrlError {
     }
 }
 
-/// Logs in and opens the logical unit; the sessions live in `lane` from then on. Blocks until every
-/// session has come to be or failed once.
+/// Logs in and opens the logical unit. The sessions live in `lane` from then on. Blocks until every
+/// session is up or failed once.
 ///
 /// # Errors
-/// The URL is malformed, no session came to be, or the target shows no such unit.
+/// The URL is malformed, no session was established, or the target does not show the unit.
 pub fn open_url(url: &str, lane: &mut Lane) -> Result<Arc<MultipathDevice>, OpenUrlError> {
     let session = SessionSettings::new(initiator_name());
     let url = LunUrl::parse(url, session, DeviceSettings::default()).map_err(OpenUrlError::Url)?;
     open(url, lane).map_err(OpenUrlError::Adapter)
 }
 
-/// The same from settings.
+/// Logs in and opens the logical unit, like [`open_url`] but from parsed settings.
 ///
 /// # Errors
-/// No session came to be, or the target shows no such unit.
+/// No session was established, or the target does not show the unit.
 pub fn open(url: LunUrl, lane: &mut Lane) -> Result<Arc<MultipathDevice>, AdapterError> {
     let adapter = Adapter::new(lane, url.device)?;
     let (name, lun) = (url.target.name.clone(), url.target.lun);
@@ -78,7 +78,7 @@ pub fn open(url: LunUrl, lane: &mut Lane) -> Result<Arc<MultipathDevice>, Adapte
 /// options.
 ///
 /// # Errors
-/// The name or an option is malformed, no session came to be, or none shows such a device.
+/// The name or an option is malformed, no session was established, or none shows the device.
 pub fn open_named(
     text: &str,
     spec: &InitiatorSpec,
@@ -90,7 +90,7 @@ pub fn open_named(
         .targets
         .into_iter()
         .map(|target| adapter.log_in(target));
-    // One that cannot be logged in to does not matter where another leads there.
+    // A target without a login does not matter if another target leads to the device.
     let (targets, mut failed): (Vec<_>, Vec<_>) = begun.partition(Result::is_ok);
     for target in targets.into_iter().flatten() {
         failed.extend(adapter.settle(target, LIMIT, lane).err().map(Err));

@@ -3,10 +3,10 @@
 use model::initiator::InitiatorSpec;
 use model::name;
 
-/// Where open-iscsi keeps the name of this machine's initiator.
+/// File in which open-iscsi keeps the name of this machine's initiator.
 const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
 
-/// The name in force.
+/// Returns the name in force.
 pub(super) fn in_force(spec: &InitiatorSpec) -> String {
     match spec.name.as_str() {
         "" => initiator_name(),
@@ -14,8 +14,8 @@ pub(super) fn in_force(spec: &InitiatorSpec) -> String {
     }
 }
 
-/// This machine's initiator name: open-iscsi's where it is installed, so that the target's
-/// permissions hold for both; else one made from the host's name.
+/// Returns this machine's initiator name. If open-iscsi is installed, its name is used, so that the
+/// target's permissions hold for both. Otherwise the name is made from the host's name.
 pub fn initiator_name() -> String {
     let file = std::fs::read_to_string(NAME_FILE).unwrap_or_default();
     let names = file

@@ -1,11 +1,12 @@
-//! The requests of one device that are under way, and the commands that each was split into.
+//! Requests of one device that are under way, and the commands into which each was split.
 //!
 //! # Lost writes
-//! A target may tell of lost writes once, and report success for every SYNCHRONIZE CACHE after
-//! that. A request that ends with one promises that its own writes, or those before it, are
-//! durable. They may be what was lost. So a loss dooms all such requests at the moment when it is
-//! told, whether their SYNCHRONIZE CACHE is under way or is still to come. A doomed request fails,
-//! whatever its commands report later. An acknowledgement therefore need not wait for any request.
+//! A target may report lost writes once, and report success for every SYNCHRONIZE CACHE after that.
+//! A request that ends with a SYNCHRONIZE CACHE promises that its own writes, or those before it,
+//! are durable. These writes may be the lost ones. So a loss dooms all such requests at the moment
+//! of the report, whether their SYNCHRONIZE CACHE is under way or still to come. A doomed request
+//! fails, whatever its commands report later. An acknowledgement therefore need not wait for any
+//! request.
 
 use iscsi::initiator::Command;
 use scsi::application_client::shape;
@@ -22,37 +23,38 @@ const WRITE_SAME_16: u8 = 0x93;
 const SYNCHRONIZE_CACHE_16: u8 = 0x91;
 const SENT_LESS: &str = "the target sent fewer bytes than it was asked for";
 const TOOK_LESS: &str = "the target took fewer bytes than it was sent";
-/// Commands that a request for zeros has under way: it may cover a whole disk, and others want
-/// their turn.
+/// Number of commands that a request for zeros has under way. The request may cover a whole disk,
+/// and others want their turn.
 const ZEROS_AT_ONCE: u64 = 32;
 
-/// A request whose last command has ended.
+/// Request whose last command has ended.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) ticket: Ticket,
-    /// The way back to the lane that it came from; `None`: the adapter's own.
+    /// Handle to the lane that submitted the request; `None` for the adapter's own lane.
     pub(super) origin: Option<Remote>,
     pub(super) outcome: Outcome,
 }
 
-/// One request.
+/// State of one request.
 #[derive(Debug)]
 struct Whole {
     ticket: Ticket,
     origin: Option<Remote>,
     payload: Payload,
-    /// Commands that have not ended.
+    /// Number of commands that have not ended.
     left: u32,
-    /// Ranges of zeros, offset and length, whose commands are still to be made.
+    /// Ranges of zeros (offset and length) whose commands are still to be made.
     todo: Vec<(u64, u64)>,
-    /// A flush follows the last write: durable was asked, and FUA cannot say it.
+    /// Whether a flush follows the last write, because durability was asked for and FUA cannot
+    /// express it.
     then_flush: bool,
-    /// The target told of lost writes, and a flush of this request was to make some durable.
+    /// Whether the target reported lost writes that a flush of this request was to make durable.
     is_doomed: bool,
     failed: Option<BlockError>,
 }
 
-/// Its data.
+/// Data of a request.
 #[derive(Debug)]
 enum Payload {
     Nothing,
@@ -69,38 +71,38 @@ enum Payload {
     },
 }
 
-/// One command of a request.
+/// Command of a request.
 #[derive(Debug)]
 struct Part {
     whole: u32,
     at: u32,
     command: Command,
-    /// The target moved fewer bytes than the command says and calls that GOOD.
+    /// Whether the target moved fewer bytes than the command says and still reported GOOD.
     is_short: bool,
 }
 
-/// All of a device's.
+/// All requests of a device.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     wholes: Slab<Whole>,
     parts: Slab<Part>,
 }
 
-/// What is to be done after a command has ended.
+/// Next step after a command has ended.
 #[derive(Debug)]
 pub(super) enum After {
-    /// Other commands of the request are under way.
+    /// No step: other commands of the request are under way.
     Nothing,
-    /// These are to be submitted for it.
+    /// Submit these commands for the request.
     Submit(Vec<(IoId, IoShape)>),
-    /// The unit does not know WRITE SAME (16): plan anew without it.
+    /// Plan anew without WRITE SAME (16), which the unit does not support.
     WithoutWriteSame,
-    /// The request is over.
+    /// Deliver the finished request.
     Finished(Box<Finished>),
 }
 
 impl Requests {
-    /// Takes a request and gives its commands to `each`.
+    /// Takes a request, and passes its commands to `each`.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -112,7 +114,7 @@ impl Requests {
     ) {
         let then_flush = match request {
             Request::Write { durable, .. } => durable && !limits.force_unit_access,
-            // WRITE SAME knows no FUA.
+            // WRITE SAME has no FUA.
             Request::WriteZeroes { durable, .. } => durable,
             _ => false,
         };
@@ -162,7 +164,7 @@ impl Requests {
         self.wholes.insert(whole);
     }
 
-    /// Makes the next commands of a request for zeros.
+    /// Creates the next commands of a request for zeros.
     fn plan_zeros(&mut self, whole: usize, limits: &CommandLimits) -> Vec<(IoId, IoShape)> {
         let Some(request) = self.wholes.get_mut(whole) else {
             return Vec::new();
@@ -191,20 +193,20 @@ impl Requests {
         planned
     }
 
-    /// The command of an I/O.
+    /// Returns the command of an I/O.
     #[inline]
     pub(super) fn command(&self, io: IoId) -> Option<&Command> {
         self.parts.get(io.0 as usize).map(|part| &part.command)
     }
 
-    /// Whether an I/O is a SYNCHRONIZE CACHE.
+    /// Reports whether an I/O is a SYNCHRONIZE CACHE.
     pub(super) fn is_flush(&self, io: IoId) -> bool {
         self.command(io)
             .is_some_and(|command| command.cdb[0] == SYNCHRONIZE_CACHE_16)
     }
 
-    /// The target told of lost writes: requests that are to be flushed, or are being flushed, will
-    /// fail.
+    /// Dooms all requests that are being flushed, or will be, because the target reported lost
+    /// writes.
     pub(super) fn doom_flushes(&mut self) {
         for (_, whole) in &mut self.wholes {
             whole.is_doomed |= whole.then_flush;
@@ -231,7 +233,7 @@ impl Requests {
                 out.extend_from_slice(chunk);
             }
         }
-        // Zeros, and never fewer bytes than the PDU's header says.
+        // Zeros fill the rest, because the PDU must have as many bytes as its header says.
         out.resize(end, 0);
     }
 
@@ -259,14 +261,14 @@ impl Requests {
         }
     }
 
-    /// The target moved fewer bytes than it should have.
+    /// Notes that the target moved fewer bytes than it should have.
     pub(super) fn mark_short(&mut self, io: IoId) {
         if let Some(part) = self.parts.get_mut(io.0 as usize) {
             part.is_short = true;
         }
     }
 
-    /// A command has ended for good.
+    /// Handles the final end of a command.
     pub(super) fn ended(
         &mut self,
         io: IoId,
@@ -296,7 +298,7 @@ impl Requests {
             }
             multipath::Outcome::Good => {}
             multipath::Outcome::Failed(_) if matches!(whole.payload, Payload::Status { .. }) => {
-                // Who does not tell which blocks are mapped has them all.
+                // A unit that does not tell which blocks are mapped counts as fully mapped.
                 if let Payload::Status { data, .. } = &mut whole.payload {
                     data.clear();
                 }
@@ -353,14 +355,14 @@ impl Requests {
         };
         request.left -= 1;
         request.todo.push((lba * block, blocks * block));
-        // The other commands' ends go on with what is to be done.
+        // When the other commands end, the remaining ones follow.
         match request.left {
             0 => self.plan_zeros(whole, limits),
             _ => Vec::new(),
         }
     }
 
-    /// Takes everything; nothing is sent any more.
+    /// Takes all requests; nothing is sent any more.
     pub(super) fn abandon(&mut self, why: &'static str) -> Vec<Finished> {
         self.parts.clear();
         let finished = self.wholes.drain().map(|whole| Finished {
@@ -382,7 +384,7 @@ fn insert(parts: &mut Slab<Part>, whole: usize, planned: &Planned) -> IoId {
     }) as u32)
 }
 
-/// The range of a request for zeros, and whether its blocks may be freed.
+/// Returns the range of a request for zeros, and whether its blocks may be freed.
 fn range_of_zeros(request: &Request) -> Option<((u64, u64), bool)> {
     match *request {
         Request::Discard { offset, len } => Some(((offset, len), true)),
@@ -393,12 +395,12 @@ fn range_of_zeros(request: &Request) -> Option<((u64, u64), bool)> {
     }
 }
 
-/// What it means that GOOD came for fewer bytes than were to be moved.
+/// Returns the error for a status GOOD with too few bytes, if it is one.
 fn short(payload: &Payload) -> Option<BlockError> {
     let (kind, what) = match payload {
         Payload::Read(_) => (BlockErrorKind::Medium, SENT_LESS),
         Payload::Write(_) | Payload::Zeros { .. } => (BlockErrorKind::Write, TOOK_LESS),
-        // What a unit tells of its blocks may be short.
+        // An answer about the state of blocks may be short.
         Payload::Status { .. } | Payload::Nothing => return None,
     };
     Some(BlockError::new(kind, what))
@@ -415,7 +417,8 @@ fn outcome(payload: Payload, limits: &CommandLimits) -> Outcome {
     }
 }
 
-/// `(bytes, holds data)` runs from GET LBA STATUS; everything holds data where it says nothing.
+/// Extracts runs `(bytes, holds data)` from GET LBA STATUS. Blocks that the answer does not cover
+/// count as data.
 fn extents(offset: u64, len: u64, data: &[u8], limits: &CommandLimits) -> Vec<(u64, bool)> {
     let block = u64::from(limits.block);
     let mut left = len;

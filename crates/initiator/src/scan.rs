@@ -1,17 +1,17 @@
-//! Which logical units a session shows, and who each is: REPORT LUNS, then a probe of each.
+//! Scan of a session: finds its logical units by REPORT LUNS, and identifies each by a probe.
 //!
-//! A session that was lost is scanned again before a single I/O goes down it: the number that was
-//! one device's may be another's by now.
+//! A session that was lost is scanned again before any I/O goes down it. A LUN that belonged to one
+//! device may belong to another by now.
 
 use scsi::application_client::cdb::{self, Cdb};
 use scsi::application_client::probe::{Portrait, Probe, ProbeError, ProbeProgress};
 use scsi::application_client::report_luns;
 use scsi::application_client::sense::{Reaction, SenseCode};
 
-/// Logical units of one target that are looked at.
+/// Most logical units of one target that are scanned.
 pub(super) const MAX_LUNS: usize = 1024;
 const FIRST_ALLOCATION: u32 = 4096;
-/// The answer to REPORT LUNS with all that are looked at.
+/// Allocation length of REPORT LUNS for all LUNs that are scanned.
 const MOST_ALLOCATION: u32 = 8 + 8 * MAX_LUNS as u32;
 const MAX_TRIES: u8 = 12;
 
@@ -31,27 +31,27 @@ enum Stage {
     Unit { at: usize, probe: Probe },
 }
 
-/// A logical unit that a session shows.
+/// Logical unit that a session shows.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) lun: u64,
     pub(super) portrait: Box<Portrait>,
 }
 
-/// All that a session shows.
+/// Result of a scan.
 #[derive(Debug)]
 pub(super) struct Scanned {
     pub(super) units: Vec<Unit>,
-    /// LUNs that are there but no use, and why.
+    /// LUNs that exist but cannot be used, and why.
     pub(super) refused: Vec<(u64, ProbeError)>,
-    /// LUNs beyond those that are looked at.
+    /// Number of LUNs beyond those that are scanned.
     pub(super) left_out: usize,
 }
 
-/// What comes next.
+/// Next step of a scan.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Send [`Scan::command`]; `later`: in a moment.
+    /// Send [`Scan::command`]; if `later`, after a pause.
     Go {
         later: bool,
     },
@@ -59,7 +59,7 @@ pub(super) enum Next {
 }
 
 impl Scan {
-    /// Of one LUN, or of all.
+    /// Creates a scan of one LUN, or of all.
     pub(super) fn new(lun: Option<u16>) -> Self {
         let stage = match lun {
             None => Stage::Luns {
@@ -80,7 +80,7 @@ impl Scan {
         }
     }
 
-    /// LUN, CDB and length of the data.
+    /// Returns LUN, CDB and length of the data.
     pub(super) fn command(&self) -> (u64, Cdb, u32) {
         match &self.stage {
             Stage::Luns { allocation, .. } => (0, cdb::report_luns(*allocation), *allocation),
@@ -104,7 +104,8 @@ impl Scan {
                     if !is_over && *tries < MAX_TRIES {
                         return Next::Go { later: status != 2 };
                     }
-                    // SPC-4 obliges a target to know it; who does not has LUN 0 at most.
+                    // SPC-4 obliges a target to support the command. A target without it has LUN 0
+                    // at most.
                     self.luns = vec![0];
                 } else if let Some(list) = report_luns::parse(data) {
                     let wanted = list.needed.min(MOST_ALLOCATION);
@@ -115,7 +116,7 @@ impl Scan {
                     let listed = (list.needed as usize).saturating_sub(8) / 8;
                     let unseen = listed.saturating_sub(list.luns.len());
                     self.luns = list.luns;
-                    // One that is listed twice is one.
+                    // A LUN that is listed twice counts once.
                     self.luns.sort_unstable();
                     self.luns.dedup();
                     self.left_out = unseen + self.luns.len().saturating_sub(MAX_LUNS);
@@ -158,7 +159,7 @@ impl Scan {
 mod tests {
     use super::*;
 
-    /// The answer of a target with so many LUNs, as far as it fits.
+    /// Returns the answer of a target with `count` LUNs, as far as it fits.
     fn listed(count: u32, allocation: u32) -> Vec<u8> {
         let mut data = (count * 8).to_be_bytes().to_vec();
         data.extend([0; 4]);

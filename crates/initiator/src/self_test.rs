@@ -9,7 +9,7 @@ use iscsi::pdu::Isid;
 
 use super::connection::{Connection, Outcome};
 
-/// What the self-test did.
+/// Result of the self-test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Bytes written, read back and compared.
@@ -20,15 +20,15 @@ pub struct Report {
     pub block_len: u32,
 }
 
-/// The largest transfer of the test in bytes: more than one burst, so that R2Ts are needed too.
+/// Largest transfer of the test in bytes. It is longer than one burst, so that R2Ts are needed too.
 const LARGE: u32 = 2 << 20;
 
-/// Logs in with digests, reads the capacity, writes pieces from one block to [`LARGE`] at both ends
-/// of the unit, flushes, reads them back in a second session and compares. What was there is put
-/// back.
+/// Logs in with digests and reads the capacity. Writes pieces from one block to [`LARGE`] at both
+/// ends of the unit, and flushes. Reads them back in a second session and compares. The previous
+/// content is restored.
 ///
 /// # Errors
-/// What went wrong, in words.
+/// The error describes the failure in words.
 pub fn run(portal: SocketAddr, target: &str) -> io::Result<Report> {
     let mut connection = open(portal, target, 1)?;
     let capacity = good(
@@ -127,7 +127,7 @@ fn good(outcome: Outcome, command: &str) -> io::Result<Outcome> {
     )))
 }
 
-/// Bytes that repeat nowhere within a piece (xorshift64*).
+/// Returns bytes that never repeat within a piece (xorshift64*).
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {

@@ -1,7 +1,7 @@
-//! The volatile write cache of a logical unit, as its Caching mode page tells and sets it (WCE,
-//! SBC-4 6.5.6): what users of arrays turn on and off to see what it is worth.
+//! The volatile write cache of a logical unit, read and set by its Caching mode page (WCE, SBC-4
+//! 6.5.6). Users of arrays turn the cache on and off to see its effect.
 //!
-//! A session of its own for each question: nobody else's I/O is touched.
+//! Each question has a session of its own, so no other I/O is affected.
 
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -16,14 +16,14 @@ use model::initiator::view::InitiatorDevice;
 use net::entropy::random_isid;
 
 const CACHING: u8 = 0x08;
-/// WCE, in byte 2 of the page.
+/// WCE bit, in byte 2 of the page.
 const WCE: u8 = 0x04;
-/// Room for the header and any page.
+/// Allocation length with room for the header and any page.
 const LENGTH: u16 = 255;
-/// How often a unit may say that something has changed instead of answering.
+/// Number of times that a unit may report a change instead of answering.
 const TRIES: u32 = 16;
 
-/// The write cache of one logical unit.
+/// Write cache of one logical unit.
 #[derive(Debug)]
 pub struct WriteCache {
     target: TargetSettings,
@@ -31,7 +31,7 @@ pub struct WriteCache {
 }
 
 impl WriteCache {
-    /// Of the logical unit that a URL names. Nothing is asked yet.
+    /// Names the write cache of the logical unit at a URL, without asking the target.
     ///
     /// # Errors
     /// The URL is malformed.
@@ -42,8 +42,8 @@ impl WriteCache {
         Ok(Self { target, lun })
     }
 
-    /// Of an open device, on its first way that leads somewhere; `targets` are those of its
-    /// configuration.
+    /// Names the write cache of an open device, over its first path that works. `targets` are the
+    /// targets of its configuration.
     pub fn reached_by(device: &InitiatorDevice, targets: &[TargetSettings]) -> Option<Self> {
         let mut ways = device.ways.iter();
         ways.find_map(|way| {
@@ -57,7 +57,7 @@ impl WriteCache {
         })
     }
 
-    /// Whether it is on.
+    /// Reports whether the write cache is on.
     ///
     /// # Errors
     /// The target cannot be reached, or tells nothing of a write cache.
@@ -68,16 +68,17 @@ impl WriteCache {
         Ok(page[2] & WCE != 0)
     }
 
-    /// Turns it on or off, until the target forgets it.
+    /// Turns the write cache on or off, until the target forgets the setting.
     ///
     /// # Errors
-    /// The target cannot be reached, or the unit does not let it be changed.
+    /// The target cannot be reached, or the unit does not allow the change.
     pub fn turn(&self, on: bool) -> io::Result<()> {
         let mut connection = self.connect()?;
         let mut page = self.page(&mut connection)?;
         if (page[2] & WCE != 0) != on {
             page[2] ^= WCE;
-            // PS says only that the page can be saved (SPC-4 7.5.7); it is reserved in MODE SELECT.
+            // PS says only that the page can be saved (SPC-4 7.5.7); the bit is reserved in MODE
+            // SELECT.
             page[0] &= 0x3f;
             let mut list = vec![0; 8];
             list.extend(&page);
@@ -104,7 +105,7 @@ impl WriteCache {
         Connection::open(address, session.login(&self.target.name, random_isid()))
     }
 
-    /// The Caching mode page as it is now.
+    /// Reads the current Caching mode page.
     fn page(&self, connection: &mut Connection) -> io::Result<Vec<u8>> {
         let [high, low] = LENGTH.to_be_bytes();
         // MODE SENSE (10), DBD = 1, current values.
@@ -117,7 +118,7 @@ impl WriteCache {
     }
 }
 
-/// The page in the data of MODE SENSE (10).
+/// Extracts the page from the data of MODE SENSE (10).
 fn caching_page(data: &[u8]) -> Option<Vec<u8>> {
     let descriptors = u16::from_be_bytes([*data.get(6)?, *data.get(7)?]);
     let page = data.get(8 + usize::from(descriptors)..)?;
@@ -126,7 +127,7 @@ fn caching_page(data: &[u8]) -> Option<Vec<u8>> {
     is_it.then(|| page.get(..length).map(<[u8]>::to_vec))?
 }
 
-/// Asks again while the unit only has news.
+/// Repeats a command while the unit only reports unit attentions.
 fn ask(mut command: impl FnMut() -> io::Result<Outcome>) -> io::Result<Outcome> {
     let mut answer = command()?;
     for _ in 0..TRIES {

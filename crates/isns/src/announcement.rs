@@ -1,5 +1,5 @@
-//! Which targets and portals an iSNS server is told: those that are online and listened on, at
-//! addresses that others can reach.
+//! Selects the targets and portals for an iSNS server: targets that are online and listened on, at
+//! addresses that other machines can reach.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,28 +8,29 @@ use iscsi::isns::{Node, Registration};
 use model::Config;
 use model::data_plane::PortalStatus;
 
-/// What is to be registered, before the addresses of this machine are looked up.
+/// Data to register, before the addresses of this machine are looked up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
     /// Entity Identifier.
     pub entity: String,
-    /// The targets that are online.
+    /// Targets that are online.
     pub targets: Vec<AnnouncedTarget>,
 }
 
 /// A target that is online.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnouncedTarget {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub iqn: String,
-    /// Its alias.
+    /// Alias of the target.
     pub alias: String,
-    /// Where it listens, with the portal group tag; the address may be the unspecified one.
+    /// Addresses on which the target listens, each with its portal group tag. An address may be the
+    /// unspecified one.
     pub portals: Vec<(SocketAddr, u16)>,
 }
 
 impl Announcement {
-    /// Of the targets in `config` that are online, at those `portals` that are bound.
+    /// Collects the targets in `config` that are online, at those of `portals` that are bound.
     pub fn of(config: &Config, portals: &[PortalStatus]) -> Self {
         let online = config.targets.iter().filter(|target| !target.offline);
         let targets = online.map(|target| AnnouncedTarget {
@@ -42,7 +43,8 @@ impl Announcement {
                 .collect(),
         });
         Self {
-            // The same for ever, so that a daemon that starts again replaces what it left behind.
+            // The entity identifier never changes, so a restarted daemon replaces its old
+            // registration.
             entity: format!("sandstone-{}", config.identity.installation),
             targets: targets
                 .filter(|target| !target.portals.is_empty())
@@ -50,11 +52,12 @@ impl Announcement {
         }
     }
 
-    /// As one server is to see it. `local` is the address that the connection to the server comes
-    /// from, `interfaces` are all addresses of this machine.
+    /// Builds the registration for one server. `local` is the source address of the connection to
+    /// the server; `interfaces` are all addresses of this machine.
     ///
-    /// A portal on the unspecified address is every address of its family that others can reach.
-    /// Loopback is told to a server on this machine only: elsewhere it leads to another machine.
+    /// A portal on the unspecified address stands for every address of its family that other
+    /// machines can reach. Loopback addresses are given only to a server on this machine: elsewhere
+    /// they lead to another machine.
     pub fn registration(
         &self,
         local: IpAddr,
@@ -92,14 +95,14 @@ impl Announcement {
     }
 }
 
-/// The addresses to tell for a portal that listens on `ip`.
+/// Returns the addresses to give for a portal that listens on `ip`.
 fn addresses(ip: IpAddr, local: IpAddr, interfaces: &[IpAddr]) -> Vec<IpAddr> {
     if !ip.is_unspecified() {
         let reachable = !ip.is_loopback() || local.is_loopback();
         return if reachable { vec![ip] } else { Vec::new() };
     }
     let reachable = |ip: &IpAddr| !ip.is_loopback() && !is_link_local(*ip);
-    // Ours first: that one is known to reach the network of the server.
+    // The local address comes first: it is known to reach the server's network.
     let mut addresses: Vec<IpAddr> = std::iter::once(local)
         .chain(interfaces.iter().copied().filter(reachable))
         .filter(|other| other.is_ipv4() == ip.is_ipv4())
@@ -109,7 +112,7 @@ fn addresses(ip: IpAddr, local: IpAddr, interfaces: &[IpAddr]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Such an address means nothing without the name of an interface.
+/// Reports whether an address is link-local, and so meaningless without the name of an interface.
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -117,8 +120,8 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// Every address of this machine. An empty list where the kernel does not tell: the address that a
-/// connection comes from is known without it.
+/// Returns every address of this machine. The list is empty if the kernel does not tell; the source
+/// address of a connection is known without it.
 pub(super) fn interface_addresses() -> Vec<IpAddr> {
     let Ok(interfaces) = nix::ifaddrs::getifaddrs() else {
         return Vec::new();
@@ -131,7 +134,7 @@ pub(super) fn interface_addresses() -> Vec<IpAddr> {
         address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip()))
     });
     let mut addresses: Vec<IpAddr> = addresses.collect();
-    // The kernel's order may change from call to call; that is no reason to register anew.
+    // The kernel's order may change from call to call, which is no reason to register anew.
     addresses.sort();
     addresses.dedup();
     addresses

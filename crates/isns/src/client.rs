@@ -1,5 +1,5 @@
-//! The thread of one iSNS server: registers, refreshes before the registration period ends, tries
-//! again with growing pauses, and deregisters at the end.
+//! The thread of one iSNS server. It registers, refreshes before the registration period ends,
+//! tries again with growing pauses, and deregisters at the end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use super::announcement::{Announcement, interface_addresses};
 use super::exchange::Connection;
 use super::{Order, Timing};
 
-/// Serves orders until [`Order::Stop`].
+/// Carries out orders until [`Order::Stop`].
 pub(super) fn run(server: SocketAddr, timing: Timing, orders: &Receiver<Order>) {
     let mut client = Client {
         server,
         timing,
         wanted: Arc::default(),
         registered: None,
-        // A daemon that was killed may have left something behind: what it was is not known.
+        // A killed daemon may have left an unknown registration behind.
         dirty: true,
         failures: 0,
         period_s: timing.period_s,
@@ -39,7 +39,7 @@ pub(super) fn run(server: SocketAddr, timing: Timing, orders: &Receiver<Order>) 
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return client.withdraw(),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        // Of several orders only the last counts.
+        // If several orders wait, only the last counts.
         for order in orders.try_iter() {
             match order {
                 Order::Announce(wanted) => client.wanted = wanted,
@@ -54,18 +54,18 @@ struct Client {
     server: SocketAddr,
     timing: Timing,
     wanted: Arc<Announcement>,
-    /// What the server has of us, as far as we know.
+    /// Registration that the server has, as far as this client knows.
     registered: Option<Registration>,
-    /// Whether the server may have something else than `registered`.
+    /// Whether the server may have a registration that differs from `registered`.
     dirty: bool,
-    /// Tries that failed since the last that did not.
+    /// Number of failed tries since the last success.
     failures: u32,
-    /// The registration period that the server keeps.
+    /// Registration period that the server keeps.
     period_s: u32,
     transaction_id: u16,
 }
 
-/// Why a try failed.
+/// Reason why a try failed.
 #[derive(Debug)]
 enum Failure {
     Connection(io::Error),
@@ -88,8 +88,8 @@ impl From<io::Error> for Failure {
 }
 
 impl Client {
-    /// Makes the server's picture true. Returns the pause until it is to be looked after again;
-    /// `None` when there is nothing to look after.
+    /// Updates the server's registration. Returns the pause until the next call; `None` when
+    /// nothing is left to do.
     fn work(&mut self) -> Option<Duration> {
         if self.wanted.targets.is_empty() && self.registered.is_none() {
             return None;
@@ -110,7 +110,7 @@ impl Client {
                     .then(|| refresh.max(self.timing.retry_min))
             }
             Err(failure) => {
-                // What arrived of a request that failed is not known.
+                // Nobody knows which parts of a failed request arrived.
                 self.dirty = true;
                 let pause = self.timing.retry_min * 2_u32.saturating_pow(self.failures.min(16));
                 let pause = pause.min(self.timing.retry_max);
@@ -141,7 +141,7 @@ impl Client {
         }
     }
 
-    /// DevAttrReg of everything.
+    /// Registers everything (DevAttrReg).
     fn register(
         &mut self,
         connection: &mut Connection,
@@ -162,8 +162,8 @@ impl Client {
         Ok(())
     }
 
-    /// From one registration to another without taking away what stays: initiators that are
-    /// notified of changes hear of those only.
+    /// Changes one registration to another, and keeps the parts that stay. Initiators that are
+    /// notified of changes hear of real changes only.
     fn change(
         &mut self,
         connection: &mut Connection,
@@ -179,8 +179,8 @@ impl Client {
         Ok(())
     }
 
-    /// A sign of life, and a look whether the server still has everything: it may have been started
-    /// anew without its database, or someone may have cleared it.
+    /// Gives a sign of life, and checks whether the server still has everything. The server may
+    /// have been restarted without its database, or its database may have been cleared.
     fn refresh(
         &mut self,
         connection: &mut Connection,
@@ -192,8 +192,8 @@ impl Client {
         if response.status == Status::SUCCESSFUL && response.holds(wanted) {
             return Ok(());
         }
-        // Servers show a node nothing, not even itself, while it is in no discovery domain; so this
-        // may be no loss, and nothing is replaced.
+        // A node in no discovery domain sees nothing, not even itself. So this may be no loss, and
+        // nothing is replaced.
         self.register(connection, wanted.clone(), false)
     }
 
@@ -209,8 +209,8 @@ impl Client {
         Ok(())
     }
 
-    /// The last thing that is done: one try, and no more than the time of one exchange beyond the
-    /// connection.
+    /// Deregisters, as the client's last act. It tries once, and takes no longer than one exchange
+    /// beyond the connection.
     fn withdraw(mut self) {
         if self.registered.is_none() {
             return;
@@ -226,8 +226,9 @@ impl Client {
         }
     }
 
-    /// The node that speaks (the Source Attribute): servers take changes of an entity only from a
-    /// node of that entity, so one that is registered already, and if possible one that stays.
+    /// Returns the node that speaks (the Source Attribute). Servers take changes of an entity only
+    /// from a node of the entity. So the node must be registered already, and if possible it is one
+    /// that stays.
     fn source(&self, wanted: &Registration) -> String {
         let wanted_names = wanted.nodes.iter().map(|node| &node.name);
         let Some(registered) = &self.registered else {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use iscsi::isns::{Assembler, Message, Response};
 
-/// A connection to a server, for as many requests as are at hand; it is not kept until the next
-/// refresh, so a server that went away meanwhile is noticed by a connection refused, never by a
-/// silent half-open one.
+/// A connection to a server for the requests at hand. It is not kept until the next refresh. So if
+/// the server goes away meanwhile, a refused connection shows this, never a silent half-open
+/// connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -17,7 +17,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects within `limit`, which holds for each exchange too.
+    /// Connects within `limit`, which applies to each exchange too.
     ///
     /// # Errors
     /// The server does not listen or does not answer.
@@ -31,7 +31,7 @@ impl Connection {
         })
     }
 
-    /// The address that the connection comes from.
+    /// Returns the source address of the connection.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -42,7 +42,7 @@ impl Connection {
     /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// The connection broke, the time is over, or what came back is no iSNS.
+    /// The connection broke, the time is over, or the answer is no iSNS message.
     pub(super) fn exchange(&mut self, request: &Message) -> io::Result<Response> {
         Response::decode(&self.answer(request)?).map_err(malformed)
     }
@@ -50,7 +50,7 @@ impl Connection {
     /// Sends a request and waits for the message that answers it.
     ///
     /// # Errors
-    /// The connection broke, the time is over, or what came back is no iSNS.
+    /// The connection broke, the time is over, or the answer is no iSNS message.
     pub(super) fn answer(&mut self, request: &Message) -> io::Result<Message> {
         let deadline = Instant::now() + self.limit;
         self.stream.set_write_timeout(Some(self.limit))?;
@@ -58,7 +58,7 @@ impl Connection {
         let mut buffer = [0; 4096];
         loop {
             while let Some(message) = self.assembler.next_message().map_err(malformed)? {
-                // Anything else (a heartbeat, a late answer) is not for us.
+                // Any other message (a heartbeat, a late answer) is ignored.
                 if message.function == request.function.response()
                     && message.transaction_id == request.transaction_id
                 {

@@ -1,4 +1,4 @@
-//! An initiator asks an iSNS server which targets it may use, and where they are.
+//! Asks an iSNS server, for an initiator, which targets the initiator may use and where they are.
 
 use std::fmt;
 use std::io;
@@ -9,15 +9,15 @@ use iscsi::isns::{FoundTarget, Message, Response, Status, Visitor, found_targets
 
 use super::exchange::{Connection, malformed};
 
-/// Where an initiator would be reached, were it asked for anything.
+/// Port given for the initiator, although it accepts no connections.
 const INITIATOR_PORT: u16 = 3260;
 
-/// Why a server gave no answer.
+/// Reason why a server gave no answer.
 #[derive(Debug)]
 pub enum FindError {
-    /// It cannot be reached, or what it says is no iSNS.
+    /// The server cannot be reached, or its answer is no iSNS message.
     Connection(io::Error),
-    /// It refused.
+    /// The server refused.
     Refused(Status),
 }
 
@@ -45,8 +45,9 @@ impl From<io::Error> for FindError {
     }
 }
 
-/// The targets that `server` shows to the initiator of this name; each step takes at most `limit`.
-/// A server that knows no such initiator is told of it for as long as it is asked.
+/// Asks `server` for the targets that it shows to the initiator of this name. Each step takes at
+/// most `limit`. If the server does not know the initiator, the initiator is registered while the
+/// question lasts.
 ///
 /// # Errors
 /// The server does not answer, or refuses.
@@ -70,14 +71,14 @@ pub fn find_targets(
     }
     let registered = connection.exchange(&visitor.register(2))?;
     if registered.status != Status::SUCCESSFUL {
-        // What cannot be registered sees nothing.
+        // An initiator that cannot be registered sees nothing.
         return match status {
             Status::NO_SUCH_ENTRY => Ok(Vec::new()),
             _ => Err(FindError::Refused(registered.status)),
         };
     }
     let second = ask(&mut connection, &visitor.targets(3));
-    // Where it is not taken back, the server forgets it after the registration period.
+    // If this fails, the server forgets the registration after the registration period.
     let _: io::Result<Response> = connection.exchange(&visitor.deregister(4));
     match second? {
         (Status::NO_SUCH_ENTRY, _) => Ok(Vec::new()),

@@ -1,15 +1,15 @@
-//! Registration with iSNS servers: initiators that ask one find the targets without being told
-//! their addresses (RFC 4171; the messages are [`iscsi::isns`]).
+//! Registration with iSNS servers. An initiator that asks such a server finds the targets without
+//! knowing their addresses (RFC 4171; the messages are [`iscsi::isns`]).
 //!
-//! A thread for each configured server, off the event loops, does nothing but keep that server's
-//! picture true: a slow or dead server delays nobody.
+//! Each configured server has a thread, off the event loops, which only keeps the server's
+//! registration up to date. A slow or dead server therefore delays nobody.
 //!
-//! | what | where |
+//! | subject | where |
 //! |---|---|
-//! | which targets and portals are told | `announcement.rs` |
-//! | when something is sent, refreshed, tried again | `client.rs` |
+//! | targets and portals that servers are told | `announcement.rs` |
+//! | times of sending, refreshing, trying again | `client.rs` |
 //! | one request and its response on a connection | `exchange.rs` |
-//! | an initiator asks which targets there are | `finding.rs` |
+//! | an initiator's question for targets | `finding.rs` |
 
 mod announcement;
 mod client;
@@ -27,20 +27,20 @@ use std::time::Duration;
 pub use announcement::{AnnouncedTarget, Announcement};
 pub use finding::{FindError, find_targets};
 
-/// How long things may take, and how often they are done.
+/// Durations and intervals of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The Registration Period asked for, in seconds: a server forgets a daemon that was killed
-    /// after it.
+    /// Registration Period to request, in seconds. After this time a server forgets a daemon that
+    /// was killed.
     pub period_s: u32,
-    /// The longest time between looks at what the server has. A third of the period that the server
-    /// keeps is a limit too.
+    /// Longest time between checks of the server's registration. A third of the period that the
+    /// server keeps is a limit too.
     pub refresh: Duration,
-    /// After a failure, the time until the next try; doubled with each failure that follows.
+    /// Pause after a failure until the next try. It doubles with each further failure.
     pub retry_min: Duration,
-    /// The longest time between tries.
+    /// Longest pause between tries.
     pub retry_max: Duration,
-    /// The most that a connection and one request on it may take.
+    /// Longest time for a connection and one request on it.
     pub exchange: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Default for Timing {
     }
 }
 
-/// Keeps iSNS servers told of the targets.
+/// Registrar that keeps iSNS servers informed of the targets.
 #[derive(Debug)]
 pub struct Registrar {
     timing: Timing,
@@ -70,7 +70,7 @@ struct Client {
     thread: JoinHandle<()>,
 }
 
-/// What a server's thread is told.
+/// Order to a server's thread.
 #[derive(Debug)]
 enum Order {
     /// Keep this registered.
@@ -80,7 +80,7 @@ enum Order {
 }
 
 impl Registrar {
-    /// With no server yet.
+    /// Creates a registrar without servers.
     pub fn new(timing: Timing) -> Self {
         Self {
             timing,
@@ -88,13 +88,13 @@ impl Registrar {
         }
     }
 
-    /// Keeps `announcement` registered with exactly these servers; with those that are no longer
-    /// among them it is deregistered. Returns at once.
+    /// Keeps `announcement` registered with exactly these servers. Deregisters from servers that
+    /// are no longer in the list. Returns at once.
     pub fn announce(&self, servers: &[SocketAddr], announcement: Announcement) {
         let announcement = Arc::new(announcement);
         let mut clients = self.lock();
         clients.retain(|server, client| {
-            // One that has ended needs no order.
+            // A thread that has ended needs no order.
             let stays = servers.contains(server) && !client.thread.is_finished();
             if !stays {
                 let _ = client.orders.send(Order::Stop);
@@ -116,7 +116,7 @@ impl Registrar {
         }
     }
 
-    /// Begins to deregister everywhere.
+    /// Begins to deregister from all servers.
     pub fn stop(&self) {
         for client in self.lock().values() {
             let _ = client.orders.send(Order::Stop);
@@ -128,7 +128,7 @@ impl Registrar {
         let clients = std::mem::take(&mut *self.lock());
         for client in clients.into_values() {
             let _ = client.orders.send(Order::Stop);
-            // A thread that panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = client.thread.join();
         }
     }

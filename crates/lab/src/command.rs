@@ -1,4 +1,4 @@
-//! Commands of the system (`ip`, `tc`, `ss`), and this program again inside a namespace.
+//! Commands of the system (`ip`, `tc`, `ss`), and this program itself inside a namespace.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use super::error::LabError;
 
-/// How often a running child is looked at.
+/// Interval at which a running child is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs a short command of the system and gives what it prints.
+/// Runs a short command of the system, and returns its output.
 pub(super) fn system(words: &[&str]) -> Result<String, LabError> {
     let (program, arguments) = words.split_first().unwrap_or((&"", &[]));
     let shown = words.join(" ");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
-    // A Ctrl-C is for us: what is half done would be harder to clean up.
+    // A Ctrl-C is meant for this program. A half-done command would be harder to clean up.
     command.process_group(0);
     let output = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LabError::Missing(format!(
@@ -40,7 +40,7 @@ fn said(shown: &str, output: Output) -> Result<String, LabError> {
     })
 }
 
-/// This program with other arguments, inside a namespace.
+/// Builds a command that runs this program with other arguments inside a namespace.
 pub(super) fn inside(namespace: &str, arguments: &[String]) -> Result<Command, LabError> {
     let program = std::env::current_exe().map_err(LabError::system("find this program"))?;
     let mut command = Command::new("ip");
@@ -52,7 +52,7 @@ pub(super) fn inside(namespace: &str, arguments: &[String]) -> Result<Command, L
     Ok(command)
 }
 
-/// A child that does not outlive this value.
+/// Child process that does not outlive this value.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
@@ -77,9 +77,10 @@ impl Running {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it prints until it ends, which it must do within `limit`.
+    /// Returns the child's output when it ends, which must happen within `limit`.
     pub(super) fn finish(mut self, limit: Duration, stop: &AtomicBool) -> Result<String, LabError> {
-        // Read at the same time: a full pipe would keep it from ending.
+        // The pipes are read at the same time, because a full pipe would keep the child from
+        // ending.
         let out = drain(self.child.stdout.take());
         let err = drain(self.child.stderr.take());
         let end = Instant::now() + limit;
@@ -112,7 +113,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The child may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -122,14 +123,14 @@ fn drain(pipe: Option<impl io::Read + Send + 'static>) -> thread::JoinHandle<Vec
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A pipe that breaks ends the text; what was read is still worth showing.
+            // A pipe that breaks ends the text. The part that was read is still worth showing.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes
     })
 }
 
-/// Sleeps, and wakes early where the user wants to end.
+/// Sleeps, but wakes early if the user wants to stop.
 pub(super) fn pause(time: Duration, stop: &AtomicBool) -> Result<(), LabError> {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -1,28 +1,28 @@
-//! Why an experiment could not be made.
+//! Reasons why an experiment could not be made.
 
 use std::fmt;
 use std::io;
 
-/// Why an experiment could not be made.
+/// Reason why an experiment could not be made.
 #[derive(Debug)]
 pub enum LabError {
-    /// This machine lacks something; what, and how to get it.
+    /// Part that this machine lacks. The text names it, and how to get it.
     Missing(String),
-    /// A command failed; what it was and what it said.
+    /// A command failed.
     Command {
-        /// As a person would type it.
+        /// Command as a person would type it.
         command: String,
-        /// What it said.
+        /// Output of the command.
         said: String,
     },
-    /// The system refuses; `doing` completes "could not …".
+    /// The system refuses. `doing` completes "could not …".
     System {
-        /// What was tried.
+        /// Operation that was tried.
         doing: String,
-        /// What it said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Something was not as it has to be for the figures to mean something.
+    /// A condition was not met without which the figures mean nothing.
     Invalid(String),
     /// The user ended it.
     Interrupted,

@@ -1,4 +1,4 @@
-//! The experiments: what is compared, over which links, and what must come of it.
+//! The experiments: their variants, their links, and their demands on the result.
 
 use serde::Serialize;
 
@@ -9,28 +9,28 @@ pub use super::target::{Unit, Volume};
 pub(super) const GIGABIT: f64 = 1e9;
 pub(super) const TEN_GIGABIT: f64 = 1e10;
 
-/// What is compared.
+/// Experiment that compares variants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experiment {
-    /// What to type.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// Purpose of the experiment.
     pub about: &'static str,
-    /// Links between initiator and target.
+    /// Number of links between initiator and target.
     pub links: usize,
-    /// The speed that each is to have, in bits per second.
+    /// Speed of each link, in bits per second.
     pub link_bits_per_s: f64,
-    /// The figure in which variants are compared.
+    /// Figure in which variants are compared.
     pub figure: Figure,
-    /// The settings.
+    /// Settings that are compared.
     pub variants: &'static [Variant],
-    /// The variant that shows what this machine's cores reach without shaping.
+    /// Index of the variant that shows what this machine's cores reach without shaping.
     pub calibrate: usize,
-    /// What must come of it.
+    /// Demands on the result.
     pub demands: &'static [Demand],
-    /// What the field reports say.
+    /// Quotes from the field reports.
     pub quotes: &'static [Quote],
-    /// What is different here, or missing.
+    /// Differences from the reports, or parts that are missing here.
     pub remark: &'static str,
 }
 
@@ -46,78 +46,78 @@ pub enum Figure {
     Gap,
 }
 
-/// One setting of an experiment.
+/// Setting of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
-    /// In words.
+    /// Name in words.
     pub name: &'static str,
-    /// What is run.
+    /// Load of a run.
     pub load: Load,
     /// Options of the URL.
     pub options: &'static str,
-    /// Links that are used.
+    /// Number of links that are used.
     pub paths: usize,
     /// MTU of the links.
     pub mtu: u32,
-    /// What is read and written.
+    /// Unit that is read and written.
     pub unit: Unit,
-    /// What happens meanwhile.
+    /// Disturbance during the run.
     pub disturbance: Disturbance,
-    /// The variant that it is compared with, by its place; none for what others are compared with.
+    /// Index of the variant with which this one is compared; none for a base of comparisons.
     pub against: Option<usize>,
-    /// The report's figure for it, where it has one.
+    /// The report's figure for this variant, if it has one.
     pub reported: &'static str,
 }
 
-/// What is run.
+/// Load of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// A TCP stream and nothing else.
+    /// A single TCP stream.
     Tcp {
-        /// From the target to the initiator.
+        /// Whether data flows from the target to the initiator.
         receive: bool,
     },
-    /// Accesses.
+    /// Accesses to the unit.
     Storage {
-        /// Bytes of one.
+        /// Bytes of an access.
         block: u32,
-        /// Percent of reads.
+        /// Percentage of reads.
         reads: u8,
-        /// Percent of random ones.
+        /// Percentage of random accesses.
         random: u8,
-        /// In flight at once.
+        /// Number of accesses in flight at once.
         outstanding: u32,
     },
 }
 
-/// What happens to the first link in the middle of a run.
+/// Disturbance of the first link in the middle of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// Nothing.
     None,
-    /// It swallows everything from then on.
+    /// The link swallows everything from then on.
     Silence,
-    /// Its connections are reset.
+    /// The connections of the link are reset.
     Reset,
 }
 
-/// What must come of an experiment.
+/// Demand on the result of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Demand {
     /// A variant reaches at least this share of another's figure.
     Ratio {
-        /// Which.
+        /// Index of the variant.
         variant: usize,
-        /// Of which.
+        /// Index of the variant of comparison.
         of: usize,
-        /// How much.
+        /// Least ratio of the two figures.
         at_least: f64,
     },
     /// A variant's longest gap stays below this.
     GapBelow {
-        /// Which.
+        /// Index of the variant.
         variant: usize,
-        /// Milliseconds.
+        /// Limit in milliseconds.
         ms: f64,
     },
 }
@@ -133,7 +133,7 @@ pub(super) const fn storage(block: u32, reads: u8, random: u8, outstanding: u32)
 
 pub(super) const KIB: u32 = 1024;
 
-/// A variant on one path with memory behind it and an MTU of 1500.
+/// Returns a variant on one path, on memory, with an MTU of 1500.
 pub(super) const fn variant(name: &'static str, load: Load, options: &'static str) -> Variant {
     Variant {
         name,
@@ -471,7 +471,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-/// The experiment of this name.
+/// Finds the experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().find(|one| one.name == name)
 }

@@ -1,18 +1,18 @@
-//! A storage network on one machine: what people measured in the field, repeated by one command.
+//! A storage network on one machine. One command repeats on it what people measured in the field.
 //!
-//! Two network namespaces are joined by links of chosen speed and MTU. A daemon of ours serves in
-//! one of them, `bench run` and `bench network` measure in the other, and between both the links
-//! can be cut.
+//! Two network namespaces are joined by links of chosen speed and MTU. A Sandstone daemon serves in
+//! one of them; `bench run` and `bench network` measure in the other. The links between both can be
+//! cut.
 //!
-//! | what | where |
+//! | subject | where |
 //! |---|---|
 //! | the experiments | [`experiments`]; those on volumes of a pool: `pool_experiments.rs` |
-//! | what the field reports say | [`reports`] |
-//! | namespaces and links; what this machine lacks for them | [`network`] |
-//! | the daemon, and what it serves | `target.rs` |
+//! | quotes from the field reports | [`reports`] |
+//! | namespaces and links; parts that this machine lacks for them | [`network`] |
+//! | the daemon, and its logical units | `target.rs` |
 //! | one run of a load | `load.rs` |
 //! | an experiment from beginning to end | [`run`] |
-//! | what came of it, beside the report's figures | [`outcome`] |
+//! | the results, beside the report's figures | [`outcome`] |
 
 mod command;
 mod error;

@@ -1,4 +1,4 @@
-//! One run of one variant, and what came of it.
+//! One run of one variant, and its figures.
 
 use std::fs;
 use std::path::Path;
@@ -15,13 +15,13 @@ use super::target::Target;
 use bench::network::survey::Survey;
 use bench::results::{Measurement, Results};
 
-/// Time before that is not measured: TCP finds its window.
+/// Time before the measurement that is not recorded: TCP finds its window.
 const RAMP_UP: Duration = Duration::from_millis(500);
-/// How much longer than its load a run may take: logging in, failing over, ending.
+/// Time by which a run may exceed its load: logging in, failing over, ending.
 const GRACE: Duration = Duration::from_secs(60);
 const NETWORK_PORT: u16 = 5201;
 
-/// The figures of one run.
+/// Figures of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Bytes per second.
@@ -30,12 +30,11 @@ pub struct Figures {
     pub iops: f64,
     /// Mean latency in milliseconds; 0 for a TCP stream.
     pub mean_ms: f64,
-    /// Latency that one of a hundred exceeds, in milliseconds; 0 for a TCP stream.
+    /// Latency that one of a hundred accesses exceeds, in milliseconds; 0 for a TCP stream.
     pub p99_ms: f64,
-    /// esxtop's KAVG, on this side of the wire, and DAVG, from the wire to the answer, in
-    /// milliseconds; 0 for a TCP stream.
+    /// esxtop's KAVG, on this side of the wire, in milliseconds; 0 for a TCP stream.
     pub kavg_ms: f64,
-    /// See [`Self::kavg_ms`].
+    /// esxtop's DAVG, from the wire to the answer, in milliseconds; 0 for a TCP stream.
     pub davg_ms: f64,
     /// Longest time without a completion in milliseconds; 0 for a TCP stream.
     pub gap_ms: f64,
@@ -59,7 +58,7 @@ impl Figures {
         }
     }
 
-    /// The mean of several runs.
+    /// Returns the mean of several runs.
     pub fn mean(all: &[Self]) -> Self {
         let mean = |figure: fn(&Self) -> f64| {
             all.iter().map(figure).sum::<f64>() / all.len().max(1) as f64
@@ -76,12 +75,12 @@ impl Figures {
     }
 }
 
-/// Where runs happen.
+/// Place in which runs happen.
 pub(super) struct Site<'a> {
     pub(super) network: &'a Network,
     pub(super) target: &'a Target,
     pub(super) stop: &'a AtomicBool,
-    /// Where results are put for a moment.
+    /// Folder for temporary results.
     pub(super) scratch: &'a Path,
 }
 
@@ -179,14 +178,14 @@ impl Site<'_> {
         option("save", results.to_string_lossy().into_owned());
         words.extend(["--destroy-data", "--json"].map(str::to_owned));
         if matches!(variant.unit, Unit::Volume(_)) {
-            // What was never written is read from nowhere, and writing over something is the common
-            // case.
+            // Blocks that were never written are not read from anywhere, and overwriting is the
+            // common case.
             words.push("--fill".to_owned());
         }
         words
     }
 
-    /// In the middle of the measured time, the first link is cut.
+    /// Cuts the first link in the middle of the measured time.
     fn disturb(&self, disturbance: Disturbance, time: Duration) -> Result<(), LabError> {
         if disturbance == Disturbance::None {
             return Ok(());
@@ -208,7 +207,7 @@ impl Site<'_> {
 
 fn read(path: &Path) -> Result<Figures, LabError> {
     let text = fs::read_to_string(path).map_err(LabError::system("read the results"))?;
-    // The next run must not find them.
+    // The next run must not find these results.
     let _ = fs::remove_file(path);
     let results: Results = serde_json::from_str(&text)
         .map_err(|error| LabError::Invalid(format!("the results cannot be understood: {error}")))?;

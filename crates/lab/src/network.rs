@@ -1,8 +1,9 @@
 //! Two namespaces and the links between them.
 //!
-//! Link N has 10.77.N.1 at the initiator's end and 10.77.N.2 at the target's. Each end is shaped by
-//! a token bucket (tc's tbf) at what Ethernet leaves of the link's speed: Linux counts a frame's
-//! header but neither its preamble, check sequence nor gap, which take 24 bytes of the wire.
+//! Link N has 10.77.N.1 at the initiator's end and 10.77.N.2 at the target's end. Each end is
+//! shaped by a token bucket (tc's tbf) to the rate that Ethernet leaves of the link's speed. Linux
+//! counts a frame's header, but not its preamble, check sequence and gap, which take 24 bytes of
+//! the wire.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,35 +15,35 @@ use super::command::system;
 use super::error::LabError;
 use bench::network::wire::{ETHERNET, ETHERNET_HEADER};
 
-/// What the names of namespaces and state folders begin with; the process number of their owner
-/// follows.
+/// Prefix of the names of namespaces and state folders. The process number of their owner follows.
 pub(super) const PREFIX: &str = "sandstone-lab-";
 
-/// Two namespaces and the links between them; gone when dropped, with all that runs in them.
+/// Two namespaces and the links between them. On drop they are removed, with all processes that run
+/// in them.
 #[derive(Debug)]
 pub struct Network {
-    /// The target's namespace.
+    /// Namespace of the target.
     pub target: String,
-    /// The initiator's namespace.
+    /// Namespace of the initiator.
     pub initiator: String,
     links: usize,
 }
 
-/// The target's address on a link.
+/// Returns the target's address on a link.
 pub fn target_address(link: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link as u8, 2)
 }
 
-/// The initiator's address on a link.
+/// Returns the initiator's address on a link.
 fn initiator_address(link: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link as u8, 1)
 }
 
 impl Network {
-    /// A network of so many links (at most 16), unshaped.
+    /// Creates a network with this number of links (at most 16), unshaped.
     ///
     /// # Errors
-    /// What this machine lacks or refuses.
+    /// This machine lacks something, or refuses.
     pub fn new(links: usize) -> Result<Self, LabError> {
         let owner = std::process::id();
         let network = Self {
@@ -50,7 +51,7 @@ impl Network {
             initiator: format!("{PREFIX}{owner}-initiator"),
             links: links.clamp(1, 16),
         };
-        // From here on dropping it removes what there is.
+        // From here on, dropping the network removes what exists.
         for namespace in [&network.target, &network.initiator] {
             system(&["ip", "netns", "add", namespace])?;
             system(&["ip", "-n", namespace, "link", "set", "lo", "up"])?;
@@ -89,7 +90,7 @@ impl Network {
         Ok(())
     }
 
-    /// Both ends of a link: namespace and interface.
+    /// Returns both ends of a link: namespace and interface.
     fn ends(&self, link: usize) -> [(&str, String); 2] {
         [
             (&self.initiator, format!("lab-i{link}")),
@@ -101,10 +102,10 @@ impl Network {
         (0..self.links).flat_map(|link| self.ends(link))
     }
 
-    /// Gives all links a speed in bits per second (`None`: none) and an MTU.
+    /// Gives all links a speed in bits per second (`None`: no limit) and an MTU.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses.
+    /// The kernel lacks something, or refuses.
     pub fn shape(&self, bits_per_s: Option<f64>, mtu: u32) -> Result<(), LabError> {
         for (namespace, device) in self.all_ends() {
             let mtu = mtu.to_string();
@@ -113,7 +114,7 @@ impl Network {
         for (namespace, device) in self.all_ends() {
             match bits_per_s {
                 Some(bits_per_s) => set_speed(namespace, &device, bits_per_s, mtu)?,
-                // There is none the first time.
+                // The first time, no limit exists.
                 None => drop(system(&[
                     "tc", "-n", namespace, "qdisc", "del", "dev", &device, "root",
                 ])),
@@ -122,10 +123,10 @@ impl Network {
         Ok(())
     }
 
-    /// Lets nothing through any more, and says nothing about it: the interfaces stay up.
+    /// Drops everything on a link without notice: the interfaces stay up.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn silence(&self, link: usize) -> Result<(), LabError> {
         for (namespace, device) in self.ends(link) {
             system(&[
@@ -136,10 +137,10 @@ impl Network {
         Ok(())
     }
 
-    /// How many packets a silenced link has swallowed.
+    /// Returns the number of packets that a silenced link has swallowed.
     ///
     /// # Errors
-    /// `tc` says nothing that can be understood.
+    /// The output of `tc` cannot be understood.
     pub fn swallowed(&self, link: usize) -> Result<u64, LabError> {
         let mut all = 0;
         for (namespace, device) in self.ends(link) {
@@ -151,11 +152,11 @@ impl Network {
         Ok(all)
     }
 
-    /// Resets the connections of a link, as a target does that restarts: the target's end is
-    /// destroyed, and the initiator's hears of it. Gives how many there were.
+    /// Resets the connections of a link, as a restarting target does: destroys the target's end,
+    /// and the initiator's end hears of it. Returns the number of connections.
     ///
     /// # Errors
-    /// What this machine lacks or refuses.
+    /// This machine lacks something, or refuses.
     pub fn reset(&self, link: usize) -> Result<usize, LabError> {
         let initiator = initiator_address(link).to_string();
         let said = system(&[
@@ -176,7 +177,7 @@ impl Network {
             .count())
     }
 
-    /// The target's portals on the first links.
+    /// Returns the target's portals on the first links.
     pub fn portals(&self, port: u16) -> Vec<SocketAddr> {
         (0..self.links)
             .map(|link| SocketAddr::from((target_address(link), port)))
@@ -187,7 +188,7 @@ impl Network {
 fn set_speed(namespace: &str, device: &str, bits_per_s: f64, mtu: u32) -> Result<(), LabError> {
     let counted = f64::from(mtu + ETHERNET_HEADER) / f64::from(mtu + ETHERNET);
     let rate = format!("{:.0}bit", bits_per_s * counted);
-    // What goes out at once: 2 ms, and at least what the stack hands over as one.
+    // A burst leaves at once: 2 ms, and at least the amount that the stack passes on in one piece.
     let burst = format!("{:.0}b", (bits_per_s / 8.0 * 0.002).max(131_072.0));
     let set = system(&[
         "tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", "rate", &rate,
@@ -202,7 +203,7 @@ fn set_speed(namespace: &str, device: &str, bits_per_s: f64, mtu: u32) -> Result
     })
 }
 
-/// The number of dropped packets in what `tc -s qdisc` prints.
+/// Reads the number of dropped packets in the output of `tc -s qdisc`.
 fn dropped(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once("dropped ")?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -217,7 +218,7 @@ impl Drop for Network {
     }
 }
 
-/// Removes a namespace and what runs in it; nothing is left to do where that fails.
+/// Removes a namespace and all processes in it. If this fails, nothing more can be done.
 fn remove(namespace: &str) {
     if !Path::new("/run/netns").join(namespace).exists() {
         return;
@@ -233,7 +234,7 @@ fn remove(namespace: &str) {
     }
 }
 
-/// Removes the namespaces and state folders of labs that were killed; gives how many.
+/// Removes the namespaces and state folders of labs that were killed, and returns their number.
 pub fn remove_stale() -> usize {
     let mut removed = 0;
     let folders = [Path::new("/run/netns"), &super::target::folder()];
@@ -247,7 +248,7 @@ pub fn remove_stale() -> usize {
             if is_namespace {
                 remove(&name);
             } else {
-                // Only what begins with our prefix and has no owner any more.
+                // The name has the lab's prefix, and its owner is gone.
                 let _ = fs::remove_dir_all(folder.join(&name));
             }
         }
@@ -255,7 +256,7 @@ pub fn remove_stale() -> usize {
     removed
 }
 
-/// Whether a name is a lab's that runs no more.
+/// Reports whether a name belongs to a lab that no longer runs.
 fn is_stale(name: &str) -> bool {
     let owner = name
         .strip_prefix(PREFIX)
@@ -265,13 +266,13 @@ fn is_stale(name: &str) -> bool {
     };
     let program = fs::read_link(format!("/proc/{owner}/exe")).ok();
     let ours = std::env::current_exe().ok();
-    // The number may have been given to another program since.
+    // The process number may have been given to another program since.
     program.is_none()
         || program.as_ref().and_then(|path| path.file_name())
             != ours.as_ref().and_then(|path| path.file_name())
 }
 
-/// What this machine lacks for a lab; `None` where it has everything.
+/// Returns what this machine lacks for a lab; `None` if nothing is missing.
 pub fn missing() -> Option<String> {
     if !geteuid().is_root() {
         return Some(

@@ -1,5 +1,5 @@
-//! What came of an experiment: our figures beside the report's, what differs, and whether demands
-//! are met.
+//! Outcome of an experiment: our figures beside the report's, the differences, and whether the
+//! demands are met.
 
 use serde::Serialize;
 
@@ -10,65 +10,66 @@ use super::run::Plan;
 use bench::network::wire::Packing;
 use bench::statistics::{Ratio, paired};
 
-/// The chance that of equal variants any is said to differ.
+/// Chance that any equal variants are called different.
 const ALPHA: f64 = 0.05;
 
-/// What came of an experiment.
+/// Outcome of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Its name.
+    /// Name of the experiment.
     pub experiment: &'static str,
-    /// What it shows.
+    /// Purpose of the experiment.
     pub about: &'static str,
-    /// The figure in which variants are compared.
+    /// Figure in which variants are compared.
     pub figure: Figure,
-    /// Links.
+    /// Number of links.
     pub links: usize,
-    /// Bits per second that each had.
+    /// Bits per second of each link.
     pub link_bits_per_s: f64,
-    /// Why that is less than asked for; `None` where it is not.
+    /// Reason why the speed is less than requested; `None` if it is not.
     pub scaled: Option<String>,
-    /// Seconds per run.
+    /// Seconds of each run.
     pub seconds: f64,
-    /// Rounds.
+    /// Number of rounds.
     pub repeats: u32,
-    /// Variant by variant.
+    /// Outcomes of the variants.
     pub variants: Vec<VariantOutcome>,
-    /// Whether what must come of it did.
+    /// Checks of the demands.
     pub checks: Vec<Check>,
-    /// What is different here, or missing.
+    /// Differences from the reports, or parts that are missing here.
     pub remark: &'static str,
-    /// What the field reports say.
+    /// Quotes from the field reports.
     pub quotes: &'static [Quote],
 }
 
-/// What came of a variant.
+/// Outcome of a variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VariantOutcome {
-    /// Its name.
+    /// Name of the variant.
     pub name: &'static str,
     /// Means over the rounds.
     pub mean: Figures,
-    /// Each round.
+    /// Figures of each round.
     pub runs: Vec<Figures>,
-    /// Share of what the links in use carry at most in the direction with more bytes, 1 for all.
+    /// Share of the capacity of the links in use, in the direction with more bytes; 1 for all of
+    /// it.
     pub wire_share: f64,
-    /// The name of the variant that it is compared with.
+    /// Name of the variant with which this one is compared.
     pub against: Option<&'static str>,
-    /// Its figure in relation to that one's; `None` where that cannot be told.
+    /// Ratio of its figure to the other variant's; `None` if it cannot be told.
     pub ratio: Option<Ratio>,
-    /// In words.
+    /// Verdict in words.
     pub verdict: String,
     /// The report's figure.
     pub reported: &'static str,
 }
 
-/// A demand and whether it is met.
+/// Demand, and whether it is met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was demanded and what was found.
+    /// Demand and finding in words.
     pub text: String,
-    /// Whether it is met.
+    /// Whether the demand is met.
     pub holds: bool,
 }
 
@@ -83,8 +84,8 @@ impl Figure {
 }
 
 impl Outcome {
-    /// From what was measured: `(wanted, given, reached)` are the speed asked for and given, in
-    /// bits per second and link, and the bytes per second that the cores reach without shaping.
+    /// Evaluates the measurements. `(wanted, given, reached)` are the requested and the given speed
+    /// of a link in bits per second, and the bytes per second that the cores reach without shaping.
     pub(super) fn new(
         experiment: &'static Experiment,
         plan: &Plan,
@@ -124,7 +125,7 @@ impl Outcome {
         }
     }
 
-    /// Whether all demands are met.
+    /// Reports whether all demands are met.
     pub fn holds(&self) -> bool {
         self.checks.iter().all(|check| check.holds)
     }
@@ -173,7 +174,8 @@ impl VariantOutcome {
     }
 }
 
-/// The share of all bytes that goes the way of most of them: links carry as much both ways at once.
+/// Returns the share of all bytes that goes in the busier direction. Links carry as much both ways
+/// at once.
 fn busier_direction(load: Load) -> f64 {
     match load {
         Load::Tcp { .. } => 1.0,

@@ -1,4 +1,4 @@
-//! The experiments on volumes of a pool: one property each, everything else as it is by default.
+//! The experiments on volumes of a pool. Each varies one property; everything else has its default.
 
 use super::experiments::{
     DD_1M, Experiment, Figure, GIGABIT, KIB, Load, TEN_GIGABIT, Unit, Variant, Volume, storage,
@@ -10,7 +10,7 @@ const RANDOM_8K_WRITES: Load = storage(8 * KIB, 0, 100, 32);
 const RANDOM_4K_READS: Load = storage(4 * KIB, 100, 100, 32);
 const RANDOM_8K_MIXED: Load = storage(8 * KIB, 70, 100, 32);
 
-/// A variant on a volume.
+/// Returns a variant on a volume.
 const fn on(name: &'static str, load: Load, volume: Volume) -> Variant {
     variant(name, load, "").unit(Unit::Volume(volume))
 }

@@ -1,4 +1,4 @@
-//! What the field reports say, word for word: figures that people measured by hand on their own
+//! Quotes from the field reports, word for word: figures that people measured by hand on their own
 //! hardware.
 
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Quote {
     /// Title, author and year of the report.
     pub report: &'static str,
-    /// Its words.
+    /// Words of the quote.
     pub text: &'static str,
 }
 

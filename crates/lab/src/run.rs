@@ -1,5 +1,5 @@
-//! An experiment from beginning to end: links, daemon, calibration, rounds in which the variants
-//! take turns.
+//! An experiment from beginning to end: links, daemon, calibration, and rounds in which the
+//! variants take turns.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -12,40 +12,39 @@ use super::network::{Network, remove_stale};
 use super::outcome::Outcome;
 use super::target::{self, Target};
 
-/// How an experiment is made.
+/// Parameters of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Measured time of each run.
     pub time: Duration,
-    /// Rounds.
+    /// Number of rounds.
     pub repeats: u32,
-    /// Speed of each link in bits per second instead of the experiment's own.
+    /// Speed of each link in bits per second, instead of the experiment's own.
     pub link_bits_per_s: Option<f64>,
 }
 
 /// What is going on, for whoever watches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
-    /// It is found out what this machine's cores reach.
+    /// The speed that this machine's cores reach is measured.
     Calibrate,
     /// A variant begins, in this round.
     Begin(&'a str, u32),
-    /// It is over.
+    /// The variant is over.
     End(Figures),
 }
 
-/// How long a calibration takes, and how many there are: what else the machine does meanwhile only
-/// makes it seem slower than it is, so the best one counts.
+/// Duration of a calibration, and the number of calibrations. Other work of the machine only makes
+/// it seem slower, so the best one counts.
 const CALIBRATION: Duration = Duration::from_secs(1);
 const CALIBRATIONS: u32 = 2;
-/// The share of what the cores reach that links may have together, so that it is the links that
-/// limit.
+/// Share of the cores' speed that all links may have together, so that the links are the limit.
 const HEADROOM: f64 = 0.5;
 
 /// Makes an experiment. Leaves nothing behind, however it ends.
 ///
 /// # Errors
-/// What this machine lacks, or a run that failed.
+/// This machine lacks something, or a run failed.
 pub fn run(
     experiment: &'static Experiment,
     plan: &Plan,
@@ -85,8 +84,8 @@ pub fn run(
     ))
 }
 
-/// What the cores reach with links of no given speed, in bytes per second; unlimited where the
-/// experiment's load is not about bytes.
+/// Measures the bytes per second that the cores reach over links without a speed limit. The result
+/// is unlimited if the experiment's load is not about bytes.
 fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> {
     let variant = &experiment.variants[experiment.calibrate];
     site.network.shape(None, variant.mtu)?;
@@ -105,7 +104,7 @@ fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> 
     })
 }
 
-/// Two digits, the rest zeros, never more.
+/// Rounds down to two digits.
 fn round(value: f64) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return value;
@@ -114,7 +113,7 @@ fn round(value: f64) -> f64 {
     (value / unit).floor() * unit
 }
 
-/// A folder for results, gone when dropped.
+/// Folder for results, removed on drop.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -128,7 +127,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The next lab removes what stays.
+        // If the folder stays, the next lab removes it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

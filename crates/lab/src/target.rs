@@ -1,6 +1,6 @@
-//! The daemon of an experiment: a state folder of its own, one target, units, in the target's
-//! namespace. Three of them are always there; volumes, and the pool that they lie in, are made for
-//! the experiments that use them.
+//! The daemon of an experiment: a state folder of its own, one target, and units, in the target's
+//! namespace. Three units always exist. Volumes, and the pool that holds them, are created for the
+//! experiments that use them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,14 +34,14 @@ const TARGET: &str = "iqn.2026-01.io.sandstone:lab";
 const PORT: u16 = 3260;
 const UNIT_BYTES: u64 = 256 << 20;
 const POOL: &str = "lab";
-/// The file of the pool; it takes what is written.
+/// Size of the pool's file, which takes only the space that is written.
 const POOL_BYTES: u64 = 8 << 30;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a unit is made of; its place in the list is its LUN.
+/// Storage beneath a unit. The unit's place in the list is its LUN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Memory: as fast as it gets, so that the network shows.
+    /// Memory, which is as fast as possible, so that the network shows.
     Memory,
     /// A file whose writes are acknowledged when they are durable.
     WriteThrough,
@@ -51,23 +51,23 @@ pub enum Unit {
     Volume(Volume),
 }
 
-/// How a volume is made.
+/// Properties with which a volume is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// volblocksize in bytes.
+    /// Property `volblocksize`, in bytes.
     pub block_size: u32,
-    /// The property `sync`.
+    /// Property `sync`.
     pub sync: &'static str,
-    /// The property `checksum`.
+    /// Property `checksum`.
     pub checksum: &'static str,
-    /// The property `primarycache`.
+    /// Property `primarycache`.
     pub primary_cache: &'static str,
-    /// Whether its unit acknowledges writes from cache.
+    /// Whether the volume's unit acknowledges writes from cache.
     pub write_cache: bool,
 }
 
 impl Volume {
-    /// As volumes are where nothing is said.
+    /// Default properties of volumes.
     pub const NORMAL: Self = Self {
         block_size: 16 << 10,
         sync: "standard",
@@ -78,10 +78,10 @@ impl Volume {
 }
 
 impl Unit {
-    /// Those that are always there.
+    /// Units that always exist.
     const ALL: [Self; 3] = [Self::Memory, Self::WriteThrough, Self::WriteBack];
 
-    /// How one of [`Unit::ALL`] is configured.
+    /// Returns the configuration of one of [`Unit::ALL`].
     fn spec(self, lun: usize) -> UnitSpec {
         let backend = if self == Self::Memory {
             BackendSpec::memory(UNIT_BYTES)
@@ -104,7 +104,8 @@ impl Unit {
     }
 }
 
-/// Where state folders are: on a disk where there is one, because /tmp may be memory.
+/// Returns the folder for state folders. It is on a disk if there is one, because /tmp may be
+/// memory.
 pub(super) fn folder() -> PathBuf {
     let disk = Path::new("/var/tmp");
     if disk.is_dir() {
@@ -113,13 +114,13 @@ pub(super) fn folder() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// A running daemon; it and its state are gone when dropped.
+/// Running daemon. On drop it ends, and its state is removed.
 #[derive(Debug)]
 pub(super) struct Target {
     portals: Vec<std::net::SocketAddr>,
-    /// Each one's place is its LUN.
+    /// Units; the index of each is its LUN.
     units: Vec<Unit>,
-    // Ended before its folder is removed.
+    // The daemon ends before its folder is removed.
     running: Option<Running>,
     state: PathBuf,
 }
@@ -155,7 +156,7 @@ impl Target {
         Client::new(ControlAddress::Unix(self.state.join(SOCKET_NAME)))
     }
 
-    /// Makes a volume, in a pool that the first one brings with it, a unit and its map.
+    /// Creates a volume with a unit and its map. The first volume also creates the pool.
     fn add_volume(&mut self, volume: Volume) -> Result<(), LabError> {
         let client = self.client();
         if self.units.len() == Unit::ALL.len() {
@@ -274,7 +275,7 @@ impl Target {
             redirect: None,
             mutual_chap: None,
             parameters: TargetParameters {
-                // The deepest queue of the experiments is to be seen at the device.
+                // The deepest queue of the experiments must reach the device.
                 queue_depth: Some(256),
                 ..TargetParameters::default()
             },
@@ -282,7 +283,8 @@ impl Target {
         });
     }
 
-    /// Until it answers. Its control socket is a file, so the namespace does not matter.
+    /// Waits until the daemon answers. Its control socket is a file, so the namespace does not
+    /// matter.
     fn wait(&mut self) -> Result<(), LabError> {
         let client = self.client();
         let end = Instant::now() + START_LIMIT;
@@ -300,11 +302,11 @@ impl Target {
         }
     }
 
-    /// The URL of a unit over the first `paths` links, with these options.
+    /// Returns the URL of a unit over the first `paths` links, with these options.
     pub(super) fn url(&self, unit: Unit, paths: usize, options: &str) -> String {
         let mut portals = self.portals.iter().take(paths.max(1));
         let first = portals.next().map(ToString::to_string).unwrap_or_default();
-        // Every unit of a variant is there.
+        // Every unit of a variant exists.
         let lun = self.units.iter().position(|one| *one == unit).unwrap_or(0);
         let mut url = format!("iscsi://{first}/{TARGET}/{lun}?{options}");
         for portal in portals {
@@ -321,7 +323,8 @@ fn refused(error: Error) -> LabError {
 impl Drop for Target {
     fn drop(&mut self) {
         self.running = None;
-        // It was made for this lab and nobody else knows it; the next lab removes what stays.
+        // The folder was created for this lab, and nobody else knows it. If it stays, the next lab
+        // removes it.
         let _ = fs::remove_dir_all(&self.state);
     }
 }

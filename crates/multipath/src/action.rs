@@ -1,11 +1,11 @@
-//! What a device asks its host to do: the only way the policy touches the world.
+//! Actions that a device asks its host to carry out. The policy has no other effect on the world.
 
 use scsi::application_client::sense::Reaction;
 
 use super::io::{IoId, Outcome};
 use super::path::PathId;
 
-/// One thing to do. The host carries actions out in the order in which they stand.
+/// Action for the host. The host carries actions out in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this I/O down this path, and report its end with
@@ -13,63 +13,62 @@ pub enum Action {
     Send {
         /// The I/O as submitted.
         io: IoId,
-        /// Where to.
+        /// Path to send the I/O down.
         path: PathId,
     },
     /// The I/O is over. Its id may be used again at once.
     Finish {
         /// The I/O as submitted.
         io: IoId,
-        /// How it ended.
+        /// Result of the I/O.
         outcome: Outcome,
     },
-    /// Ask through this path for access states (REPORT TARGET PORT GROUPS, where TPGS is not zero)
-    /// and whether the unit is there (TEST UNIT READY); report them with
-    /// [`Device::alua_group`](super::Device::alua_group) or
-    /// [`Device::alua_state`](super::Device::alua_state), and a unit that is ready with
+    /// Ask through this path for access states and for the presence of the unit. The access states
+    /// need REPORT TARGET PORT GROUPS, if TPGS is not zero; the presence needs TEST UNIT READY.
+    /// Report the states with [`Device::alua_group`](super::Device::alua_group) or
+    /// [`Device::alua_state`](super::Device::alua_state). Report a ready unit with
     /// [`Device::unit_present`](super::Device::unit_present).
     Probe {
-        /// Through this path.
+        /// Path to read through.
         path: PathId,
     },
-    /// See to it that nothing of the path's sessions until now can still change a block (reinstate
-    /// the session, or hear that the target ended it), then report
+    /// Make sure that no earlier session of this path can still change a block. To do so, reinstate
+    /// the session, or hear from the target that the session has ended. Then report
     /// [`Device::path_fenced`](super::Device::path_fenced).
     Fence {
-        /// The lost path.
+        /// Lost path.
         path: PathId,
     },
-    /// No path is active and this one's group is in standby: ask for it (SET TARGET PORT GROUPS to
-    /// active/optimized), then probe.
+    /// No path is active, and the group of this path is in standby. Ask for the group (SET TARGET
+    /// PORT GROUPS to active/optimized), then probe.
     ActivateGroup {
         /// A path of the group.
         path: PathId,
     },
-    /// The unit said that something about it changed: read it again.
+    /// The unit reported a change: read the changed data again.
     Refresh {
-        /// Through this path.
+        /// Path to read through.
         path: PathId,
-        /// What changed.
+        /// Data that changed.
         what: Refresh,
     },
 }
 
-/// What is to be read again.
+/// Data to read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// READ CAPACITY.
+    /// The capacity: READ CAPACITY.
     Capacity,
-    /// REPORT LUNS.
+    /// The list of LUNs: REPORT LUNS.
     Luns,
-    /// INQUIRY and the vital product data.
+    /// The identity: INQUIRY and the vital product data.
     Identity,
-    /// Whether the path still takes part in the reservation that the host holds
-    /// ([`Hold::Held`](super::Hold::Held)).
+    /// The path's part in the reservation that the host holds ([`Hold::Held`](super::Hold::Held)).
     Reservation,
 }
 
 impl Refresh {
-    /// What a reaction to sense data asks to read again.
+    /// Returns the data that a reaction to sense data asks to read again.
     pub(super) fn after(reaction: Reaction) -> Option<Self> {
         match reaction {
             Reaction::CapacityChanged => Some(Self::Capacity),
@@ -80,5 +79,5 @@ impl Refresh {
     }
 }
 
-/// A list of actions that the host keeps and hands in again, so that it is allocated once.
+/// List of actions that the host keeps and passes in again, so that it is allocated only once.
 pub type Actions = Vec<Action>;

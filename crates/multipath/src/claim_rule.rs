@@ -1,5 +1,5 @@
-//! One SATP claim rule: what it matches, what it says, and how it is read from the options of
-//! `esxcli storage nmp satp rule add`.
+//! One SATP claim rule: its criteria, its effects, and the reading of the options of `esxcli
+//! storage nmp satp rule add`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,23 +10,23 @@ use super::round_robin::RoundRobin;
 use super::rule_error::RuleError;
 use super::satp::Satp;
 
-/// The transport of every path here (`-R`).
+/// Transport of every path here (`-R`).
 pub const TRANSPORT: &str = "iscsi";
-/// The driver of every path here (`-D`).
+/// Driver of every path here (`-D`).
 pub const DRIVER: &str = "sandstone";
 
-/// Whether a device must have target port groups (ALUA) for a rule to claim it.
+/// Condition of a rule: the device must have target port groups (ALUA), or must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimOption {
-    /// TPGS is not zero.
+    /// The rule claims a device only if TPGS is not zero.
     TpgsOn,
-    /// TPGS is zero.
+    /// The rule claims a device only if TPGS is zero.
     TpgsOff,
 }
 
 impl ClaimOption {
-    /// As in the column "Claim Options".
+    /// Returns the name in the column "Claim Options".
     pub fn name(self) -> &'static str {
         match self {
             Self::TpgsOn => "tpgs_on",
@@ -35,13 +35,13 @@ impl ClaimOption {
     }
 }
 
-/// A claim rule. Texts that are empty match everything.
+/// A claim rule. An empty text matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRule {
-    /// The storage array type that claims.
+    /// Storage array type that the rule assigns.
     pub satp: Satp,
-    /// One device by its name (`naa.…`).
+    /// Name of one device (`naa.…`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
     /// T10 vendor, or `^PREFIX*`.
@@ -56,54 +56,54 @@ pub struct ClaimRule {
     /// Transport of the paths.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transport: String,
-    /// ALUA or not.
+    /// Condition about ALUA, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_option: Option<ClaimOption>,
-    /// The path selection, where it is not the array type's default.
+    /// Path selection, if it differs from the default of the array type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub psp: Option<Psp>,
     /// Options of the path selection, as [`RoundRobin::with_options`] reads them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub psp_options: String,
-    /// For people.
+    /// Description for administrators.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// The options of `satp rule add` as typed; what was not given is empty.
+/// Options of `satp rule add` as typed. Options that were not given are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleText {
-    /// `-s`
+    /// Option `-s`.
     pub satp: String,
-    /// `-d`
+    /// Option `-d`.
     pub device: String,
-    /// `-V`
+    /// Option `-V`.
     pub vendor: String,
-    /// `-M`
+    /// Option `-M`.
     pub model: String,
-    /// `-D`
+    /// Option `-D`.
     pub driver: String,
-    /// `-R`
+    /// Option `-R`.
     pub transport: String,
-    /// `-c`
+    /// Option `-c`.
     pub claim_option: String,
-    /// `-P`
+    /// Option `-P`.
     pub psp: String,
-    /// `-O`
+    /// Option `-O`.
     pub psp_option: String,
-    /// `-e`
+    /// Option `-e`.
     pub description: String,
 }
 
 impl ClaimRule {
-    /// Reads a user's rule. Refused is what could never claim a device, contradicts itself or would
-    /// claim everything.
+    /// Reads a user's rule. Refuses a rule that could never claim a device, contradicts itself, or
+    /// would claim everything.
     pub fn parse(text: &RuleText) -> Result<Self, RuleError> {
         let rule = Self {
             satp: parse_satp(&text.satp)?,
             device: parse_device(&text.device)?,
-            // The fields of the standard INQUIRY data (SPC-4 6.6.2).
+            // The widths come from the standard INQUIRY data (SPC-4 6.6.2).
             vendor: parse_pattern("vendor", &text.vendor, 8)?,
             model: parse_pattern("model", &text.model, 16)?,
             driver: only("driver", &text.driver, DRIVER)?,
@@ -161,8 +161,8 @@ impl ClaimRule {
         Ok(())
     }
 
-    /// Whether the rule claims this device. A type with ALUA never claims a device without target
-    /// port groups, whatever its rule says, and a type that is not loaded claims none.
+    /// Reports whether the rule claims this device. A rule of a type with ALUA never claims a
+    /// device without target port groups. A rule of a type that is not loaded claims no device.
     pub fn matches(&self, device: &str, identity: &PathIdentity) -> bool {
         let alua = identity.tpgs != 0;
         let tpgs = match self.claim_option {
@@ -179,9 +179,9 @@ impl ClaimRule {
             && (self.transport.is_empty() || self.transport == TRANSPORT)
     }
 
-    /// Orders rules of one group: the greater one wins. As in ESXi device goes before driver before
-    /// vendor and model before transport; a whole name goes before a pattern, a longer pattern
-    /// before a shorter one.
+    /// Orders the rules of one group: the greater rule wins. As in ESXi, device goes before driver
+    /// before vendor and model before transport. A whole name goes before a pattern, and a longer
+    /// pattern before a shorter one.
     pub(super) fn specificity(&self) -> impl Ord + use<> {
         (
             !self.device.is_empty(),
@@ -193,7 +193,7 @@ impl ClaimRule {
         )
     }
 
-    /// Whether both claim the same devices.
+    /// Reports whether both rules claim the same devices.
     pub(super) fn has_criteria_of(&self, other: &Self) -> bool {
         self.device == other.device
             && self.vendor == other.vendor
@@ -203,7 +203,7 @@ impl ClaimRule {
             && self.claim_option == other.claim_option
     }
 
-    /// The criteria in words: `vendor SUN model COMSTAR`.
+    /// Describes the criteria in words: `vendor SUN model COMSTAR`.
     pub fn criteria(&self) -> String {
         let option = self.claim_option.map_or("", ClaimOption::name);
         let all = [
@@ -287,7 +287,7 @@ fn parse_device(text: &str) -> Result<String, RuleError> {
     ))
 }
 
-/// A criterion that has one value only, here.
+/// Reads a criterion for which only one value is possible here.
 fn only(what: &str, text: &str, value: &str) -> Result<String, RuleError> {
     let text = text.trim();
     if text.is_empty() || text == value {
@@ -299,7 +299,7 @@ fn only(what: &str, text: &str, value: &str) -> Result<String, RuleError> {
     ))
 }
 
-/// A name as the INQUIRY data has it, or `^PREFIX*`.
+/// Reads a name of the INQUIRY data, or `^PREFIX*`.
 fn parse_pattern(what: &str, text: &str, longest: usize) -> Result<String, RuleError> {
     let text = text.trim();
     let name = prefix(text).unwrap_or(text);
@@ -319,7 +319,7 @@ fn parse_pattern(what: &str, text: &str, longest: usize) -> Result<String, RuleE
     Ok(text.to_owned())
 }
 
-/// What a pattern `^PREFIX*` matches the start of.
+/// Returns the prefix of a pattern `^PREFIX*`.
 fn prefix(pattern: &str) -> Option<&str> {
     pattern.strip_prefix('^')?.strip_suffix('*')
 }
@@ -331,7 +331,7 @@ fn matches_text(pattern: &str, value: &str) -> bool {
     }
 }
 
-/// 0 for everything, then longer patterns, then names.
+/// Returns 0 for a pattern that matches everything, more for longer patterns, and most for names.
 fn text_specificity(pattern: &str) -> usize {
     match prefix(pattern) {
         Some(start) => 1 + start.len(),

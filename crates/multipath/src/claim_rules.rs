@@ -1,5 +1,5 @@
-//! All SATP claim rules, and which of them claims a device: the user's rules before the system's,
-//! in each group the most specific one.
+//! All SATP claim rules, and the choice of the rule that claims a device. User rules go before
+//! system rules; in each group the most specific rule wins.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use super::satp::Satp;
 use super::settings::Settings;
 use super::system_rules::{SYSTEM_RULES, SystemRule};
 
-/// Whose rule it is.
+/// Group to which a rule belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleGroup {
-    /// Built in.
+    /// Built-in rules.
     System,
-    /// An administrator's; goes before the system's.
+    /// Rules of an administrator, which go before the system's.
     User,
 }
 
 impl RuleGroup {
-    /// As in the column "Rule Group".
+    /// Returns the name in the column "Rule Group".
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -39,13 +39,13 @@ impl RuleGroup {
 /// A claim rule in the columns of `esxcli storage nmp satp rule list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleView {
-    /// The storage array type.
+    /// Storage array type.
     pub satp: String,
-    /// One device.
+    /// Name of one device.
     pub device: String,
     /// T10 vendor.
     pub vendor: String,
-    /// Product.
+    /// Product identification.
     pub model: String,
     /// Driver.
     pub driver: String,
@@ -53,48 +53,49 @@ pub struct RuleView {
     pub transport: String,
     /// Options of the array type.
     pub options: String,
-    /// `system` or `user`.
+    /// Group: `system` or `user`.
     pub group: String,
-    /// `tpgs_on` or `tpgs_off`.
+    /// Claim option: `tpgs_on` or `tpgs_off`.
     pub claim_options: String,
-    /// The path selection.
+    /// Path selection.
     pub default_psp: String,
-    /// Its options.
+    /// Options of the path selection.
     pub psp_options: String,
-    /// For people.
+    /// Description for administrators.
     pub description: String,
 }
 
-/// What an administrator made of the rules; this is what is stored.
+/// Administrator's changes to the rules; this part is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRules {
-    /// The user's rules, in order of their making.
+    /// User rules, in order of creation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub user: Vec<ClaimRule>,
-    /// Path selections that array types have instead of ESXi's default (`satp set -P`).
+    /// Path selections that replace ESXi's default for an array type (`satp set -P`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub default_psps: BTreeMap<Satp, Psp>,
 }
 
-/// What the rules say about a device.
+/// Effect of the rules on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its storage array type.
+    /// Storage array type of the device.
     pub satp: Satp,
-    /// Its path selection.
+    /// Path selection of the device.
     pub psp: Psp,
-    /// Its round robin limits.
+    /// Round robin limits of the device.
     pub round_robin: RoundRobin,
-    /// How long writes of a lost session may still land after its end was confirmed. It follows
-    /// from the vendor alone; no rule changes it.
+    /// Time, in microseconds, for which writes of a lost session may still land after its end was
+    /// confirmed. The time depends on the vendor alone; no rule changes it.
     pub fence_settle_us: u64,
-    /// The rule, `None` where none matched and the default of the transport holds.
+    /// Rule that claims the device. If `None`, no rule matched and the default of the transport
+    /// holds.
     pub rule: Option<(RuleGroup, ClaimRule)>,
 }
 
 impl Claim {
-    /// `settings` with what the rule decides.
+    /// Returns `settings` with the values that the rule decides.
     pub fn apply(&self, settings: Settings) -> Settings {
         Settings {
             satp: self.satp,
@@ -107,7 +108,7 @@ impl Claim {
 }
 
 impl ClaimRules {
-    /// Which rule claims a device of this name, and what follows from it.
+    /// Finds the rule that claims a device of this name, and returns its effect.
     pub fn claim(&self, device: &str, identity: &PathIdentity) -> Claim {
         let user = most_specific(self.user.iter(), device, identity);
         let system = || {
@@ -124,8 +125,8 @@ impl ClaimRules {
         Claim {
             satp,
             psp: psp.unwrap_or_else(|| self.default_psp(satp)),
-            // Options were checked when the rule was made; a stored rule that was tampered with
-            // has the defaults.
+            // Options were checked when the rule was made. A stored rule that was tampered with
+            // gets the defaults.
             round_robin: RoundRobin::default()
                 .with_options(options)
                 .unwrap_or_default(),
@@ -134,13 +135,13 @@ impl ClaimRules {
         }
     }
 
-    /// The path selection of devices whose rule names none.
+    /// Returns the path selection of devices whose rule names none.
     pub fn default_psp(&self, satp: Satp) -> Psp {
         let set = self.default_psps.get(&satp).copied();
         set.unwrap_or_else(|| satp.default_psp())
     }
 
-    /// `satp set -s SATP -P PSP`.
+    /// Sets the path selection of an array type: `satp set -s SATP -P PSP`.
     pub fn set_default_psp(&mut self, satp: Satp, psp: Psp) {
         if psp == satp.default_psp() {
             self.default_psps.remove(&satp);
@@ -149,8 +150,8 @@ impl ClaimRules {
         }
     }
 
-    /// Adds a user's rule. One with the same criteria must not be there: which of two should win
-    /// would be a matter of chance.
+    /// Adds a user's rule. No other rule may have its criteria, because chance would decide between
+    /// the two.
     pub fn add(&mut self, rule: ClaimRule) -> Result<(), RuleError> {
         let same = self.user.iter().find(|other| other.has_criteria_of(&rule));
         if let Some(same) = same {
@@ -168,8 +169,8 @@ impl ClaimRules {
         Ok(())
     }
 
-    /// Removes the user's rule with this array type and these criteria; what it says beyond them
-    /// does not matter.
+    /// Removes the user's rule that has this array type and these criteria. All other fields are
+    /// ignored.
     pub fn remove(&mut self, rule: &ClaimRule) -> Result<ClaimRule, RuleError> {
         let same = |other: &ClaimRule| other.satp == rule.satp && other.has_criteria_of(rule);
         if let Some(at) = self.user.iter().position(same) {
@@ -190,7 +191,7 @@ impl ClaimRules {
         ))
     }
 
-    /// All rules as `satp rule list` shows them, system rules first.
+    /// Lists all rules as `satp rule list` shows them, system rules first.
     pub fn lines(&self) -> Vec<RuleView> {
         let system = SYSTEM_RULES
             .iter()
@@ -199,7 +200,7 @@ impl ClaimRules {
         system.chain(user).collect()
     }
 
-    /// What `satp list` shows: name, default PSP, description.
+    /// Lists the array types as `satp list` shows them: name, default PSP, description.
     pub fn satp_lines(&self) -> Vec<[&'static str; 3]> {
         Satp::ALL
             .into_iter()
@@ -211,7 +212,7 @@ impl ClaimRules {
     }
 }
 
-/// The first of the most specific rules that claim a device.
+/// Returns the first of the most specific rules that claim a device.
 fn most_specific<'a>(
     rules: impl Iterator<Item = &'a ClaimRule>,
     device: &str,

@@ -1,37 +1,38 @@
-//! Running sums of a device in esxtop's terms: GAVG = KAVG + DAVG, and QAVG as a part of KAVG.
+//! Running sums of a device in esxtop's terms: GAVG = KAVG + DAVG, with QAVG as a part of KAVG.
 //!
-//! Sums, not averages: whoever shows rates takes the difference of two readings.
+//! The counters are sums, not averages: to get a rate, take the difference of two readings.
 
 use super::io::{Direction, Io, Outcome};
 
-/// Sums since the device was made. Times are in microseconds, of the I/Os that ended well.
+/// Sums since the device was created. Times are in microseconds and cover only the I/Os that
+/// succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// I/Os that ended well or badly (CMDS).
+    /// I/Os that ended, successfully or not (CMDS).
     pub commands: u64,
-    /// Reads that ended well.
+    /// Reads that succeeded.
     pub reads: u64,
-    /// Writes that ended well.
+    /// Writes that succeeded.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// I/Os that ended badly.
+    /// I/Os that failed.
     pub failed: u64,
-    /// Attempts beyond the first of each.
+    /// Attempts after the first one of each I/O.
     pub repeats: u64,
-    /// From submission to the end (GAVG).
+    /// Time from submission to the end (GAVG).
     pub guest_us: u64,
-    /// From the last sending to its answer (DAVG). GAVG - DAVG = KAVG: waiting, and attempts in
-    /// vain.
+    /// Time from the last sending to its answer (DAVG). GAVG - DAVG = KAVG: waiting, and failed
+    /// attempts.
     pub device_us: u64,
-    /// From submission to the first sending (QAVG).
+    /// Time from submission to the first sending (QAVG).
     pub queue_us: u64,
 }
 
 impl Counters {
-    /// An I/O ended.
+    /// Counts an I/O that ended.
     #[inline]
     pub(super) fn count(&mut self, io: &Io, outcome: Outcome, now_us: u64) {
         self.commands += 1;

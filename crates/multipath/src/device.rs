@@ -1,8 +1,8 @@
-//! A device: all paths to one logical unit, and the I/Os that are under way to it.
+//! A device: all paths to one logical unit, and the I/Os under way to the unit.
 //!
-//! This file holds the ways in: paths come and go, I/Os are submitted and end, time passes. What
-//! follows from them stands in `queue.rs` (who is sent when), `path_selection.rs` (which path),
-//! `failover.rs` (paths lost and restored) and `retry.rs` (how an attempt ended).
+//! This file holds the entry points: paths come and go, I/Os are submitted and end, time passes.
+//! The consequences stand in `queue.rs` (order of sending), `path_selection.rs` (choice of the
+//! path), `failover.rs` (paths lost and restored) and `retry.rs` (results of attempts).
 
 use std::collections::VecDeque;
 
@@ -18,42 +18,44 @@ use super::path::{Link, Path, PathId, PathIdentity};
 use super::path_selection::Selection;
 use super::settings::Settings;
 
-/// How often a path is asked for its state, where it says neither that it serves I/O nor when.
+/// Interval at which a path is asked for its state, if it reports neither that it serves I/O nor
+/// when it will.
 const PROBE_TRANSITION_EVERY_US: u64 = 200_000;
 const PROBE_INACTIVE_EVERY_US: u64 = 10_000_000;
 
-/// A multipath device. It does nothing by itself: every call hands over the time and a list that
-/// collects what is to be done.
+/// A multipath device. It never acts by itself: every call passes the time, and a list that
+/// collects the actions to do.
 #[derive(Debug)]
 pub struct Device {
     pub(super) name: String,
     pub(super) settings: Settings,
-    /// By number; `None` where there is none of that number.
+    /// Paths, indexed by number; `None` for a number without a path.
     pub(super) paths: Vec<Option<Path>>,
-    /// By number.
+    /// I/Os, indexed by number.
     pub(super) ios: Vec<Io>,
-    /// Those that wait for a path or for room, in order of submission.
+    /// I/Os that wait for a path or for room, in order of submission.
     pub(super) queue: VecDeque<IoId>,
-    /// Those that wait for the end of a ghost.
+    /// I/Os that wait for the end of a ghost.
     pub(super) held: Vec<IoId>,
-    /// Of them, some only wait for what is writing the same blocks at this moment.
+    /// Whether some held I/Os wait only for a request that writes the same blocks right now.
     pub(super) a_race_holds: bool,
-    /// Those that are repeated at a given time.
+    /// I/Os that are repeated at a given time.
     pub(super) delayed: Vec<(u64, IoId)>,
     pub(super) ghosts: Ghosts,
     pub(super) selection: Selection,
-    /// I/Os on all paths together (ACTV).
+    /// Number of I/Os on all paths together (ACTV).
     pub(super) in_flight: u32,
     pub(super) next_number: u64,
     pub(super) outage: Outage,
-    /// When a standby group may be activated again.
+    /// Time at which a standby group may be activated again.
     pub(super) activate_again_us: u64,
     pub(super) counters: Counters,
     pub(super) hold: Hold,
 }
 
 impl Device {
-    /// A device without paths, which counts as all paths down from its first I/O or path event on.
+    /// Creates a device without paths. From its first I/O or path event on, the device counts as
+    /// all paths down.
     pub fn new(name: impl Into<String>, settings: Settings) -> Self {
         Self {
             name: name.into(),
@@ -75,18 +77,18 @@ impl Device {
         }
     }
 
-    /// The NAA or other identifier that all paths share.
+    /// Returns the NAA name or other identifier that all paths share.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What governs the device.
+    /// Returns the settings of the device.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Replaces what governs the device, for all I/Os from now on. An outage under way ends with
-    /// the new timeout; writes of sessions that are lost already keep the time that they have.
+    /// Replaces the settings for all later I/Os. An outage under way ends with the new timeout.
+    /// Writes of sessions that are lost already keep their time.
     pub fn set_settings(&mut self, settings: Settings, now_us: u64, out: &mut Actions) {
         let window = settings.depth();
         for path in self.paths.iter_mut().flatten() {
@@ -96,8 +98,8 @@ impl Device {
         self.paths_changed(now_us, out);
     }
 
-    /// Makes a path known; it is dead until [`Self::path_up`]. Under a number that is in use it
-    /// replaces what discovery found out, nothing else.
+    /// Adds a path, which is dead until [`Self::path_up`]. If the number is in use, the call
+    /// replaces only the identity that discovery found.
     pub fn add_path(&mut self, id: PathId, identity: PathIdentity) {
         let at = id.0 as usize;
         if self.paths.len() <= at {
@@ -109,26 +111,27 @@ impl Device {
         }
     }
 
-    /// Whether a number may be given to a new path: none has it, and nothing that went under it may
-    /// still land.
+    /// Reports whether a number may be given to a new path. No path may have the number, and no
+    /// write sent under it may still land.
     pub fn is_free(&self, id: PathId) -> bool {
         super::path_selection::get(&self.paths, id).is_none() && !self.ghosts.haunt(id)
     }
 
-    /// Whether [`Self::path_fenced`] would tell anything new: a write that went under this number
-    /// may still land, and its session is not known to be over.
+    /// Reports whether [`Self::path_fenced`] would tell anything new. It would if a write sent
+    /// under this number may still land, and the session is not known to be over.
     pub fn needs_fence(&self, id: PathId) -> bool {
         self.ghosts.need_fence(id)
     }
 
-    /// Until when an old copy may land of a write that was reported as done: so long only this
-    /// device keeps others from writing over it too early. `None` where there is none.
+    /// Returns the time until which an old copy of a write may land that was already reported as
+    /// done. Until then, only this device keeps other hosts from writing over the blocks too early.
+    /// Returns `None` if there is no old copy.
     pub fn unsettled_until_us(&self) -> Option<u64> {
         self.ghosts.unsettled_until_us()
     }
 
-    /// Forgets a path; what is on it is treated as after [`Self::path_dead`], and
-    /// [`Self::path_fenced`] still counts for it.
+    /// Forgets a path. Its I/Os are treated as after [`Self::path_dead`], and [`Self::path_fenced`]
+    /// still counts for the path.
     pub fn remove_path(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         self.bury(id, now_us, out);
         if let Some(slot) = self.paths.get_mut(id.0 as usize) {
@@ -137,8 +140,8 @@ impl Device {
         self.paths_changed(now_us, out);
     }
 
-    /// The path has a session and the unit is there, or answers again after
-    /// [`Self::path_suspect`]. With an array of type ALUA, report the path's state first where it
+    /// Notes that the path has a session and the unit is there, or that the path answers again
+    /// after [`Self::path_suspect`]. For an array of type ALUA, report the path's state first if it
     /// is known.
     pub fn path_up(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         let (depth, alua) = (self.settings.depth(), self.settings.satp.is_alua());
@@ -159,7 +162,7 @@ impl Device {
         self.paths_changed(now_us, out);
     }
 
-    /// The path is silent. Nothing new is sent down it; what is on it stays.
+    /// Notes that the path is silent. No new I/O is sent down it; its present I/Os stay.
     pub fn path_suspect(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         if let Some(path) = self.path_mut(id).filter(|path| path.link == Link::Up) {
             path.link = Link::Suspect;
@@ -167,8 +170,8 @@ impl Device {
         }
     }
 
-    /// TEST UNIT READY ended well on this path: a unit that had gone is there again, and a target
-    /// that knows no port groups serves I/O again, whatever it said before.
+    /// Notes that TEST UNIT READY succeeded on this path. A unit that had gone is there again. A
+    /// target without port groups serves I/O again, whatever it said before.
     pub fn unit_present(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         let Some(path) = self.path_mut(id) else {
             return;
@@ -182,15 +185,15 @@ impl Device {
         }
     }
 
-    /// The asymmetric access state of one path.
+    /// Notes the asymmetric access state of one path.
     pub fn alua_state(&mut self, id: PathId, state: AccessState, now_us: u64, out: &mut Actions) {
         if self.set_access(id, state, now_us) {
             self.paths_changed(now_us, out);
         }
     }
 
-    /// The state of a whole target port group, as REPORT TARGET PORT GROUPS tells it, with its PREF
-    /// bit.
+    /// Notes the state of a whole target port group, with its PREF bit, as REPORT TARGET PORT
+    /// GROUPS tells them.
     pub fn alua_group(
         &mut self,
         group: u16,
@@ -216,7 +219,7 @@ impl Device {
         }
     }
 
-    /// Notes a state; whether it is another one.
+    /// Notes an access state, and reports whether it differs from the previous one.
     pub(super) fn set_access(&mut self, id: PathId, state: AccessState, now_us: u64) -> bool {
         let Some(path) = self.path_mut(id) else {
             return false;
@@ -233,8 +236,8 @@ impl Device {
         changed
     }
 
-    /// Takes an I/O. It is sent at once, or waits; [`Action::Finish`] ends it, perhaps at once. An
-    /// id that is in use must not be submitted again; it is ignored.
+    /// Takes an I/O. The I/O is sent at once, or waits; [`Action::Finish`] ends it, perhaps at
+    /// once. An id in use must not be submitted again; such a call is ignored.
     #[inline]
     pub fn submit(&mut self, io: IoId, shape: IoShape, now_us: u64, out: &mut Actions) {
         let at = io.0 as usize;
@@ -268,8 +271,8 @@ impl Device {
         }
     }
 
-    /// What was given to a path had to wait there, until the target's command window let it go:
-    /// that was a wait of ours, not of the device.
+    /// Notes that an I/O given to a path had to wait there for the target's command window. This
+    /// wait counts as the host's, not the device's.
     pub fn sent_late(&mut self, io: IoId, path: PathId, now_us: u64) {
         let Some(entry) = self.ios.get_mut(io.0 as usize) else {
             return;
@@ -283,8 +286,8 @@ impl Device {
         entry.sent_us = now_us;
     }
 
-    /// An attempt ended on this path. An answer for an I/O that is no longer on that path (the path
-    /// was declared dead meanwhile) changes nothing.
+    /// Notes that an attempt ended on this path. If the I/O is no longer on the path (declared dead
+    /// meanwhile), the answer changes nothing.
     #[inline]
     pub fn ended(&mut self, io: IoId, path: PathId, how: Ended, now_us: u64, out: &mut Actions) {
         let Some(entry) = self.ios.get_mut(io.0 as usize) else {
@@ -316,8 +319,8 @@ impl Device {
         self.dispatch(now_us, out);
     }
 
-    /// Gives up an I/O that is not on a path: it is forgotten, without [`Action::Finish`], and its
-    /// id free. One that is on a path goes on until it ends; then the answer is `false`.
+    /// Gives up an I/O that is not on a path: forgets it without [`Action::Finish`], and frees its
+    /// id. An I/O on a path goes on until it ends; the call then returns `false`.
     pub fn cancel(&mut self, io: IoId) -> bool {
         let Some(entry) = self.ios.get(io.0 as usize) else {
             return false;
@@ -332,7 +335,7 @@ impl Device {
         true
     }
 
-    /// The I/Os that are on paths, and when each was sent.
+    /// Lists the I/Os on paths, each with the time at which it was sent.
     pub fn on_paths(&self) -> impl Iterator<Item = (IoId, PathId, u64)> {
         let ios = (0..).map(IoId).zip(&self.ios);
         ios.filter_map(|(io, entry)| match entry.stage {
@@ -341,8 +344,8 @@ impl Device {
         })
     }
 
-    /// Time has passed: repeats what is due, ends what has waited too long. Call it at
-    /// [`Self::next_deadline`] or later.
+    /// Handles the passing of time: repeats I/Os that are due, and ends I/Os that have waited too
+    /// long. Call it at [`Self::next_deadline`] or later.
     pub fn tick(&mut self, now_us: u64, out: &mut Actions) {
         if self.ghosts.expire(now_us) {
             self.release_held();
@@ -354,7 +357,8 @@ impl Device {
         self.end_overdue(now_us, out);
     }
 
-    /// When [`Self::tick`] has something to do next, `None` where only events matter.
+    /// Returns the time at which [`Self::tick`] has something to do next; `None` if only events
+    /// matter.
     pub fn next_deadline(&self) -> Option<u64> {
         let probes = self.paths.iter().flatten().filter_map(|p| p.probe_at_us);
         let repeats = self.delayed.iter().map(|(due_us, _)| *due_us);
@@ -390,7 +394,7 @@ impl Device {
         }
     }
 
-    /// Says from a path that the unit is not behind it any more.
+    /// Notes a path's report that the unit is no longer behind it.
     pub(super) fn unit_gone(&mut self, id: PathId, now_us: u64) {
         if let Some(path) = self.path_mut(id).filter(|path| path.is_alive()) {
             path.link = Link::UnitGone;

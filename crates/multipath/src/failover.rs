@@ -1,28 +1,30 @@
-//! Paths lost and restored: what happens to the I/Os on them, and when a device counts as down.
+//! Paths lost and restored: the fate of their I/Os, and the moment at which a device counts as
+//! down.
 //!
-//! What was on a lost path is repeated on another one at once, except writes: those wait until the
-//! lost session is over (`ghosts.rs`). While any path lives nothing fails for want of a path. Where
-//! all are down (APD) I/O waits for the timeout and then fails at once until one returns; where
-//! every path says that the unit does not exist (PDL) it fails at once. What kills every path that
-//! it is sent down fails when its time is over: the next path would die as well.
+//! An I/O on a lost path is repeated on another path at once. Writes are the exception: they wait
+//! until the lost session is over (`ghosts.rs`). While any path lives, no I/O fails for lack of a
+//! path. If all paths are down (APD), I/O waits for the timeout, and then fails at once until a
+//! path returns. If every path says that the unit does not exist (PDL), I/O fails at once. An I/O
+//! that kills every path it is sent down fails when its time is over, because it would kill the
+//! next path as well.
 
 use super::action::{Action, Actions};
 use super::device::Device;
 use super::io::{Failure, IoId, Outcome, Stage};
 use super::path::{Link, Path, PathId};
 
-/// So many paths may be lost under an I/O before its time limit counts: a bad cable alone fails
-/// nothing.
+/// Number of paths that an I/O may lose before its time limit counts. A bad cable alone thus fails
+/// no I/O.
 const LOSSES: u16 = 16;
 
-/// Whether and since when a device has no path that lives.
+/// Outage of a device: whether it lacks a living path, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outage {
-    /// Some path lives.
+    /// No outage: at least one path lives.
     None,
     /// All paths down; I/O waits.
     AllPathsDown {
-        /// Since then; until the timeout that is in force.
+        /// Time at which all paths went down. I/O waits until the timeout in force.
         since_us: u64,
     },
     /// All paths down for longer than the timeout; I/O fails.
@@ -32,16 +34,16 @@ pub(super) enum Outage {
 }
 
 impl Device {
-    /// The path has no session any more. What is on it goes elsewhere; answers of the lost session
-    /// must not be reported from here on. Where a write was on it, [`Action::Fence`] asks for the
-    /// end of the session's tasks.
+    /// Notes that the path has no session any more. Its I/Os go elsewhere. From now on, answers of
+    /// the lost session must not be reported. If a write was on the path, [`Action::Fence`] asks
+    /// for the end of the session's tasks.
     pub fn path_dead(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         if self.bury(id, now_us, out) {
             self.paths_changed(now_us, out);
         }
     }
 
-    /// Takes from a path all that is on it; whether it had a session.
+    /// Takes all I/Os from a path, and reports whether the path had a session.
     pub(super) fn bury(&mut self, id: PathId, now_us: u64, out: &mut Actions) -> bool {
         let dies = |path: &&mut Path| path.link != Link::Dead;
         let Some(path) = self.path_mut(id).filter(dies) else {
@@ -88,11 +90,11 @@ impl Device {
         }
     }
 
-    /// Every session that the path had until its last [`Self::path_dead`] is over: the target ended
-    /// their tasks (session reinstatement, RFC 7143 6.3.5) or said so. Their writes have a settle
-    /// time ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)) from the first time
-    /// on that this is reported. What was learned of an earlier session must not be reported after
-    /// a later one was lost: the later one's writes would count as ended too.
+    /// Notes that every session which the path had until its last [`Self::path_dead`] is over. The
+    /// target ended their tasks (session reinstatement, RFC 7143 6.3.5), or said so. Their writes
+    /// have a settle time ([`Settings::fence_settle_us`](super::Settings::fence_settle_us)),
+    /// counted from the first such report. Never report news of an earlier session after a later
+    /// one was lost: the later session's writes would count as ended too.
     pub fn path_fenced(&mut self, id: PathId, now_us: u64, out: &mut Actions) {
         let settled_us = now_us.saturating_add(self.settings.fence_settle_us);
         if self.ghosts.fenced(id, now_us, settled_us) {
@@ -101,27 +103,28 @@ impl Device {
         }
     }
 
-    /// The target can be reached and has been asked to end the path's last session: its answer is
-    /// worth waiting for, at most until then. The fence timeout is for targets that cannot be
-    /// reached; one that waits for its disks before it answers still performs the old writes.
+    /// Notes that the target can be reached and has been asked to end the path's last session. Its
+    /// answer is worth waiting for, at most until `until_us`. The fence timeout is meant for
+    /// targets that cannot be reached. A target that waits for its disks before it answers still
+    /// performs the old writes.
     pub fn fence_is_asked_for(&mut self, id: PathId, until_us: u64) {
         self.ghosts.lengthen(id, until_us);
     }
 
-    /// Nobody is there whom the target could tell that the path's last session is over: its writes
-    /// count as over at this time.
+    /// Notes that nobody is left to whom the target could confirm the end of the path's last
+    /// session. The session's writes count as over at this time.
     pub fn fence_cannot_be_confirmed(&mut self, id: PathId, until_us: u64) {
         self.ghosts.shorten(id, until_us);
     }
 
-    /// The state of some path changed.
+    /// Handles a change in the state of some path.
     pub(super) fn paths_changed(&mut self, now_us: u64, out: &mut Actions) {
         self.selection.review(&self.paths, &self.settings);
         self.review_outage(now_us, out);
         self.dispatch(now_us, out);
     }
 
-    /// Whether a path lives, and what becomes of those that wait where none does.
+    /// Checks whether a path lives, and decides about the waiting I/Os if none does.
     pub(super) fn review_outage(&mut self, now_us: u64, out: &mut Actions) {
         let mut paths = self.paths.iter().flatten().peekable();
         let any = paths.peek().is_some();
@@ -133,7 +136,7 @@ impl Device {
         self.outage = match self.outage {
             _ if alive => Outage::None,
             _ if gone => Outage::DeviceLost,
-            // The last path that said so was taken away: nothing has said otherwise.
+            // The last path that said so was removed, and no path has said otherwise.
             Outage::DeviceLost if !any => Outage::DeviceLost,
             Outage::AllPathsDown { since_us } if self.apd_ends_us(since_us) <= now_us => {
                 Outage::TimedOut
@@ -148,7 +151,7 @@ impl Device {
         }
     }
 
-    /// When I/O no longer waits, of an outage that began then.
+    /// Returns the time at which I/O stops waiting, for an outage that began at `since_us`.
     pub(super) fn apd_ends_us(&self, since_us: u64) -> u64 {
         since_us.saturating_add(self.settings.apd_timeout_us)
     }

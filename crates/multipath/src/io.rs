@@ -1,52 +1,53 @@
-//! One I/O of a device: its shape, how an attempt ended, how the whole ended.
+//! One I/O of a device: its shape, the end of each attempt, and its final result.
 
 use scsi::application_client::sense::Reaction;
 
 use super::path::PathId;
 
-/// The host's number for an I/O: small and dense (an index), used again after
+/// The host's number for an I/O. Numbers are small and dense (an index), and are used again after
 /// [`Action::Finish`](super::Action::Finish).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IoId(pub u32);
 
-/// What an I/O does; only what policy must know.
+/// Kind of an I/O, as far as the policy must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Changes nothing.
+    /// The I/O changes nothing.
     Read,
-    /// Changes the blocks of its range: WRITE, WRITE SAME.
+    /// The I/O changes the blocks of its range: WRITE, WRITE SAME.
     Write,
-    /// Changes blocks without carrying them: UNMAP.
+    /// The I/O changes blocks without carrying their data: UNMAP.
     Unmap,
-    /// Neither reads nor changes blocks and may be repeated: SYNCHRONIZE CACHE, GET LBA STATUS.
+    /// The I/O neither reads nor changes blocks, and may be repeated: SYNCHRONIZE CACHE, GET LBA
+    /// STATUS.
     Other,
 }
 
 impl Direction {
-    /// Whether a late duplicate could undo newer data.
+    /// Reports whether a late duplicate could undo newer data.
     pub fn changes_blocks(self) -> bool {
         matches!(self, Self::Write | Self::Unmap)
     }
 }
 
-/// What an I/O looks like.
+/// Shape of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoShape {
-    /// What it does.
+    /// Kind of the I/O.
     pub direction: Direction,
-    /// Payload, for limits by bytes and for the counters.
+    /// Bytes of payload, for limits by bytes and for the counters.
     pub bytes: u32,
-    /// First byte (or block) and length of what it touches, all ranges of a device in one unit.
-    /// `None`: perhaps everything.
+    /// First byte (or block) and length of the range that the I/O touches. All ranges of a device
+    /// have one unit. `None`: perhaps everything.
     pub range: Option<(u64, u64)>,
-    /// Its good end promises that something is durable: what it writes (FUA, or a unit without
-    /// volatile cache), or all that was written before (SYNCHRONIZE CACHE). Whoever is told so may
-    /// hand the blocks over to another host.
+    /// Whether success promises that data is durable: the data of this write (FUA, or a unit
+    /// without volatile cache), or all earlier writes (SYNCHRONIZE CACHE). A user with this promise
+    /// may hand the blocks over to another host.
     pub durable: bool,
 }
 
 impl IoShape {
-    /// Whether both may touch the same block.
+    /// Reports whether both I/Os may touch the same block.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self.range, other.range) {
             (Some((a, a_len)), Some((b, b_len))) => {
@@ -57,12 +58,12 @@ impl IoShape {
     }
 }
 
-/// How one attempt on one path ended.
+/// End of one attempt on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Status GOOD (or CONDITION MET).
     Good,
-    /// CHECK CONDITION, read by [`scsi::application_client::sense::SenseCode::reaction`].
+    /// Status CHECK CONDITION, read by [`scsi::application_client::sense::SenseCode::reaction`].
     Sense(Reaction),
     /// Status BUSY.
     Busy,
@@ -70,77 +71,76 @@ pub enum Ended {
     TaskSetFull,
     /// Status RESERVATION CONFLICT.
     ReservationConflict,
-    /// Status TASK ABORTED, or the host aborted the task and the target confirmed it: the target
-    /// does nothing more about it.
+    /// Status TASK ABORTED, or the host aborted the task and the target confirmed it. The target
+    /// does nothing more about the task.
     TaskAborted,
-    /// The connection failed under it: nobody knows what the target did or will do. The path counts
-    /// as dead from here, with all that is on it.
+    /// The connection failed during the attempt: nobody knows what the target did or will do. From
+    /// now on the path counts as dead, with all its I/Os.
     TransportLost,
 }
 
-/// How an I/O ended for who submitted it.
+/// Final result of an I/O, for its submitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was performed.
+    /// The I/O was performed.
     Good,
-    /// It failed; writes may or may not have been performed.
+    /// The I/O failed; writes may or may not have been performed.
     Failed(Failure),
 }
 
-/// Why an I/O failed.
+/// Reason why an I/O failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The unit refused it, with sense data that repeating does not help (or no longer).
+    /// The unit refused the I/O, with sense data against which repeating does not help (any more).
     Sense(Reaction),
-    /// Another initiator holds a reservation.
+    /// A different initiator holds a reservation.
     ReservationConflict,
     /// The target was busy, had its task set full or aborted tasks for the whole time limit.
     Busy,
-    /// All paths down (APD) for longer than the timeout.
+    /// All paths were down (APD) for longer than the timeout.
     AllPathsDown,
-    /// Permanent device loss (PDL): every path says that the unit does not exist.
+    /// The device is permanently lost (PDL): every path says that the unit does not exist.
     DeviceLost,
-    /// Paths live, but none in a state that serves I/O, for the whole time limit.
+    /// Paths live, but for the whole time limit none was in a state that serves I/O.
     NoActivePath,
-    /// Every path that it was sent down was lost under it, again and again for the whole time
-    /// limit.
+    /// Every path that carried the I/O was lost, again and again for the whole time limit.
     PathsKeepDying,
 }
 
-/// Where an I/O is between submission and end.
+/// Stage of an I/O between submission and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The number is not in use.
     Free,
-    /// In the queue.
+    /// The I/O is in the queue.
     Queued,
-    /// On this path.
+    /// The I/O is on this path.
     OnPath(PathId),
-    /// Behind a write that may still land.
+    /// The I/O waits for a write that may still land.
     Held,
-    /// To be repeated at a given time.
+    /// The I/O is repeated at a given time.
     Delayed,
 }
 
-/// An I/O in the books.
+/// State that a device keeps about an I/O.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Io {
     pub(super) shape: IoShape,
     pub(super) stage: Stage,
-    /// How many attempts ended without an answer that counts.
+    /// Number of attempts that ended without an answer that counts.
     pub(super) tries: u16,
-    /// How many of them in a row for the same reason.
+    /// Number of the latest attempts in a row that failed for the same reason.
     pub(super) repeats: u16,
-    /// Paths that were lost under it.
+    /// Number of paths that were lost under the I/O.
     pub(super) losses: u16,
-    /// Why it fails, should it have to: why the last attempt did not count.
+    /// Reason why the last attempt did not count. The I/O fails with this reason if it must fail.
     pub(super) failure: Failure,
-    /// Order of submission.
+    /// Place in the order of submission.
     pub(super) number: u64,
     pub(super) submitted_us: u64,
-    /// First attempt.
+    /// Time of the first attempt.
     pub(super) first_sent_us: Option<u64>,
-    /// Last attempt.
+    /// Time of the last attempt.
     pub(super) sent_us: u64,
 }
 

@@ -1,27 +1,27 @@
 //! Multipathing in ESXi's terms: pure policy, without I/O, clock or randomness.
 //!
-//! A [`Device`] is all paths to one logical unit. Its host reports what happens (a path is up,
-//! silent, dead; an I/O is submitted, has ended) with the time, and does what [`Action`]s ask for.
-//! So every sequence of events can be tested and simulated.
+//! A [`Device`] is all paths to one logical unit. Its host reports events with their time: a path
+//! is up, silent or dead; an I/O is submitted or has ended. The host carries out the returned
+//! [`Action`]s. So every sequence of events can be tested and simulated.
 //!
 //! | question | file |
 //! |---|---|
-//! | which path does an I/O take? | `path_selection.rs`, limits of round robin in `round_robin.rs` |
-//! | when is it sent, and who waits? | `queue.rs` |
+//! | which path does an I/O take? | `path_selection.rs`, round robin in `round_robin.rs` |
+//! | when is an I/O sent, and which I/Os wait? | `queue.rs` |
 //! | what happens when a path is lost or restored? | `failover.rs` |
-//! | why does a write wait after that? | `ghosts.rs`, for how long after the fence in `fence_settle.rs` |
+//! | why does a write wait after that? | `ghosts.rs`; time after the fence: `fence_settle.rs` |
 //! | when is an I/O repeated, when does it fail? | `retry.rs` |
-//! | which rule claims a device? | `claim_rules.rs`, one rule in `claim_rule.rs`, ESXi's own in `system_rules.rs` |
+//! | which rule claims a device? | `claim_rules.rs`, `claim_rule.rs`, ESXi's in `system_rules.rs` |
 //! | what does the administrator see? | `snapshot.rs`, sums in `counters.rs` |
 //!
 //! # Invariants
 //! - Every I/O that was submitted and not cancelled finishes exactly once.
-//! - It is on one path at a time, and only ever sent to a path that is up and active.
-//! - At most DQLEN I/Os are at the device; the others are sent in order of submission, except those
-//!   that wait for a time to repeat or for a ghost.
-//! - Nothing that changes blocks is sent while a write of a lost session to the same blocks may
+//! - An I/O is on one path at a time, and is only ever sent to a path that is up and active.
+//! - At most DQLEN I/Os are at the device. The others are sent in order of submission, except those
+//!   that wait for a ghost, or for a time to repeat.
+//! - No request that changes blocks is sent while a write of a lost session to the same blocks may
 //!   still land.
-//! - No I/O fails for want of a path while any path lives, before its time limit.
+//! - No I/O fails for lack of a path while any path lives, before its time limit.
 
 mod action;
 mod claim_rule;

@@ -1,13 +1,13 @@
-//! A path: initiator port × target port × LUN, what it is called and what it can do now.
+//! A path: initiator port × target port × LUN, with its names and its present state.
 
 use scsi::application_client::target_port_groups::AccessState;
 
-/// The host's number for a path of one device: small and dense (an index). A path that lost its
-/// session and gets a new one keeps its number.
+/// The host's number for a path of one device. Numbers are small and dense (an index). A path that
+/// lost its session and gets a new one keeps its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub u32);
 
-/// What discovery found out about a path; it does not change while the path exists.
+/// Identity of a path, as found by discovery. It does not change while the path exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathIdentity {
     /// T10 VENDOR IDENTIFICATION, without trailing spaces.
@@ -22,61 +22,63 @@ pub struct PathIdentity {
     pub target_port_group: u16,
     /// Relative target port identifier (designator type 4h).
     pub relative_port: u16,
-    /// `vmhba64:C0:T0:L4`.
+    /// Runtime name: `vmhba64:C0:T0:L4`.
     pub runtime_name: String,
-    /// Initiator's name with its session (ISID), as ESXi puts it in front: `iqn…-00023d000001`.
+    /// Initiator's name with its session (ISID), in ESXi's form: `iqn…-00023d000001`.
     pub initiator: String,
     /// Target's name and portal group: `iqn…,t,1`.
     pub target: String,
 }
 
 impl PathIdentity {
-    /// The path's long name, as `esxcli storage nmp path list` heads it.
+    /// Returns the path's long name, as in the headings of `esxcli storage nmp path list`.
     pub fn uid(&self, device: &str) -> String {
         format!("{},{}-{device}", self.initiator, self.target)
     }
 }
 
-/// Whether a path's session and unit are there.
+/// State of a path's session and unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// Session up, unit there.
+    /// The session is up, and the unit is there.
     Up,
-    /// Silent for longer than it should be. Nothing new is sent, nothing is given up yet.
+    /// The path has been silent for too long. No new I/O is sent, but no I/O is given up yet.
     Suspect,
-    /// No session.
+    /// The path has no session.
     Dead,
-    /// Session up, but the target says that there is no such unit (25/00).
+    /// The session is up, but the target says that the unit does not exist (25/00).
     UnitGone,
 }
 
-/// From when on an average latency says little.
+/// Age, in microseconds, from which an average latency says little.
 const OLD_US: u64 = 500_000;
 
-/// A path in the books of its device.
+/// State that a device keeps about a path.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    /// Apart, so that what every I/O looks at lies close together.
+    /// Identity of the path. It is stored apart, so that the fields which every I/O reads lie close
+    /// together.
     pub(super) identity: Box<PathIdentity>,
     pub(super) link: Link,
     pub(super) access: AccessState,
-    /// The PREF bit of its target port group.
+    /// PREF bit of the target port group.
     pub(super) preferred_group: bool,
-    /// I/Os on the path.
+    /// Number of I/Os on the path.
     pub(super) in_flight: u32,
-    /// How many may be: shrinks when the target says BUSY or TASK SET FULL, and recovers.
+    /// Most I/Os that the path may have. The number shrinks when the target says BUSY or TASK SET
+    /// FULL, and recovers.
     pub(super) window: u32,
-    /// Busy answers since the last reduction.
+    /// Number of busy answers since the last reduction.
     pub(super) busy_seen: u32,
-    /// Good answers since the last reduction or growth.
+    /// Number of good answers since the last reduction or growth.
     pub(super) good_seen: u32,
-    /// Moving average of the time from sending to the answer; 0 where nothing was measured.
+    /// Moving average of the time from sending to the answer; 0 if nothing was measured.
     pub(super) latency_us: f32,
-    /// When something was last measured.
+    /// Time of the last measurement.
     pub(super) measured_at_us: u64,
-    /// When an I/O was last sent here.
+    /// Time at which an I/O was last sent here.
     pub(super) last_sent_us: u64,
-    /// When to ask about its state again, where the state may end without a message.
+    /// Time at which to ask for the state again, if the state may end without a message.
     pub(super) probe_at_us: Option<u64>,
 }
 
@@ -98,12 +100,12 @@ impl Path {
         }
     }
 
-    /// Whether the path can serve I/O now.
+    /// Reports whether the path can serve I/O now.
     pub(super) fn is_usable(&self) -> bool {
         self.link == Link::Up && self.access.is_active()
     }
 
-    /// Whether the path may come to serve I/O without a new session.
+    /// Reports whether the path may come to serve I/O without a new session.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.link, Link::Up | Link::Suspect)
     }
@@ -112,10 +114,10 @@ impl Path {
         self.in_flight < self.window
     }
 
-    /// Counts an answer's latency: one eighth of the average is the newest, or half of it where
-    /// the average is old.
+    /// Counts an answer's latency. The newest value makes up one eighth of the average, or half of
+    /// it if the average is old.
     pub(super) fn measured(&mut self, latency_us: u64, now_us: u64) {
-        // An answer within the clock's grain still counts as measured.
+        // An answer faster than the clock's resolution still counts as measured.
         let latency = latency_us.max(1) as f32;
         let age_us = now_us.saturating_sub(self.measured_at_us);
         let share = if age_us < OLD_US { 8.0 } else { 2.0 };

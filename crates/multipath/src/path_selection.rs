@@ -1,8 +1,8 @@
-//! Where a path is chosen: the path selection policies (PSP).
+//! Choice of a path: the path selection policies (PSP).
 //!
-//! In two steps. [`Selection::review`] runs when the state of a path changes: it keeps the paths
-//! that may carry I/O at all, active/optimized ones before active/non-optimized ones (SPC-4
-//! 5.15.2.4), never others. [`Selection::choose`] runs for every I/O and picks one of them.
+//! The choice has two steps. [`Selection::review`] runs when the state of a path changes. It keeps
+//! the paths that may carry I/O at all: active/optimized ones, or else active/non-optimized ones
+//! (SPC-4 5.15.2.4). [`Selection::choose`] runs for every I/O, and picks one of the kept paths.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,29 +13,30 @@ use super::path::{Path, PathId};
 use super::round_robin::{LimitType, RoundRobin};
 use super::settings::Settings;
 
-/// A path selection policy by name: three of ESXi's and two that it lacks.
+/// A path selection policy by name: three of ESXi's, and two that ESXi lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Psp {
-    /// Most recently used: stays where it is until that path fails or a better one (optimized
-    /// instead of non-optimized) appears; does not return by itself to an equal one.
+    /// Most recently used: stays on its path until the path fails or a better one (optimized
+    /// instead of non-optimized) appears. It does not return by itself to an equal path.
     #[serde(rename = "VMW_PSP_MRU")]
     Mru,
-    /// The preferred path while it is active, and back to it when it is again.
+    /// Fixed: uses the preferred path while it is active, and returns to it when it is active
+    /// again.
     #[serde(rename = "VMW_PSP_FIXED")]
     Fixed,
-    /// One path after the other, after so many I/Os or bytes.
+    /// Round robin: uses one path after the other, and moves on after a number of I/Os or bytes.
     #[serde(rename = "VMW_PSP_RR")]
     RoundRobin,
-    /// The path with the fewest I/Os on it.
+    /// Uses the path with the fewest I/Os on it.
     #[serde(rename = "SANDSTONE_PSP_LEAST_QUEUE")]
     LeastQueue,
-    /// The path that should answer soonest: average latency times the I/Os on it.
+    /// Uses the path that should answer soonest: average latency times the I/Os on it.
     #[serde(rename = "SANDSTONE_PSP_LOWEST_LATENCY")]
     LowestLatency,
 }
 
 impl Psp {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 5] = [
         Self::Mru,
         Self::Fixed,
@@ -44,7 +45,7 @@ impl Psp {
         Self::LowestLatency,
     ];
 
-    /// The name in listings and in configurations.
+    /// Returns the name in listings and in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mru => "VMW_PSP_MRU",
@@ -55,7 +56,7 @@ impl Psp {
         }
     }
 
-    /// What `esxcli storage nmp psp list` says about it.
+    /// Returns the description in `esxcli storage nmp psp list`.
     pub fn description(self) -> &'static str {
         match self {
             Self::Mru => "Most Recently Used Path Selection",
@@ -66,7 +67,7 @@ impl Psp {
         }
     }
 
-    /// The policy of that name, in any case, with or without the maker's prefix.
+    /// Finds the policy of this name, in any case, with or without the maker's prefix.
     pub fn from_name(name: &str) -> Option<Self> {
         let wanted = name.replace('-', "_");
         Self::ALL.into_iter().find(|psp| {
@@ -76,26 +77,28 @@ impl Psp {
         })
     }
 
-    /// Whether it spreads I/O over all good paths; others keep the rest in reserve.
+    /// Reports whether the policy spreads I/O over all good paths. Others keep all but one path in
+    /// reserve.
     pub fn uses_all_paths(self) -> bool {
         !matches!(self, Self::Mru | Self::Fixed)
     }
 }
 
-/// After how long without I/O a path is tried again, so that one that was slow once is not slow for
-/// ever in the eyes of [`Psp::LowestLatency`].
+/// Time without I/O after which a path is tried again. Without it, [`Psp::LowestLatency`] would
+/// take a path that was slow once for slow for ever.
 const EXPLORE_AFTER_US: u64 = 1_000_000;
 
-/// What the policy remembers about a device.
+/// Memory of the policy about a device.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
-    /// The paths that may carry I/O now, in order of their numbers.
+    /// Paths that may carry I/O now, in order of their numbers.
     candidates: Vec<PathId>,
-    /// Which of them is or was last used.
+    /// Index of the candidate that is in use, or was last used.
     at: usize,
-    /// The current path of MRU and FIXED; kept while it is not a candidate.
+    /// Current path of MRU and FIXED; kept even while it is not a candidate.
     current: Option<PathId>,
-    /// What FIXED prefers where nothing was set: the best path when there first was one.
+    /// Path that FIXED prefers if none was set: the best path at the time when a path first
+    /// appeared.
     found_first: Option<PathId>,
     /// I/Os and bytes since round robin came to the current path.
     pub(super) ios_here: u32,
@@ -103,22 +106,23 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// The paths that may carry I/O ("Working Paths" of round robin).
+    /// Returns the paths that may carry I/O ("Working Paths" of round robin).
     pub(super) fn candidates(&self) -> &[PathId] {
         &self.candidates
     }
 
-    /// The path of MRU and FIXED.
+    /// Returns the current path of MRU and FIXED.
     pub(super) fn current(&self) -> Option<PathId> {
         self.current
     }
 
-    /// Position of the path in use among the working paths.
+    /// Returns the position of the path in use among the working paths.
     pub(super) fn index(&self) -> usize {
         self.at
     }
 
-    /// The path that FIXED prefers: as set, or as found first.
+    /// Returns the path that FIXED prefers: the one that was set, or else the one that was found
+    /// first.
     pub(super) fn preferred(&self, paths: &[Option<Path>], settings: &Settings) -> Option<PathId> {
         let Some(name) = settings.preferred_path.as_deref() else {
             return self.found_first;
@@ -128,7 +132,7 @@ impl Selection {
             .map(|(id, _)| id)
     }
 
-    /// Some path or setting changed: which paths may carry I/O now?
+    /// Finds the paths that may carry I/O now, after a change of a path or setting.
     pub(super) fn review(&mut self, paths: &[Option<Path>], settings: &Settings) {
         let both = settings.psp == Psp::RoundRobin && settings.round_robin.use_ano;
         let was = self.candidates.get(self.at).copied();
@@ -170,8 +174,8 @@ impl Selection {
         }
         if settings.psp == Psp::Fixed {
             let preferred = self.preferred(paths, settings);
-            // What an administrator prefers is used while it is active, even where others are
-            // optimized; what was merely found first must be as good as the best.
+            // A path that an administrator prefers is used while it is active, even if others are
+            // optimized. A path that was merely found first must be as good as the best.
             let explicit = settings.preferred_path.is_some();
             let usable =
                 preferred.filter(|id| get(paths, *id).is_some_and(|path| path.is_usable()));
@@ -194,8 +198,8 @@ impl Selection {
         self.bytes_here = 0;
     }
 
-    /// The path for one I/O of `bytes`, `None` where all that may carry it are full or there is
-    /// none.
+    /// Chooses the path for one I/O of `bytes`. Returns `None` if all candidates are full, or if
+    /// there are none.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -215,7 +219,7 @@ impl Selection {
         }
     }
 
-    /// Round robin: on after the limit, and past paths that are full.
+    /// Chooses the next path of round robin. Moves on after the limit, and skips full paths.
     #[inline]
     fn next_in_turn(
         &mut self,
@@ -247,7 +251,7 @@ impl Selection {
         None
     }
 
-    /// The path with the least cost, of equal ones the next in turn.
+    /// Returns the path with the least cost. Among equal paths, the next in turn wins.
     fn least(&mut self, paths: &[Option<Path>], cost: impl Fn(&Path) -> f32) -> Option<PathId> {
         let count = self.candidates.len();
         let mut best: Option<(f32, usize)> = None;
@@ -266,8 +270,8 @@ impl Selection {
         Some(self.candidates[at])
     }
 
-    /// The path with the lowest expected time to an answer. A path that nobody has measured, or not
-    /// for long, gets one I/O to show what it can do, and no second one before it has.
+    /// Returns the path with the lowest expected time to an answer. A path without a recent
+    /// measurement gets one I/O to show its speed, and no second one before the first is answered.
     fn soonest(&mut self, paths: &[Option<Path>], now_us: u64) -> Option<PathId> {
         let count = self.candidates.len();
         let mut best: Option<(f32, usize)> = None;
@@ -289,7 +293,7 @@ impl Selection {
             }
         }
         let Some((_, at)) = best else {
-            // All are being measured for the first time.
+            // All paths are being measured for the first time.
             return self.least(paths, |path| path.in_flight as f32);
         };
         self.at = at;
@@ -297,19 +301,20 @@ impl Selection {
     }
 }
 
-/// A position below `2 * count`, back among the candidates: dividing would cost more than the rest.
+/// Wraps a position below `2 * count` to a candidate's index. A division would cost more than the
+/// rest.
 #[inline]
 fn wrapped(at: usize, count: usize) -> usize {
     if at < count { at } else { at - count }
 }
 
-/// The path of that number.
+/// Returns the path of this number.
 #[inline]
 pub(super) fn get(paths: &[Option<Path>], id: PathId) -> Option<&Path> {
     paths.get(id.0 as usize)?.as_ref()
 }
 
-/// All paths with their numbers.
+/// Lists all paths with their numbers.
 pub(super) fn each(paths: &[Option<Path>]) -> impl Iterator<Item = (PathId, &Path)> {
     (0..)
         .map(PathId)

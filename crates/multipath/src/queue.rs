@@ -1,9 +1,10 @@
-//! Who is sent when: at most DQLEN I/Os at the device, the others in order of submission.
+//! The queue of a device: at most DQLEN I/Os are at the device, and the others are sent in order of
+//! submission.
 //!
-//! Three places to wait: the queue (for room or for a path), *held* (for the end of a ghost, see
-//! `ghosts.rs`) and *delayed* (until the time to repeat). What leaves the latter two takes its old
-//! place in the queue. A path that says BUSY or TASK SET FULL gets a smaller share (ESXi's
-//! QFullSampleSize and QFullThreshold).
+//! An I/O waits in one of three places: the queue (for room or for a path), *held* (for the end of
+//! a ghost, see `ghosts.rs`) and *delayed* (until the time to repeat). An I/O that leaves one of
+//! the latter two takes its old place in the queue. A path that says BUSY or TASK SET FULL gets a
+//! smaller share (ESXi's QFullSampleSize and QFullThreshold).
 
 use super::action::{Action, Actions};
 use super::device::Device;
@@ -16,11 +17,11 @@ use super::path_selection::each;
 use super::settings::Settings;
 use scsi::application_client::target_port_groups::AccessState;
 
-/// How long a request to activate a group has before it is repeated.
+/// Time after which a request to activate a group is repeated.
 const ACTIVATE_AGAIN_US: u64 = 5_000_000;
 
 impl Device {
-    /// Sends from the head of the queue what may be sent.
+    /// Sends the I/Os at the head of the queue that may be sent.
     #[inline]
     pub(super) fn dispatch(&mut self, now_us: u64, out: &mut Actions) {
         if self.hold == Hold::Lost {
@@ -70,16 +71,16 @@ impl Device {
         }
     }
 
-    /// Whether something on a path changes blocks of this shape: which of both the target performs
-    /// last, nobody knows.
+    /// Reports whether an I/O on a path changes blocks of this shape. Nobody knows which of the two
+    /// the target would perform last.
     fn is_raced(&self, shape: &IoShape) -> bool {
         let on_path = |io: &&Io| matches!(io.stage, Stage::OnPath(_));
         let mut others = self.ios.iter().filter(on_path);
         others.any(|io| io.shape.direction.changes_blocks() && io.shape.overlaps(shape))
     }
 
-    /// Something that changes blocks has left its path: what waited for the end of a race tries
-    /// again.
+    /// Notes that an I/O which changes blocks has left its path. I/Os that waited for the end of a
+    /// race try again.
     #[inline]
     pub(super) fn race_is_over(&mut self) {
         if std::mem::take(&mut self.a_race_holds) {
@@ -98,14 +99,14 @@ impl Device {
         self.queue.insert(at, io);
     }
 
-    /// Some ghost is over, or its session: those that were held try again.
+    /// Lets held I/Os try again, because a ghost or its session is over.
     pub(super) fn release_held(&mut self) {
         for io in std::mem::take(&mut self.held) {
             self.enqueue(io);
         }
     }
 
-    /// Repeats what is due.
+    /// Queues the I/Os whose time to repeat has come.
     pub(super) fn release_delayed(&mut self, now_us: u64) {
         let mut at = 0;
         while let Some(&(due_us, io)) = self.delayed.get(at) {
@@ -118,7 +119,7 @@ impl Device {
         }
     }
 
-    /// Ends everything that waits.
+    /// Ends every waiting I/O.
     pub(super) fn fail_waiting(&mut self, failure: Failure, now_us: u64, out: &mut Actions) {
         let queue = std::mem::take(&mut self.queue);
         let held = std::mem::take(&mut self.held);
@@ -132,18 +133,18 @@ impl Device {
         }
     }
 
-    /// Whether paths live but none may carry I/O.
+    /// Reports whether paths live, but none may carry I/O.
     fn is_stuck(&self) -> bool {
         self.outage == Outage::None && self.selection.candidates().is_empty()
     }
 
-    /// When the oldest I/O has waited too long for a path that serves it.
+    /// Returns the time at which the oldest I/O has waited too long for a path that serves it.
     pub(super) fn overdue_us(&self) -> Option<u64> {
         let oldest = self.queue.front().filter(|_| self.is_stuck())?;
         Some(self.ios[oldest.0 as usize].submitted_us + self.settings.command_time_limit_us)
     }
 
-    /// Ends what has waited too long for a path that serves it.
+    /// Ends the I/Os that have waited too long for a path that serves them.
     pub(super) fn end_overdue(&mut self, now_us: u64, out: &mut Actions) {
         while self.overdue_us().is_some_and(|due_us| due_us <= now_us) {
             let Some(io) = self.queue.pop_front() else {
@@ -155,8 +156,8 @@ impl Device {
         }
     }
 
-    /// Where I/O waits and only standby groups are there: asks for one of them, if this array and
-    /// the settings allow it.
+    /// Asks for a standby group, if I/O waits and only standby groups are there. This array and the
+    /// settings must allow it.
     fn activate(&mut self, now_us: u64, out: &mut Actions) {
         if self.activation_us().is_none_or(|due_us| due_us > now_us) {
             return;
@@ -170,14 +171,15 @@ impl Device {
         }
     }
 
-    /// From when on a group may be asked for; `None` where it may not, or need not.
+    /// Returns the time from which a group may be asked for; `None` if asking is not allowed or not
+    /// needed.
     pub(super) fn activation_us(&self) -> Option<u64> {
         let wanted = !self.queue.is_empty()
             && self.in_flight < self.settings.depth()
             && self.is_stuck()
             && self.settings.explicit_allow
             && self.settings.satp.is_alua();
-        // A transition under way will end in a state; asking meanwhile only prolongs it.
+        // A transition under way will end in a state. Asking meanwhile only prolongs it.
         let transition = |path: &Path| path.access == AccessState::Transitioning;
         let mut paths = self.paths.iter().flatten();
         if !wanted || paths.any(|path| path.link == Link::Up && transition(path)) {
@@ -191,26 +193,26 @@ impl Device {
 }
 
 impl Path {
-    /// Whether an explicit request (TPGS bit 1) may make this path active.
+    /// Reports whether an explicit request (TPGS bit 1) may make this path active.
     fn is_activatable(&self) -> bool {
         self.link == Link::Up
             && self.access == AccessState::Standby
             && self.identity.tpgs & 0b10 != 0
     }
 
-    /// The target said BUSY or TASK SET FULL.
+    /// Handles an answer BUSY or TASK SET FULL.
     pub(super) fn busy_answer(&mut self, settings: &Settings) {
         self.good_seen = 0;
         self.busy_seen += 1;
         let sample = settings.queue_full_sample_size;
         if sample > 0 && self.busy_seen >= sample {
             self.busy_seen = 0;
-            // What is there now is what the target took; half of it leaves room for others.
+            // The target took what is there now. Half of it leaves room for other hosts.
             self.window = (self.window.min(self.in_flight + 1) / 2).max(1);
         }
     }
 
-    /// The target said GOOD.
+    /// Handles an answer GOOD.
     #[inline]
     pub(super) fn good_answer(&mut self, settings: &Settings) {
         if self.window >= settings.depth() {

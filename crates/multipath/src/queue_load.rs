@@ -1,14 +1,15 @@
-//! How full the queue of a device is, in esxtop's words: wherever ACTV and QUED are told, these are
-//! the same.
+//! Load of a device's queue in esxtop's words. Every place that shows ACTV and QUED computes %USD
+//! and LOAD here.
 
-/// %USD: the share of the queue depth (DQLEN) that commands at the device (ACTV) take, in percent.
-/// Over 100 after the depth was made smaller, until the commands that are out have come back.
+/// Returns %USD: the share of the queue depth (DQLEN) that commands at the device (ACTV) take, in
+/// percent. The value is over 100 after the depth was reduced, until the commands under way have
+/// come back.
 pub fn used_percent(actv: f64, dqlen: u32) -> f64 {
     100.0 * actv / f64::from(dqlen.max(1))
 }
 
-/// LOAD: commands at the device and those that wait for it (QUED), over the queue depth. Above 1
-/// the queue is shorter than what is asked of it.
+/// Returns LOAD: commands at the device and commands that wait for it (QUED), over the queue depth.
+/// Above 1, the queue is too short for the demand.
 pub fn load(actv: f64, qued: f64, dqlen: u32) -> f64 {
     (actv + qued) / f64::from(dqlen.max(1))
 }
@@ -19,7 +20,7 @@ mod tests {
 
     #[test]
     fn they_are_esxtops() {
-        // ACTV, QUED, DQLEN; %USD, LOAD.
+        // The columns are ACTV, QUED, DQLEN; %USD, LOAD.
         for (actv, qued, dqlen, used, loaded) in [
             (0.0, 0.0, 128, 0.0, 0.0),
             (32.0, 0.0, 128, 25.0, 0.25),

@@ -1,9 +1,9 @@
-//! What follows from an answer that is not GOOD: repeat the I/O (at once, later, elsewhere) or fail
-//! it.
+//! Reaction to an answer that is not GOOD: the I/O is repeated (at once, later, elsewhere), or
+//! fails.
 //!
-//! The target has answered, so the attempt is over there and nothing of it can land later. Repeats
-//! come at once first and then ever more slowly, so that a target that always gives the same answer
-//! is not flooded; how often depends on what the answer promises.
+//! The target has answered, so the attempt is over there, and no part of it can land later. Repeats
+//! come at once first, and then ever more slowly, so that they do not flood a target that always
+//! gives the same answer. The number of repeats depends on what the answer promises.
 
 use scsi::application_client::sense::Reaction;
 
@@ -13,43 +13,43 @@ use super::hold::Hold;
 use super::io::{Ended, Failure, IoId, Outcome, Stage};
 use super::path::PathId;
 
-/// How an I/O may be repeated.
+/// Rules for repeating an I/O.
 struct Patience {
-    /// The first so many repeats come at once.
+    /// Number of repeats that come at once.
     at_once: u16,
-    /// Delay of the next one; it doubles each time up to [`LONGEST_DELAY_US`].
+    /// Delay of the next repeat. It doubles each time, up to [`LONGEST_DELAY_US`].
     delay_us: u64,
-    /// Repeats at all; the time limit of the command comes on top.
+    /// Most repeats. The time limit of the command applies as well.
     at_most: u16,
 }
 
 const LONGEST_DELAY_US: u64 = 1_000_000;
 
-/// The target said what passes: attentions, another state of the path.
+/// Patience for passing conditions: unit attentions, a new state of the path.
 const PASSING: Patience = Patience {
     at_once: 4,
     delay_us: 10_000,
     at_most: u16::MAX,
 };
-/// Aborted, for reasons that may come back with every attempt.
+/// Patience for aborted commands. The reasons may come back with every attempt.
 const ABORTED: Patience = Patience {
     at_once: 2,
     delay_us: 10_000,
     at_most: 10,
 };
-/// Busy: it passes, but not at once.
+/// Patience for a busy target. The condition passes, but not at once.
 const BUSY: Patience = Patience {
     at_once: 0,
     delay_us: 1_000,
     at_most: u16::MAX,
 };
-/// Becoming ready.
+/// Patience for a unit that is becoming ready.
 const LATER: Patience = Patience {
     at_once: 0,
     delay_us: 100_000,
     at_most: u16::MAX,
 };
-/// Broken, perhaps only here and now.
+/// Patience for errors that may exist only here and now.
 const BROKEN: Patience = Patience {
     at_once: 0,
     delay_us: 10_000,
@@ -57,7 +57,7 @@ const BROKEN: Patience = Patience {
 };
 
 impl Device {
-    /// An attempt ended on `path` with anything but GOOD and a lost connection.
+    /// Reacts to an attempt on `path` that ended with neither GOOD nor a lost connection.
     pub(super) fn react(
         &mut self,
         io: IoId,
@@ -112,8 +112,8 @@ impl Device {
                 &PASSING
             }
             Reaction::LunsChanged | Reaction::IdentityChanged => {
-                // The number may be another unit's by now: nothing goes there until it has said
-                // again who it is.
+                // The LUN may belong to another unit by now. Nothing goes there until the unit has
+                // identified itself again.
                 self.repeat(io, Failure::Sense(reaction), &PASSING, now_us, out);
                 self.path_suspect(path, now_us, out);
                 return;
@@ -124,7 +124,8 @@ impl Device {
             }
             Reaction::AccessState(state) => {
                 out.push(Action::Probe { path });
-                // In the queue first, so that a path found by the review takes it along.
+                // The I/O enters the queue first, so that a path found by the review takes it
+                // along.
                 self.repeat(io, Failure::Sense(reaction), &PASSING, now_us, out);
                 self.alua_state(path, state, now_us, out);
                 return;
@@ -151,7 +152,7 @@ impl Device {
         self.repeat(io, Failure::Sense(reaction), patience, now_us, out);
     }
 
-    /// Puts an I/O back into the queue, now or later, or fails it where patience is at its end.
+    /// Puts an I/O back into the queue, now or later. Fails it if its repeats are used up.
     fn repeat(
         &mut self,
         io: IoId,
@@ -162,7 +163,7 @@ impl Device {
     ) {
         let entry = &mut self.ios[io.0 as usize];
         if entry.failure != failure {
-            // Patience is for one reason at a time.
+            // Each reason has its own count of repeats.
             entry.failure = failure;
             entry.repeats = 0;
         }

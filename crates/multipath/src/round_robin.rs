@@ -1,26 +1,26 @@
-//! The limits of VMW_PSP_RR, as `esxcli storage nmp psp roundrobin deviceconfig` gets and sets them
-//! and as claim rules write them (`-O "iops=1"`).
+//! Limits of VMW_PSP_RR. `esxcli storage nmp psp roundrobin deviceconfig` gets and sets them, and
+//! claim rules contain them (`-O "iops=1"`).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::rule_error::RuleError;
 
-/// Which limits count.
+/// Limits of round robin that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitType {
-    /// Both; whichever is reached first.
+    /// Limits of I/Os and of bytes; the one reached first decides.
     #[default]
     Default,
-    /// I/Os only.
+    /// Limit of I/Os only.
     Iops,
-    /// Bytes only.
+    /// Limit of bytes only.
     Bytes,
 }
 
 impl LimitType {
-    /// As `deviceconfig get` shows it.
+    /// Returns the name that `deviceconfig get` shows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "Default",
@@ -29,7 +29,7 @@ impl LimitType {
         }
     }
 
-    /// The type of that name (`-t iops`), in any case.
+    /// Finds the type of this name (`-t iops`), in any case.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Default, Self::Iops, Self::Bytes]
             .into_iter()
@@ -37,11 +37,11 @@ impl LimitType {
     }
 }
 
-/// When round robin moves on, and whereto.
+/// Rules by which round robin moves from path to path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RoundRobin {
-    /// Which limits count.
+    /// Limits that count.
     pub limit_type: LimitType,
     /// I/Os down a path before the next one; at least 1.
     pub iops: u32,
@@ -58,7 +58,7 @@ impl Default for RoundRobin {
 }
 
 impl RoundRobin {
-    /// ESXi's.
+    /// ESXi's default limits.
     pub const DEFAULT: Self = Self {
         limit_type: LimitType::Default,
         iops: 1000,
@@ -66,9 +66,9 @@ impl RoundRobin {
         use_ano: false,
     };
 
-    /// Changes what the options say: `iops=1`, `bytes=8800`, `policy=iops`, `useANO=1`, several
-    /// separated by comma or semicolon. A limit does not change the type, as in ESXi: after
-    /// `iops=1` it is still "Default", with 1.
+    /// Applies options: `iops=1`, `bytes=8800`, `policy=iops`, `useANO=1`, several separated by
+    /// comma or semicolon. As in ESXi, a limit does not change the type: after `iops=1` the type is
+    /// still "Default", with 1.
     pub fn with_options(mut self, options: &str) -> Result<Self, RuleError> {
         let each = options.split([',', ';']).map(str::trim);
         for option in each.filter(|option| !option.is_empty()) {

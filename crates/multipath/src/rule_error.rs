@@ -1,33 +1,33 @@
-//! Why a claim rule or an option of it is refused.
+//! Reasons why a claim rule or one of its options is refused.
 
 use std::fmt;
 
-/// The stable kind of a [`RuleError`].
+/// Stable kind of a [`RuleError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleErrorKind {
-    /// What was asked breaks a rule.
+    /// The request breaks a rule.
     Invalid,
-    /// The same rule is there already.
+    /// An equal rule exists already.
     Exists,
-    /// No such rule.
+    /// The rule does not exist.
     NotFound,
-    /// It belongs to the system and stays as it is.
+    /// The rule belongs to the system and stays as it is.
     System,
 }
 
-/// A refusal in the words an administrator needs.
+/// Refusal in words for an administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
-    /// The stable kind.
+    /// Stable kind.
     pub kind: RuleErrorKind,
-    /// What was wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to try next.
+    /// Step to try next.
     pub next: String,
 }
 
 impl RuleError {
-    /// An error of `kind`: `message` says what was wrong, `next` what to try.
+    /// Creates an error of `kind`. `message` says what was wrong, `next` what to try.
     pub fn new(kind: RuleErrorKind, message: impl Into<String>, next: impl Into<String>) -> Self {
         Self {
             kind,
@@ -36,7 +36,7 @@ impl RuleError {
         }
     }
 
-    /// A broken rule.
+    /// Creates an error for a request that breaks a rule.
     pub fn invalid(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self::new(RuleErrorKind::Invalid, message, next)
     }

@@ -1,4 +1,4 @@
-//! Storage array types (SATP): how the paths of an array behave, and its default path selection.
+//! Storage array types (SATP): the behaviour of an array's paths, and its default path selection.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -43,7 +43,7 @@ pub enum Satp {
 }
 
 impl Satp {
-    /// All, in the order in which `esxcli storage nmp satp list` shows them.
+    /// All types, in the order of `esxcli storage nmp satp list`.
     pub const ALL: [Self; 13] = [
         Self::Alua,
         Self::Msa,
@@ -60,7 +60,7 @@ impl Satp {
         Self::Local,
     ];
 
-    /// ESXi's name.
+    /// Returns ESXi's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Alua => "VMW_SATP_ALUA",
@@ -79,14 +79,14 @@ impl Satp {
         }
     }
 
-    /// The type of that name, in any case.
+    /// Finds the type of this name, in any case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|satp| satp.name().eq_ignore_ascii_case(name))
     }
 
-    /// The path selection of a device that a rule without one of its own claims.
+    /// Returns the path selection of a device whose rule has none of its own.
     pub fn default_psp(self) -> Psp {
         match self {
             Self::Alua | Self::Msa | Self::DefaultAp | Self::Cx | Self::Lsi => Psp::Mru,
@@ -97,8 +97,8 @@ impl Satp {
         }
     }
 
-    /// Whether Sandstone can serve such arrays. The others have controllers that only commands of
-    /// their vendor switch over; no rule of theirs claims a device.
+    /// Reports whether Sandstone can serve arrays of this type. Other arrays have controllers that
+    /// switch over only by commands of their vendor; no rule of theirs claims a device.
     pub fn is_loaded(self) -> bool {
         matches!(
             self,
@@ -106,12 +106,12 @@ impl Satp {
         )
     }
 
-    /// Whether access states (ALUA) decide which paths are used.
+    /// Reports whether access states (ALUA) decide which paths are used.
     pub fn is_alua(self) -> bool {
         matches!(self, Self::Alua | Self::AluaCx)
     }
 
-    /// The last column of `satp list`.
+    /// Returns the last column of `satp list`.
     pub fn description(self) -> &'static str {
         match self {
             Self::Alua => "Supports non-specific arrays that use the ALUA protocol",

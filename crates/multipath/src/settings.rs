@@ -1,4 +1,4 @@
-//! What can be set for a device, with ESXi's defaults where it has one.
+//! Settings of a device, with ESXi's default where ESXi has one.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,40 +8,41 @@ use super::path_selection::Psp;
 use super::round_robin::RoundRobin;
 use super::satp::Satp;
 
-/// Everything that governs one device.
+/// All settings of one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The storage array type that claimed the device.
+    /// Storage array type that claimed the device.
     pub satp: Satp,
-    /// How paths are selected.
+    /// Path selection policy.
     pub psp: Psp,
     /// Limits of VMW_PSP_RR.
     pub round_robin: RoundRobin,
-    /// The path that VMW_PSP_FIXED prefers, by runtime name; none: the best one found first.
+    /// Path that VMW_PSP_FIXED prefers, by runtime name. `None`: the best one found first.
     pub preferred_path: Option<String>,
-    /// DQLEN: how many I/Os may be at the device at once (iscsivmk_LunQDepth, 128).
+    /// DQLEN: most I/Os that may be at the device at once (iscsivmk_LunQDepth, 128).
     pub queue_depth: u32,
-    /// After how many BUSY or TASK SET FULL a path's share of the queue is halved
-    /// (QFullSampleSize; 0 turns it off as in ESXi, whose default that is; ours is 4).
+    /// Number of answers BUSY or TASK SET FULL after which a path's share of the queue is halved
+    /// (QFullSampleSize). 0 turns this off. The default here is 4; ESXi's default is 0.
     pub queue_full_sample_size: u32,
-    /// After how many good answers it grows by one again (QFullThreshold).
+    /// Number of good answers after which the share grows by one again (QFullThreshold).
     pub queue_full_threshold: u32,
-    /// How long a write of a lost session counts as able to land although nobody confirmed its
-    /// end: as long as all paths may be down. `None`: until someone does.
+    /// Time for which an unconfirmed write of a lost session counts as able to land: the time for
+    /// which all paths may be down. `None`: until its end is confirmed.
     pub fence_timeout_us: Option<u64>,
-    /// How long a write of a lost session may still land after the session's end was confirmed.
-    /// None should (RFC 7143 §6.3.5: tasks are ended before the LOGIN is answered), but a target
-    /// may answer while a thread of it is still at a write. What overlaps it waits so long, and
-    /// what promises to be durable. By default as long as claim rules say for the vendor.
+    /// Time for which a write of a lost session may still land after the session's end was
+    /// confirmed. No write should (RFC 7143 §6.3.5: tasks are ended before the LOGIN is answered).
+    /// A target may, however, answer while one of its threads is still at a write. Overlapping
+    /// requests wait for this time, and so do requests that promise durability. The default is the
+    /// claim rules' time for the vendor.
     pub fence_settle_us: u64,
-    /// How long I/O waits while all paths are down (Misc.APDTimeout, 140 s).
+    /// Time for which I/O waits while all paths are down (Misc.APDTimeout, 140 s).
     pub apd_timeout_us: u64,
-    /// How long one I/O is repeated or waits for an active path while paths live. 180 s, the disk
-    /// timeout that VMware Tools set in guests.
+    /// Time for which one I/O is repeated, or waits for an active path, while paths live. The
+    /// default, 180 s, is the disk timeout that VMware Tools set in guests.
     pub command_time_limit_us: u64,
-    /// Whether a standby group may be activated (SET TARGET PORT GROUPS) where no path is active
-    /// and the target allows it (explicit_allow).
+    /// Whether a standby group may be activated (SET TARGET PORT GROUPS) if no path is active and
+    /// the target allows it (explicit_allow).
     pub explicit_allow: bool,
 }
 
@@ -65,7 +66,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The queue depth that is used: at least one I/O, or nothing would ever move.
+    /// Returns the queue depth in use: at least one I/O, because otherwise no I/O would ever move.
     pub(super) fn depth(&self) -> u32 {
         self.queue_depth.max(1)
     }

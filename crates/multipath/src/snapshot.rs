@@ -1,5 +1,5 @@
-//! What an administrator sees of a device: the words of `esxcli storage nmp device list`,
-//! `path list`, `psp roundrobin deviceconfig get`, and the queue in the columns of esxtop.
+//! An administrator's view of a device. It has the words of `esxcli storage nmp device list`, `path
+//! list` and `psp roundrobin deviceconfig get`, and the queue in the columns of esxtop.
 
 use scsi::application_client::target_port_groups::AccessState;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::satp::Satp;
 /// A device at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceSnapshot {
-    /// `naa.…`
+    /// Name of the device: `naa.…`.
     pub name: String,
     /// "Device Display Name": `SUN iSCSI Disk (naa.…)`.
     pub display_name: String,
@@ -27,59 +27,60 @@ pub struct DeviceSnapshot {
     pub psp: Psp,
     /// "Path Selection Policy Device Config".
     pub psp_device_config: String,
-    /// "Working Paths": runtime names of those that carry I/O now.
+    /// "Working Paths": runtime names of the paths that carry I/O now.
     pub working_paths: Vec<String>,
-    /// The limits of VMW_PSP_RR.
+    /// Limits of VMW_PSP_RR.
     pub round_robin: RoundRobin,
     /// All paths, in order of their numbers.
     pub paths: Vec<PathSnapshot>,
-    /// The queue.
+    /// Queue of the device.
     pub queue: QueueSnapshot,
 }
 
 /// A path at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PathSnapshot {
-    /// `iqn.…-00023d000001,iqn.…,t,1-naa.…`
+    /// Long name of the path: `iqn.…-00023d000001,iqn.…,t,1-naa.…`.
     pub uid: String,
     /// "Runtime Name".
     pub runtime_name: String,
     /// "Group State": `active`, `active unoptimized`, `standby`, `unavailable`, `offline`,
-    /// `transitioning`, `dead`; and `suspect` of a path that is silent.
+    /// `transitioning` or `dead`; or `suspect` for a silent path.
     pub group_state: String,
     /// "Storage Array Type Path Config".
     pub satp_path_config: String,
     /// "Path Selection Policy Path Config".
     pub psp_path_config: String,
-    /// I/Os on the path.
+    /// Number of I/Os on the path.
     pub active: u32,
-    /// How many it may have: below the queue depth after TASK SET FULL or BUSY.
+    /// Most I/Os that the path may have. The number is below the queue depth after TASK SET FULL or
+    /// BUSY.
     pub window: u32,
-    /// Moving average of its latency in microseconds, 0 where nothing was measured.
+    /// Moving average of the latency in microseconds; 0 if nothing was measured.
     pub latency_us: f32,
 }
 
-/// The queue of a device, in esxtop's terms.
+/// Queue of a device, in esxtop's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueSnapshot {
     /// DQLEN: the queue depth.
     pub dqlen: u32,
     /// ACTV: I/Os at the device.
     pub actv: u32,
-    /// QUED: I/Os that wait, for whatever reason.
+    /// QUED: I/Os that wait, for any reason.
     pub qued: u32,
     /// %USD: ACTV of DQLEN, in percent.
     pub used_percent: f64,
     /// LOAD: ACTV and QUED over DQLEN.
     pub load: f64,
-    /// Of those that wait, those that wait for the end of a lost session's writes.
+    /// Number of waiting I/Os that wait for the end of a lost session's writes.
     pub held: u32,
     /// Writes of lost sessions that may still land.
     pub ghosts: u32,
 }
 
 impl DeviceSnapshot {
-    /// The lines of `psp roundrobin deviceconfig get`, names and values.
+    /// Returns the lines of `psp roundrobin deviceconfig get`, as names and values.
     pub fn round_robin_lines(&self) -> [(&'static str, String); 5] {
         let limits = &self.round_robin;
         [
@@ -93,7 +94,7 @@ impl DeviceSnapshot {
 }
 
 impl Device {
-    /// The queue now.
+    /// Returns the present state of the queue.
     pub fn queue_snapshot(&self) -> QueueSnapshot {
         let waiting = self.queue.len() + self.held.len() + self.delayed.len();
         let (dqlen, actv) = (self.settings.depth(), self.in_flight);
@@ -109,17 +110,17 @@ impl Device {
         }
     }
 
-    /// The running sums.
+    /// Returns the running sums.
     pub fn counters(&self) -> super::Counters {
         self.counters
     }
 
-    /// Whether a path has a session, and its unit is there; `None` for a number without a path.
+    /// Returns the state of a path's session and unit; `None` for a number without a path.
     pub fn link(&self, id: PathId) -> Option<Link> {
         get(&self.paths, id).map(|path| path.link)
     }
 
-    /// The device now.
+    /// Returns the present state of the device.
     pub fn snapshot(&self) -> DeviceSnapshot {
         let vendor = each(&self.paths)
             .map(|(_, path)| path.identity.vendor.as_str())
@@ -287,7 +288,7 @@ fn group_state(path: &Path) -> &'static str {
     }
 }
 
-/// As in the device config of VMW_SATP_ALUA.
+/// Returns the abbreviation in the device config of VMW_SATP_ALUA.
 fn abbreviation(state: AccessState) -> &'static str {
     match state {
         AccessState::ActiveOptimized => "AO",

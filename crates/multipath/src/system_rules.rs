@@ -1,17 +1,17 @@
-//! The claim rules that ESXi has built in, as far as they can match here: arrays that are reached
-//! by iSCSI and whose array type is loaded.
+//! ESXi's built-in claim rules, as far as they can match here: arrays reached by iSCSI whose array
+//! type is loaded.
 
 use super::claim_rule::{ClaimOption, ClaimRule};
 use super::path_selection::Psp;
 use super::satp::Satp;
 
-/// A rule of the group "system".
+/// Rule of the group "system".
 pub(super) struct SystemRule {
     satp: Satp,
     vendor: &'static str,
     model: &'static str,
     transport: &'static str,
-    /// The column "Options": for ESXi's reservations, without effect here.
+    /// The column "Options": options for ESXi's reservations, without effect here.
     pub(super) options: &'static str,
     claim_option: Option<ClaimOption>,
     psp: Option<Psp>,
@@ -19,7 +19,7 @@ pub(super) struct SystemRule {
     description: &'static str,
 }
 
-/// One that matches everything, to be narrowed.
+/// Rule that matches everything; the rules below narrow it.
 const ANY: SystemRule = SystemRule {
     satp: Satp::DefaultAa,
     vendor: "",
@@ -36,7 +36,7 @@ const TPGS_ON: Option<ClaimOption> = Some(ClaimOption::TpgsOn);
 const TPGS_OFF: Option<ClaimOption> = Some(ClaimOption::TpgsOff);
 const ROUND_ROBIN: Option<Psp> = Some(Psp::RoundRobin);
 
-/// All of them, in the order of listings.
+/// All system rules, in the order of listings.
 pub(super) const SYSTEM_RULES: &[SystemRule] = &[
     SystemRule {
         satp: Satp::Alua,
@@ -157,7 +157,7 @@ pub(super) const SYSTEM_RULES: &[SystemRule] = &[
 ];
 
 impl SystemRule {
-    /// The rule as users write theirs.
+    /// Returns the rule in the form of a user's rule.
     pub(super) fn rule(&self) -> ClaimRule {
         ClaimRule {
             satp: self.satp,

@@ -1,4 +1,4 @@
-//! Each rule of multipathing by itself, and all of them together under random events.
+//! Tests of each rule of multipathing by itself, and of all rules together under random events.
 
 mod answers;
 mod claims;

@@ -25,16 +25,16 @@ use unit::execution::{Executor, Outcome};
 use unit::nexus::Nexus;
 use unit::unit::Unit;
 
-/// Requests of one connection that may be at the device; those after them wait in the socket.
+/// Most requests of one connection at the device. Further ones wait in the socket.
 const MAX_IN_FLIGHT: usize = 512;
-/// Headers and errors that may wait for the socket; then the connection is not read.
+/// Bytes of headers and errors waiting for the socket above which the connection is not read.
 const OUTPUT_LIMIT: usize = 1 << 20;
-/// A payload of which so much is missing is read straight into its pages.
+/// Missing bytes of a payload from which the payload is read straight into its pages.
 const DIRECT_THRESHOLD: usize = 32 << 10;
-/// Pieces of one vectored read.
+/// Most pieces of one vectored read.
 const MAX_ROOM: usize = 256;
 
-/// What all connections of one loop have in common.
+/// Common state of all connections of one loop.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) unit: Arc<Unit>,
@@ -42,13 +42,13 @@ pub(super) struct Service {
     pub(super) port: Arc<TargetPort>,
     pub(super) export: Export,
     pub(super) executor: Executor<Operation>,
-    /// Those of which the next piece is to be asked for, in the next turn.
+    /// Operations whose next piece is requested in the next turn.
     pub(super) unfinished: Vec<Operation>,
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) now: Instant,
 }
 
-/// A write whose payload is arriving.
+/// Write whose payload is arriving.
 #[derive(Debug)]
 struct Writing {
     request: Request,
@@ -57,17 +57,18 @@ struct Writing {
     reservation: Option<Reservation>,
 }
 
-/// The transmission phase.
+/// Transmission phase.
 #[derive(Debug)]
 struct Serving {
     protocol: Transmission,
     replies: Replies,
     writing: Option<Writing>,
-    /// It waits for memory, or for those before it.
+    /// Request that waits for memory, or for earlier departures.
     waiting: Option<Request>,
-    /// Its first request has passed the fence.
+    /// Whether the first request has passed the fence.
     arrived: bool,
-    /// What was received last comes behind so many who left; `None` where nobody has looked yet.
+    /// Number of departures that the last received data comes behind; `None` if nobody has looked
+    /// yet.
     behind: Option<u64>,
 }
 
@@ -75,63 +76,63 @@ struct Serving {
 enum Phase {
     Handshake(Box<Handshake>),
     Serving(Box<Serving>),
-    /// What waits is sent, nothing is read.
+    /// End: waiting answers are sent, and nothing is read.
     Ended,
 }
 
-/// A client.
+/// Client of the server.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// `None` once it is gone and only its requests at the device remain.
+    /// Stream; `None` once it is closed and only requests at the device remain.
     stream: Option<Stream>,
     /// Its way to the unit.
     nexus: Arc<Nexus>,
     phase: Phase,
     pub(super) output: Output,
-    /// Received, but what comes before it waits.
+    /// Bytes that were received, but wait for earlier data.
     held: Vec<u8>,
-    /// Why [`Connection::held`] waits: it is not read meanwhile.
+    /// Reason why [`Connection::held`] waits. The connection is not read meanwhile.
     pub(super) paused: Option<Pause>,
     in_flight: usize,
     changes_in_flight: usize,
-    /// What needs no more than an answer, of a client that sends nothing more: it waits for memory,
-    /// and what changes blocks does not wait for it.
+    /// Requests of a client that sends nothing more, which need only an answer. They wait for
+    /// memory, and requests that change blocks do not wait for them.
     later: VecDeque<Request>,
     share: Arc<Share>,
-    /// The client sends no more, or is not listened to any more.
+    /// Whether the client sends no more, or is not listened to any more.
     done_reading: bool,
-    /// The socket takes no answers any more. What the client sent is performed nevertheless: all
-    /// that comes before a DISC is due.
+    /// Whether the socket takes no answers any more. The client's data is processed nevertheless:
+    /// everything before a DISC must be performed.
     deaf: bool,
-    /// The socket is of no use any more.
+    /// Whether the socket is broken.
     broken: bool,
-    /// After some more bytes nothing comes, and others wait until all changes that came are
-    /// performed or dropped.
+    /// Whether the client is leaving: after some more bytes nothing comes. Other clients wait until
+    /// all its received changes are performed or dropped.
     leaving: bool,
-    /// The socket took nothing: wait for it to become writable.
+    /// Whether the socket took nothing, so that the loop waits for it to become writable.
     pub(super) blocked: bool,
-    /// In the loop's list of connections that need a look.
+    /// Whether the connection is in the loop's list of connections to look at.
     pub(super) touched: bool,
-    /// In the loop's list of connections that may have input.
+    /// Whether the connection is in the loop's list of connections that may have input.
     pub(super) ready: bool,
     since: Instant,
-    /// When bytes last came or left, before the client left.
+    /// Time at which bytes last came or left, before the client left.
     moved: Instant,
-    /// In the line at the fence; given up after the socket.
+    /// Place in the line at the fence. It is given up after the socket.
     place: Place,
 }
 
-/// What a connection waits for.
+/// Reason for which a connection waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// Memory, or that its own requests come back.
+    /// Wait for memory, or for the connection's own requests to come back.
     Memory,
-    /// For connections that are gone, perhaps of another loop.
+    /// Wait for connections that are gone, perhaps of another loop.
     Fence,
 }
 
 impl Connection {
-    /// A client that has just come.
+    /// Creates the connection of a new client.
     pub(super) fn new(
         stream: Stream,
         nexus: Arc<Nexus>,
@@ -170,27 +171,27 @@ impl Connection {
         }
     }
 
-    /// Whether its client sends nothing more.
+    /// Reports whether the client sends nothing more.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// Whether its socket is closed; requests of it may still be at the device.
+    /// Reports whether the socket is closed. The connection's requests may still be at the device.
     pub(super) fn is_gone(&self) -> bool {
         self.stream.is_none()
     }
 
-    /// Requests at the device.
+    /// Returns the number of requests at the device.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// When it came, while it still shakes hands.
+    /// Returns the time at which the client came, while it is still in its handshake.
     pub(super) fn handshaking_since(&self) -> Option<Instant> {
         matches!(self.phase, Phase::Handshake(_)).then_some(self.since)
     }
 
-    /// Since when a client has moved nothing though memory is held for it.
+    /// Returns the time since which a client has moved nothing, although memory is held for it.
     pub(super) fn sits_on_memory_since(&self) -> Option<Instant> {
         let receives = !self.leaving
             && matches!(&self.phase, Phase::Serving(serving) if serving.writing.is_some());
@@ -198,12 +199,12 @@ impl Connection {
         (receives || sends).then_some(self.moved)
     }
 
-    /// Whether it is to be read.
+    /// Reports whether the connection is to be read.
     pub(super) fn wants_input(&self) -> bool {
         !self.done_reading && !self.broken && self.paused.is_none() && self.stream.is_some()
     }
 
-    /// Reads once and goes on with what came; `true` where more may be waiting.
+    /// Reads once, and processes the bytes. Returns `true` if more may be waiting.
     pub(super) fn read(&mut self, slot: usize, buffer: &mut [u8], service: &mut Service) -> bool {
         if !self.wants_input() {
             return false;
@@ -225,12 +226,12 @@ impl Connection {
             self.placed(slot, placed.min(count), service);
         }
         self.go_on(slot, &buffer[..count.saturating_sub(placed)], service);
-        // The end of the input is told once, with the bytes before it.
+        // The end of the input is reported once, with the bytes before it.
         self.leaving || matches!(received, Received::More(_))
     }
 
-    /// Reads what is waiting: the rest of a long payload straight to its place, what follows to
-    /// `buffer`. The second value is how much room there was at the place.
+    /// Reads waiting bytes: the rest of a long payload straight into its place, the bytes after it
+    /// into `buffer`. The second value is the room that was left in the place.
     fn receive(&mut self, buffer: &mut [u8]) -> (Received, usize) {
         let Some(stream) = &mut self.stream else {
             return (Received::Closed, 0);
@@ -259,7 +260,7 @@ impl Connection {
         (stream.read(buffer), 0)
     }
 
-    /// So many bytes of a payload were read into their place.
+    /// Notes that `count` bytes of a payload were read into their place.
     fn placed(&mut self, slot: usize, count: usize, service: &mut Service) {
         let Phase::Serving(serving) = &mut self.phase else {
             return;
@@ -272,7 +273,7 @@ impl Connection {
         self.submit_if_whole(slot, service);
     }
 
-    /// Goes on with what was received.
+    /// Processes received bytes.
     fn go_on(&mut self, slot: usize, bytes: &[u8], service: &mut Service) {
         match &self.phase {
             Phase::Handshake(_) => self.shake_hands(slot, bytes, service),
@@ -326,7 +327,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with requests until the bytes are used up or something must be waited for.
+    /// Processes requests until the bytes are used up or the connection must wait.
     fn serve(&mut self, slot: usize, bytes: &[u8], service: &mut Service) {
         if bytes.is_empty() {
             return;
@@ -374,12 +375,12 @@ impl Connection {
         }
     }
 
-    /// Begins the request that waits, if there is one. `Some` where it must go on waiting.
+    /// Begins the waiting request, if there is one. Returns `Some` if it must go on waiting.
     fn must_wait(&mut self, slot: usize, service: &mut Service) -> Option<Pause> {
         let Phase::Serving(serving) = &mut self.phase else {
             return None;
         };
-        // Of a client that sends nothing more there are no more requests than a socket holds.
+        // A client that sends nothing more has no more requests than a socket holds.
         let too_slow = self.output.own_len() > OUTPUT_LIMIT && !self.leaving;
         if self.in_flight >= MAX_IN_FLIGHT || too_slow {
             return Some(Pause::Memory);
@@ -417,7 +418,8 @@ impl Connection {
         None
     }
 
-    /// Begins what was put off, now that all changes have begun; `true` where there was something.
+    /// Begins the postponed requests, now that all changes have begun. Returns `true` if there were
+    /// any.
     pub(super) fn catch_up(&mut self, slot: usize, service: &mut Service) -> bool {
         let before = self.later.len();
         while self.done_reading && self.in_flight < MAX_IN_FLIGHT {
@@ -433,7 +435,7 @@ impl Connection {
         self.later.len() < before
     }
 
-    /// Submits the write whose payload has arrived whole.
+    /// Submits the write whose payload has arrived completely.
     fn submit_if_whole(&mut self, slot: usize, service: &mut Service) {
         let Phase::Serving(serving) = &mut self.phase else {
             return;
@@ -494,7 +496,7 @@ impl Connection {
         }
     }
 
-    /// Goes on if what it waited for has come; `false` where it has not.
+    /// Goes on if the reason of the pause is over; otherwise returns `false`.
     pub(super) fn resume(&mut self, slot: usize, service: &mut Service) -> bool {
         self.paused = self.must_wait(slot, service);
         if self.paused.is_some() {
@@ -505,7 +507,8 @@ impl Connection {
         true
     }
 
-    /// The client closed its end. What it asked for whole is done and answered, in case it listens.
+    /// Handles a client that closed its end. Its complete requests are performed and answered, in
+    /// case it still listens.
     fn end_of_input(&mut self) {
         self.end_of_requests();
         if let Phase::Handshake(_) = self.phase {
@@ -513,8 +516,8 @@ impl Connection {
         }
     }
 
-    /// The poller says that the client closed its end, or that the socket is broken: others wait
-    /// until the changes that came before that are read and performed.
+    /// Handles the poller's report that the client closed its end, or that the socket is broken.
+    /// Others wait until the earlier changes are read and performed.
     pub(super) fn leave(&mut self) {
         if !self.leaving {
             self.leaving = true;
@@ -523,14 +526,14 @@ impl Connection {
         self.let_others_pass();
     }
 
-    /// Once nothing more is changed, it is in nobody's way.
+    /// Gives up the place at the fence, because the connection changes nothing more.
     fn let_others_pass(&self) {
         if self.leaving && self.done_reading && self.changes_in_flight == 0 {
             self.place.is_over(self.stream.as_ref());
         }
     }
 
-    /// No more requests come. Others wait for its writes at the device.
+    /// Notes that no more requests come. Others wait for the connection's writes at the device.
     fn end_of_requests(&mut self) {
         if self.done_reading {
             return;
@@ -545,14 +548,14 @@ impl Connection {
         self.leave();
     }
 
-    /// Gives it up.
+    /// Gives up the connection.
     pub(super) fn give_up(&mut self) {
         self.end_of_requests();
         self.broken = true;
     }
 
-    /// The client does not take its answers in time: they are dropped. One that is here is sent
-    /// away; of one that has left all that it sent is performed.
+    /// Drops the answers of a client that does not take them in time. A client that is here is sent
+    /// away. If the client has left, everything that it sent is still performed.
     pub(super) fn give_up_answers(&mut self) {
         if self.leaving {
             self.turn_deaf();
@@ -573,8 +576,8 @@ impl Connection {
         }
     }
 
-    /// The server ends: new requests are refused, those under way are answered. Of a client that
-    /// has left all are under way.
+    /// Handles the end of the server. New requests are refused, and requests under way are
+    /// answered. All requests of a client that has left count as under way.
     pub(super) fn shut_down(&mut self) {
         match &mut self.phase {
             Phase::Handshake(_) => self.give_up(),
@@ -584,7 +587,7 @@ impl Connection {
         }
     }
 
-    /// Whether a connection of a server that ends has nothing more to do.
+    /// Reports whether a connection has nothing more to do when the server ends.
     fn is_idle(&self) -> bool {
         let serves = match &self.phase {
             Phase::Serving(serving) => serving.writing.is_some() || serving.waiting.is_some(),
@@ -593,7 +596,7 @@ impl Connection {
         self.in_flight == 0 && self.later.is_empty() && !serves
     }
 
-    /// Writes what waits.
+    /// Writes the waiting output.
     pub(super) fn write(&mut self, service: &Service) {
         if self.deaf {
             self.output = Output::default();
@@ -623,7 +626,7 @@ impl Connection {
         }
     }
 
-    /// Closes the socket where the connection is over. `true` where it has been closed, now or
+    /// Closes the socket if the connection is over. Returns `true` if the socket is closed, now or
     /// before.
     pub(super) fn close_if_over(&mut self, stopping: bool) -> bool {
         let drained = self.deaf || (self.output.is_empty() && !self.blocked);
@@ -642,7 +645,7 @@ impl Connection {
     }
 }
 
-/// The memory that a request takes while it is under way, where there is so much.
+/// Reserves the memory for a request under way, if enough is free.
 fn reserve(share: &Arc<Share>, request: &Request) -> Option<Option<Reservation>> {
     match memory(&request.command) {
         0 => Some(None),

@@ -1,7 +1,8 @@
 //! One thread with its connections and its lane; the first one also accepts.
 //!
-//! A turn looks at what is ready, lets each connection with input run a bounded amount, starts the
-//! block requests that came of it in one batch, takes completions and writes all answers.
+//! In each turn, the loop looks at ready sockets, and lets each connection with input run a bounded
+//! amount. It then starts the resulting block requests in one batch, takes completions, and writes
+//! all answers.
 
 use std::io;
 use std::sync::Arc;
@@ -24,32 +25,32 @@ use unit::nexus::Nexus;
 
 /// Events taken at once.
 const EVENTS: usize = 256;
-/// Input buffer in bytes; one read serves many requests.
+/// Size of the input buffer in bytes; one read serves many requests.
 const BUFFER: usize = 128 << 10;
-/// Reads of one connection in one turn: fairness.
+/// Reads of one connection in one turn, limited for fairness.
 const READS_PER_TURN: usize = 4;
-/// How long a handshake may take.
+/// Longest time for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// How long a client may move nothing while others wait for the memory that it holds.
+/// Time for which a client may move nothing while others wait for the memory that it holds.
 const STALL: Duration = Duration::from_secs(30);
-/// The same, counted from the end of its requests, for a client that has left: others wait for its
-/// writes as well, and those may wait for that memory.
+/// Time for which a client that has left may move nothing, counted from the end of its requests.
+/// Others wait for its writes too, and its writes may wait for the memory.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How often time is looked at.
+/// Interval of the time checks.
 const TICK: Duration = Duration::from_secs(1);
-/// How often a fence is looked at: whoever takes it down may be another loop.
+/// Interval of the fence checks. Another loop may open the fence.
 const FENCE: Duration = Duration::from_millis(2);
 
 pub(super) const WAKER: Token = Token(usize::MAX);
 pub(super) const LANE: Token = Token(usize::MAX - 1);
-/// Listeners count down from here.
+/// Token of the first listener; further ones count down from it.
 const LISTENERS: usize = usize::MAX - 2;
 
-/// A thread's loop.
+/// Loop of a thread.
 #[derive(Debug)]
 pub(super) struct EventLoop {
-    /// Dropped before the connections: its lane waits for what is at the device, and only then do
-    /// their places at the fence go.
+    /// State shared by the connections. It is dropped before them: its lane waits for requests at
+    /// the device, and only then are the places at the fence given up.
     service: Service,
     shared: Arc<Shared>,
     poll: Poll,
@@ -57,29 +58,29 @@ pub(super) struct EventLoop {
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
     budget: Arc<Budget>,
-    /// May have input that the poller will not tell of again.
+    /// Connections that may have input of which the poller will not tell again.
     ready: Vec<usize>,
-    /// Something happened: to be written, resumed or closed.
+    /// Connections to be written, resumed or closed.
     touched: Vec<usize>,
     buffer: Vec<u8>,
     last_tick: Instant,
-    /// A listener has clients that could not be accepted.
+    /// Whether a listener has clients that could not be accepted.
     accept_again: bool,
-    /// When the end must have come.
+    /// Time by which the loop must have ended.
     stopping: Option<Instant>,
     may_exit: bool,
 }
 
-/// The token of a listener.
+/// Returns the token of a listener.
 fn listener_token(index: usize) -> Token {
     Token(LISTENERS - index)
 }
 
 impl EventLoop {
-    /// A loop whose poller has [`WAKER`] registered. Listeners are for the first loop only.
+    /// Creates a loop whose poller has [`WAKER`] registered. Listeners are for the first loop only.
     ///
     /// # Errors
-    /// Something cannot be watched.
+    /// A socket or listener cannot be watched.
     pub(super) fn new(
         service: Service,
         shared: Arc<Shared>,
@@ -117,7 +118,7 @@ impl EventLoop {
         })
     }
 
-    /// Runs until it is told to stop and all is answered.
+    /// Runs until it is told to stop and every request is answered.
     pub(super) fn run(&mut self) {
         let mut events = Events::with_capacity(EVENTS);
         let mut completions = Vec::new();
@@ -147,7 +148,7 @@ impl EventLoop {
                     self.readable(slot);
                 }
             }
-            // After those who are here already: whoever comes anew may come in the place of one who
+            // New clients come after the present ones: a new client may take the place of one that
             // left.
             if accepts {
                 self.accept();
@@ -196,7 +197,7 @@ impl EventLoop {
                 }
                 Message::Stop(deadline) => {
                     self.stopping = Some(deadline);
-                    // Nobody comes in any more, and the socket files are gone.
+                    // No new clients are accepted, and the socket files are gone.
                     self.listeners.clear();
                     for (slot, connection) in &mut self.connections {
                         connection.shut_down();
@@ -214,7 +215,7 @@ impl EventLoop {
             loop {
                 match self.listeners[index].accept() {
                     Ok(socket) => {
-                        // From here on its end is seen, whichever loop it is dealt to.
+                        // From here on the client's end is noticed, whichever loop gets the client.
                         let place = match self.shared.fence.enter(&socket) {
                             Ok(place) => place,
                             Err(error) => {
@@ -229,7 +230,8 @@ impl EventLoop {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        // Out of descriptors, most likely: tried again when others have gone.
+                        // Descriptors have most likely run out. Accepting is tried again when other
+                        // clients have gone.
                         tracing::warn!(%error, "a client could not be accepted");
                         self.accept_again = true;
                         break;
@@ -239,7 +241,7 @@ impl EventLoop {
         }
     }
 
-    /// Takes a client in, where there is room for one more. Whom it turns away loses the socket
+    /// Takes a client, if there is room for one more. A client that is turned away loses the socket
     /// first, then the place.
     fn begin(&mut self, place: Place, mut socket: Socket) {
         if self.stopping.is_some() {
@@ -297,8 +299,8 @@ impl EventLoop {
         mark_ready(&mut self.ready, slot, connection);
     }
 
-    /// Asks for the next pieces of long trims and zeros, also where nobody waits for them any more:
-    /// what a client asked for whole is done whole.
+    /// Requests the next pieces of long trims and zeros, even if nobody waits for them any more. A
+    /// request that arrived complete is performed completely.
     fn go_on(&mut self) {
         for operation in std::mem::take(&mut self.service.unfinished) {
             let slot = operation.slot;
@@ -331,7 +333,7 @@ impl EventLoop {
         }
     }
 
-    /// Writes answers, lets those go on who waited, and closes what is over.
+    /// Writes answers, resumes waiting connections, and closes those that are over.
     fn settle(&mut self) {
         for slot in std::mem::take(&mut self.touched) {
             let Some(connection) = self.connections.get_mut(slot) else {
@@ -356,7 +358,8 @@ impl EventLoop {
         }
     }
 
-    /// Once a second: handshakes that take too long, clients that sit on memory others wait for.
+    /// Checks once a second for handshakes that take too long, and for clients that hold memory
+    /// others wait for.
     fn tick(&mut self) {
         let now = self.service.now;
         if now.duration_since(self.last_tick) < TICK {
@@ -390,7 +393,8 @@ impl EventLoop {
 }
 
 impl Drop for EventLoop {
-    /// Clients see that nobody serves them any more. Also after a panic: others go on.
+    /// Closes all connections, so that clients see the end. This also happens after a panic; other
+    /// loops go on.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let clients = self.connections.len();

@@ -1,26 +1,26 @@
 //! The order between clients that leave and clients that go on.
 //!
-//! A client that loses a connection sends again what was not answered, on a new connection or, as
-//! Linux does with several, on one that it has already; then it writes newer data. Of what it sent
-//! on the lost one some is at the device, some waits for memory and some is still unread in the
-//! socket: none of it may be performed after what came later.
+//! A client that loses a connection repeats its unanswered requests. It uses a new connection or,
+//! as Linux does with several, one of its other connections. Then it writes newer data. Of the
+//! requests on the lost connection, some are at the device, some wait for memory, and some are
+//! still unread in the socket. None of them may be performed after the newer data.
 //!
-//! The protocol promises nothing of the kind: with CAN_MULTI_CONN a FLUSH covers what was answered,
-//! on whatever connection, and of requests that were not answered it says nothing. But who sends
-//! again has no other way than to trust that the last one wins.
+//! The protocol promises nothing of the kind. With CAN_MULTI_CONN, a FLUSH covers answered requests
+//! on any connection; about unanswered requests the protocol says nothing. But a client that
+//! repeats requests can only trust that the last one wins.
 //!
-//! So the first request of a connection, and later each of its changes, waits at a fence until
-//! nothing is left of those who had left when it was received. A client closes the lost socket
-//! before it sends again, so by then the kernel knows of it, however late the loop of that socket
-//! may be: one more poller watches all sockets for just that, and whoever has received something
-//! asks it. Where nobody is leaving that is one system call, without a lock, for all that one read
-//! has brought. Reads of a connection that has been let in go on: either content is right where a
-//! write was not answered. And where the network lost the end of a connection too, nobody here can
-//! know of it.
+//! So the first request of a connection, and later each of its changes, waits at a fence. It waits
+//! until nothing is left of the clients that had left when it was received. A client closes the
+//! lost socket before it repeats a request. By then the kernel knows of the end, however late the
+//! loop of the lost socket may be. One more poller watches all sockets for this event, and a loop
+//! that has received data asks this poller. If nobody is leaving, this costs one system call,
+//! without a lock, for everything that one read has brought. Reads of a connection that has passed
+//! the fence go on: if a write was not answered, either content is right. If the network also lost
+//! the end of a connection, nobody here can know of it.
 //!
-//! Who has left waits only for those who left before, so nobody waits in a circle; and whoever
-//! waits does so for those who had left by then, so nobody waits for ever because others keep
-//! leaving.
+//! A client that has left waits only for clients that left before it, so there is no circle. A
+//! waiting request waits only for clients that had left by then, so later departures cannot delay
+//! it for ever.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,46 +32,47 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Looks without waiting.
+/// Timeout of a look without waiting.
 const AT_ONCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
 
-/// A fence all loops share.
+/// Fence that all loops share.
 #[derive(Debug)]
 pub(super) struct Fence {
-    /// Watches the sockets of all in the line for clients that close their end. It goes on telling
-    /// of one until nothing is left of it: nobody can miss it because another has seen it.
+    /// Poller that watches the sockets of all clients in the line for a closed end. It reports an
+    /// end until nothing is left of the client, so no loop can miss it because another loop has
+    /// seen it.
     closed: OwnedFd,
     line: Mutex<Line>,
-    /// [`Line::departures`], without the lock.
+    /// Copy of [`Line::departures`], readable without the lock.
     departures: AtomicU64,
-    /// The first departure after which something is left; `u64::MAX` where there is none.
+    /// First departure after which something is left; `u64::MAX` if there is none.
     first: AtomicU64,
 }
 
-/// All connections of which something may come.
+/// Line of all connections of which something may come.
 #[derive(Debug, Default)]
 struct Line {
     next: u64,
-    /// So many have left so far.
+    /// Number of departures so far.
     departures: u64,
-    /// By their numbers: as which one they left.
+    /// Places by number, each with the number of its departure.
     places: BTreeMap<u64, Option<u64>>,
 }
 
-/// A connection's place in the line, given up with it.
+/// Place of a connection in the line, given up with the connection.
 #[derive(Debug)]
 pub(super) struct Place {
     fence: Arc<Fence>,
     number: u64,
-    /// It has told of its own end: it must not wait for itself.
+    /// Whether the connection has reported its own end. It must not wait for itself.
     left: bool,
 }
 
 impl Fence {
-    /// Nobody is there yet.
+    /// Creates a fence without clients.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -84,7 +85,7 @@ impl Fence {
         }))
     }
 
-    /// A place for a client that has just come.
+    /// Gives a place to a new client.
     ///
     /// # Errors
     /// The system cannot watch more sockets.
@@ -93,7 +94,7 @@ impl Fence {
         let number = line.next;
         line.next += 1;
         let data = EventData::new_u64(number);
-        // HUP and ERR are always told of.
+        // HUP and ERR are always reported.
         epoll::add(&self.closed, socket, data, EventFlags::RDHUP)?;
         line.places.insert(number, None);
         Ok(Place {
@@ -103,22 +104,22 @@ impl Fence {
         })
     }
 
-    /// Whether nothing is left of the first `behind` who left.
+    /// Reports whether nothing is left of the first `behind` departures.
     pub(super) fn is_open(&self, behind: u64) -> bool {
         self.first.load(Ordering::Acquire) > behind
     }
 
-    /// Whether somebody's client has closed its end. It only looks: an event that is taken out goes
-    /// to the end of the queue, and its order is that in which they closed.
+    /// Reports whether some client has closed its end. This only looks: an event that is taken out
+    /// goes to the end of the queue, whose order is the order of closing.
     fn has_somebody_closed(&self) -> bool {
         let mut watched = [PollFd::new(&self.closed, PollFlags::IN)];
-        // In doubt the whole look finds out.
+        // In doubt, the full look finds out.
         poll(&mut watched, Some(&AT_ONCE)) != Ok(0)
     }
 
-    /// Notes everybody whose client has closed its end, in the order in which they did.
+    /// Notes all clients that have closed their end, in the order of closing.
     fn note_who_closed(&self, line: &mut Line) {
-        // Whoever is watched has a place: all are told of at once, and stay in order.
+        // Every watched client has a place: all are reported at once, and stay in order.
         let mut events: Vec<epoll::Event> = Vec::with_capacity(line.places.len());
         let waited = rustix::io::retry_on_intr(|| {
             epoll::wait(&self.closed, spare_capacity(&mut events), Some(&AT_ONCE))
@@ -130,7 +131,7 @@ impl Fence {
         }
     }
 
-    /// From now on others wait for this one; once only.
+    /// Makes others wait for this client from now on. Repeated calls have no effect.
     fn depart(&self, line: &mut Line, number: u64) {
         if let Some(place @ None) = line.places.get_mut(&number) {
             line.departures += 1;
@@ -139,7 +140,8 @@ impl Fence {
         }
     }
 
-    /// `first` before `departures`: whoever knows of a departure waits for it.
+    /// Publishes `first` before `departures`, so that a reader that knows of a departure waits for
+    /// it.
     fn publish(&self, line: &Line) {
         let first = line.places.values().flatten().min();
         let first = first.copied().unwrap_or(u64::MAX);
@@ -147,15 +149,16 @@ impl Fence {
         self.departures.store(line.departures, Ordering::Release);
     }
 
-    /// Each change is a single step: it is whole even after a panic elsewhere.
+    /// Locks the line. Each change is a single step, so the line is consistent even after a panic
+    /// elsewhere.
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Place {
-    /// Looks who has left; to be asked after something was received. It comes behind so many of
-    /// them: the argument of [`Fence::is_open`].
+    /// Looks for departures; to be called after data was received. Returns the number of departures
+    /// that the data comes behind: the argument of [`Fence::is_open`].
     pub(super) fn look(&self) -> u64 {
         let fence = &*self.fence;
         if !self.left && !fence.has_somebody_closed() {
@@ -167,22 +170,22 @@ impl Place {
         own.map_or(line.departures, |own| own - 1)
     }
 
-    /// Whether nothing is left of the first `behind` who left.
+    /// Reports whether nothing is left of the first `behind` departures.
     pub(super) fn is_open(&self, behind: u64) -> bool {
         self.fence.is_open(behind)
     }
 
-    /// The client of this place sends nothing more.
+    /// Notes that the client of this place sends nothing more.
     pub(super) fn leave(&mut self) {
         self.left = true;
         self.fence.depart(&mut self.fence.line(), self.number);
     }
 
-    /// Nothing of this place will change a block any more; its socket, where it is still open, is
-    /// not watched from now on.
+    /// Notes that nothing of this place will change a block any more. A socket that is still open
+    /// is not watched from now on.
     pub(super) fn is_over(&self, socket: Option<impl AsFd>) {
         if let Some(socket) = socket {
-            // It may have been done before.
+            // The socket may have been removed before.
             let _ = epoll::delete(&self.fence.closed, socket);
         }
         let mut line = self.fence.line();
@@ -205,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// A client's end, the server's, and its place.
+    /// Returns the client's end, the server's end, and the place.
     fn client(fence: &Arc<Fence>) -> (UnixStream, UnixStream, Place) {
         let (client, server) = UnixStream::pair().expect("two sockets");
         let place = fence.enter(&server).expect("a place");
@@ -225,7 +228,7 @@ mod tests {
             assert!(!place.is_open(place.look()));
         }
         assert!(one.is_open(before), "what came before waits for nobody");
-        // It does not wait for itself.
+        // The client does not wait for itself.
         assert!(lost_place.is_open(lost_place.look()));
         lost_place.is_over(Some(&lost_end));
         assert!(one.is_open(one.look()) && two.is_open(two.look()));
@@ -245,7 +248,7 @@ mod tests {
         let (_staying, _staying_end, staying) = client(&fence);
         assert!(staying.is_open(staying.look()));
         drop(lost);
-        // Once it has arrived.
+        // The end must have arrived.
         assert_eq!(lost_end.read(&mut [0; 1]).expect("the end"), 0);
         assert!(!staying.is_open(staying.look()));
     }
@@ -256,7 +259,7 @@ mod tests {
         let (first, _first_end, first_place) = client(&fence);
         let (_staying, _staying_end, staying) = client(&fence);
         let (second, _second_end, second_place) = client(&fence);
-        // Not in the order in which they came.
+        // The clients leave in a different order than they came.
         drop(second);
         drop(first);
         let behind = staying.look();
@@ -265,7 +268,7 @@ mod tests {
         assert!(!first_place.is_open(after_second) && !staying.is_open(behind));
         drop(second_place);
         assert!(first_place.is_open(after_second) && !staying.is_open(behind));
-        // Who leaves later is in nobody's way.
+        // A later departure delays nobody.
         let (_third, _third_end, mut third) = client(&fence);
         third.leave();
         let after_first = third.look();

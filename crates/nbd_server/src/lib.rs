@@ -44,7 +44,7 @@ use nbd::Export;
 
 use block::Geometry;
 
-/// What the protocol is told of a device.
+/// Describes a device for the protocol.
 fn export(geometry: &Geometry, name: &str, description: &str, read_only: bool) -> Export {
     let minimum = geometry.granularity;
     let preferred = geometry.physical.max(4096).next_power_of_two();

@@ -1,4 +1,4 @@
-//! Where clients come in: unix sockets, which only their owner may open, and TCP.
+//! Listening sockets for clients: TCP, and unix sockets that only their owner may open.
 
 use std::fmt;
 use std::fs;
@@ -14,7 +14,7 @@ use mio::{Interest, Registry, Token};
 use super::stream::Socket;
 use hint::Place;
 
-/// Where to listen.
+/// Address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket at this path.
@@ -32,7 +32,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why nobody can come in there.
+/// Reason why listening failed.
 #[derive(Debug)]
 pub struct ListenError {
     endpoint: Endpoint,
@@ -40,7 +40,7 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// What to try next, a clause without a full stop.
+    /// Returns the step to try next, as a clause without a full stop.
     pub fn advice(&self) -> String {
         let place = match &self.endpoint {
             Endpoint::Unix(path) => Place::SocketFile(path),
@@ -62,7 +62,7 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// A listening socket; a unix socket's file goes with it.
+/// Listening socket. The file of a unix socket is removed with it.
 #[derive(Debug)]
 pub(super) enum Listener {
     Unix(mio::net::UnixListener, PathBuf),
@@ -70,8 +70,8 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Listens. A socket file that nobody serves any more is replaced; anything else that is there
-    /// is left alone.
+    /// Begins to listen. An abandoned socket file is replaced; any other existing file is left
+    /// alone.
     pub(super) fn bind(endpoint: &Endpoint) -> Result<Self, ListenError> {
         let bound = match endpoint {
             Endpoint::Unix(path) => bind_unix(path),
@@ -83,7 +83,7 @@ impl Listener {
         })
     }
 
-    /// Where it listens, with the port that was chosen where port 0 was asked for.
+    /// Returns the listening address, with the chosen port if port 0 was requested.
     pub(super) fn endpoint(&self) -> io::Result<Endpoint> {
         match self {
             Self::Unix(_, path) => Ok(Endpoint::Unix(path.clone())),
@@ -98,16 +98,16 @@ impl Listener {
         }
     }
 
-    /// The next client that waits.
+    /// Accepts the next waiting client.
     ///
     /// # Errors
-    /// `WouldBlock` where there is none.
+    /// `WouldBlock` if no client waits.
     pub(super) fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept()?.0)),
             Self::Tcp(listener) => {
                 let (socket, _) = listener.accept()?;
-                // An answer leaves at once, whatever follows.
+                // Every answer leaves at once.
                 socket.set_nodelay(true)?;
                 Ok(Socket::Tcp(socket))
             }
@@ -123,8 +123,8 @@ impl Drop for Listener {
     }
 }
 
-/// Binds under another name, closes it to other users, and only then lets it be seen: at no moment
-/// can somebody else reach it.
+/// Binds under a temporary name, closes the socket to other users, and only then gives it its name.
+/// So no other user can ever reach it.
 fn bind_unix(path: &Path) -> io::Result<Listener> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -134,7 +134,7 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
         }
         Ok(_) => match UnixStream::connect(path) {
-            // Nobody listens: whoever made it is gone.
+            // Nobody listens: the process that created the socket is gone.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             _ => {
                 let problem = "somebody serves on this socket";
@@ -170,7 +170,7 @@ mod tests {
         let Endpoint::Unix(path) = &endpoint else {
             return;
         };
-        // Dropped without removing its file, as by a process that was killed.
+        // The socket is dropped without removing its file, as by a killed process.
         drop(std::os::unix::net::UnixListener::bind(path).expect("a socket"));
         assert!(path.exists());
         let listener = Listener::bind(&endpoint).expect("nobody serves there");

@@ -10,28 +10,29 @@ use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 use scsi::Refusal;
 use unit::execution::Outcome;
 
-/// Trims and zeros reach the device in pieces of this many bytes, one a turn: memory frees its
-/// pages on the loop, and others want their turn too.
+/// Bytes of the pieces in which trims and zeros reach the device, one piece a turn. Memory devices
+/// free their pages on the loop, and other clients want their turn too.
 const PIECE: u64 = 256 << 20;
-/// Longest range whose extents are looked up at once, in bytes; clients ask again for the rest.
+/// Longest range, in bytes, whose extents are looked up at once. Clients ask again for the rest.
 const STATUS_RANGE: u64 = 1 << 30;
 
-/// A request at the device.
+/// Request at the device.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// The connection that it came from.
+    /// Connection of the request.
     pub(super) slot: usize,
     pub(super) asked: Asked,
     pub(super) command: Command,
-    /// How many bytes of a trim or of zeros are done.
+    /// Number of bytes of a trim or of zeros that are done.
     done: u64,
-    /// A discard has no durable form: FUA is a flush behind it, which is under way.
+    /// Whether the flush that follows a durable discard is under way. A discard has no FUA of its
+    /// own.
     flushing: bool,
-    /// The memory of its data.
+    /// Memory of the request's data.
     pub(super) reservation: Option<Reservation>,
 }
 
-/// Whether something on the device changes.
+/// Reports whether a command changes the device.
 pub(super) fn changes(command: &Command) -> bool {
     matches!(
         command,
@@ -39,7 +40,7 @@ pub(super) fn changes(command: &Command) -> bool {
     )
 }
 
-/// Whether all that comes of it is an answer.
+/// Reports whether a command has no effect but its answer.
 pub(super) fn only_answers(command: &Command) -> bool {
     matches!(
         command,
@@ -47,7 +48,7 @@ pub(super) fn only_answers(command: &Command) -> bool {
     )
 }
 
-/// Bytes of memory that a command takes while it is under way: whole pages.
+/// Returns the bytes of memory that a command takes while it is under way, in whole pages.
 pub(super) fn memory(command: &Command) -> u64 {
     const PAGE: u64 = pages::PAGE_SIZE as u64;
     match command {
@@ -64,7 +65,7 @@ pub(super) fn memory(command: &Command) -> u64 {
 }
 
 impl Operation {
-    /// A request of the connection in `slot`.
+    /// Creates the operation of a request from the connection in `slot`.
     pub(super) fn new(
         slot: usize,
         wanted: nbd::request::Request,
@@ -80,14 +81,14 @@ impl Operation {
         }
     }
 
-    /// What the device is asked for next; `data` is that of a write.
+    /// Returns the next request to the device. `data` belongs to a write.
     pub(super) fn request(&self, data: Pages) -> Request {
         if self.flushing {
             return Request::Flush;
         }
         let done = self.done;
         match self.command {
-            // What lies beneath brings the data near when it is read.
+            // A read makes the layers beneath cache the data.
             Command::Read { offset, len } | Command::Cache { offset, len } => {
                 Request::Read { offset, len }
             }
@@ -119,7 +120,7 @@ impl Operation {
         }
     }
 
-    /// After the device did what it was asked for: whether there is more to ask.
+    /// Handles the device's answer. Reports whether there is a further piece.
     pub(super) fn goes_on(&mut self) -> bool {
         match self.command {
             Command::Trim { len, fua, .. } => {
@@ -173,7 +174,7 @@ impl Operation {
     }
 }
 
-/// The device answered something else than what it was asked for.
+/// Answers with an error, because the device's answer does not fit the request.
 fn failed(asked: &Asked, replies: &Replies, output: &mut Output) {
     let message = "the device answered too little";
     output.put(|out| replies.error(asked, ErrorCode::Io, message, None, out));
@@ -206,7 +207,7 @@ fn fail(
     output: &mut Output,
 ) {
     tracing::debug!(%error, ?command, "a request failed");
-    // The details are the log's: they may name files of this machine.
+    // The details go to the log, because they may name files of this machine.
     let (code, message) = match error.kind() {
         BlockErrorKind::NoSpace => (ErrorCode::NoSpc, "no space left on the device"),
         BlockErrorKind::ReadOnly => (ErrorCode::Perm, "the device is read-only"),

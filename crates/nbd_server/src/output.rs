@@ -1,4 +1,4 @@
-//! What waits to be sent on a connection: headers, and data by reference to its pages.
+//! Output that waits on a connection: headers, and data by reference to its pages.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -8,17 +8,17 @@ use smallvec::SmallVec;
 use block::Pages;
 use block::budget::Reservation;
 
-/// Pieces of one vectored write: half of what the kernel takes (IOV_MAX).
+/// Most pieces of one vectored write: half of the kernel's limit (IOV_MAX).
 const MAX_PIECES: usize = 512;
 
-/// The pieces of one vectored write.
+/// Pieces of one vectored write.
 pub(super) type Pieces<'a> = SmallVec<[IoSlice<'a>; 64]>;
 
 #[derive(Debug)]
 enum Piece {
-    /// So many of the bytes in `Output::bytes`.
+    /// Number of bytes in `Output::bytes`.
     Bytes(usize),
-    /// The bytes of a read from `sent` on. Its memory is free once they have left.
+    /// Bytes of a read from `sent` on. Their memory is free once they have left.
     Data {
         pages: Pages,
         sent: usize,
@@ -26,22 +26,22 @@ enum Piece {
     },
 }
 
-/// The output of one connection.
+/// Output of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pieces: VecDeque<Piece>,
     bytes: Vec<u8>,
-    /// How many of `bytes` have left.
+    /// Number of `bytes` that have left.
     sent: usize,
 }
 
 impl Output {
-    /// Whether nothing waits.
+    /// Reports whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Bytes that wait, other than data.
+    /// Returns the number of waiting bytes other than data.
     pub(super) fn own_len(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -67,7 +67,7 @@ impl Output {
         });
     }
 
-    /// The first pieces, for one write.
+    /// Returns the first pieces, for one write.
     pub(super) fn gather(&self) -> Pieces<'_> {
         let mut slices = Pieces::new();
         let mut at = self.sent;
@@ -90,7 +90,7 @@ impl Output {
         slices
     }
 
-    /// So many of the first bytes have left.
+    /// Notes that the first `count` bytes have left.
     pub(super) fn left(&mut self, count: usize) {
         let mut count = count;
         while count > 0 {
@@ -123,7 +123,7 @@ impl Output {
         }
     }
 
-    /// Takes all headers and errors out, of an output without data (a handshake's).
+    /// Removes all headers and errors from an output without data (a handshake's).
     pub(super) fn take_bytes(&mut self) -> Vec<u8> {
         self.pieces.clear();
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -136,7 +136,7 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// However it is cut, what leaves is what was put, in order.
+    /// Checks that output leaves in order, however the socket cuts it.
     #[test]
     fn leaves_in_order_whatever_the_socket_takes() {
         for step in [1, 7, 4096, 5000, 1 << 20] {

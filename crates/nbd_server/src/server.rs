@@ -1,4 +1,4 @@
-//! The threads of a server together: from start to orderly end.
+//! The threads of a server together, from start to orderly end.
 
 use std::fmt;
 use std::io;
@@ -23,21 +23,21 @@ use unit::execution::Executor;
 use unit::loops::Token;
 use unit::unit::Unit;
 
-/// How long clients have at the end to take what was promised to them.
+/// Time that clients have at the end to take the promised answers.
 const END: Duration = Duration::from_secs(10);
 
-/// What is offered, where and to how many.
+/// Settings of the export, its listeners and its limits.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The name of the export; it is the default export whatever its name.
+    /// Name of the export. It is the default export, whatever its name.
     pub name: String,
-    /// A line for people.
+    /// Description for people.
     pub description: String,
-    /// Refuse writes.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// Where to listen.
+    /// Addresses to listen on.
     pub endpoints: Vec<Endpoint>,
-    /// Certificates, where TLS is offered.
+    /// Certificates, if TLS is offered.
     pub tls: Option<TlsOptions>,
     /// Most memory for data in flight, in bytes.
     pub memory_cap: u64,
@@ -45,12 +45,12 @@ pub struct ServerOptions {
     pub max_connections: usize,
 }
 
-/// Why a server does not start.
+/// Reason why a server does not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Nobody can come in there.
+    /// Listening failed.
     Listen(ListenError),
-    /// The certificates are of no use.
+    /// The certificates cannot be used.
     Tls(TlsError),
     /// The system has no thread or descriptor left.
     System(io::Error),
@@ -74,20 +74,20 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// What a loop is told.
+/// Message to a loop.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A client for it, and its place at the fence.
+    /// Client for the loop, with its place at the fence.
     Accepted(Socket, Place),
     /// An operation has its range now.
     Granted(Token),
-    /// No new requests; everything answered by then.
+    /// Stop: refuse new requests, and answer everything by this time.
     Stop(Instant),
-    /// It may end once it has nothing to do.
+    /// Permission to end once the loop has nothing to do.
     Exit,
 }
 
-/// The way to a loop.
+/// Handle to a loop.
 #[derive(Clone, Debug)]
 struct Door {
     sender: Sender<Message>,
@@ -95,7 +95,7 @@ struct Door {
 }
 
 impl Door {
-    /// The message comes back where the loop has ended.
+    /// Sends a message. Returns the message if the loop has ended.
     fn send(&self, message: Message) -> Option<Message> {
         let back = self.sender.send(message).err();
         let _ = self.waker.wake();
@@ -103,22 +103,22 @@ impl Door {
     }
 }
 
-/// What the loops share.
+/// State shared by the loops.
 #[derive(Debug)]
 pub(super) struct Shared {
     doors: Vec<Door>,
-    /// Whose turn it is to get a client.
+    /// Number of the loop that gets the next client.
     next: AtomicUsize,
     pub(super) fence: Arc<Fence>,
     pub(super) tls_mode: TlsMode,
     pub(super) memory_per_loop: u64,
     pub(super) max_connections: usize,
-    /// Clients that are here, of all loops.
+    /// Number of clients of all loops.
     clients: AtomicUsize,
 }
 
 impl Shared {
-    /// Counts a client in; `false` where there are as many as there may be.
+    /// Counts a client in. Returns `false` if the most allowed clients are here.
     pub(super) fn enter(&self) -> bool {
         let more = |count| (count < self.max_connections).then_some(count + 1);
         self.clients
@@ -131,8 +131,8 @@ impl Shared {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Deals a client out in turn, to a loop that has not ended in a panic; returns it where it is
-    /// the first loop's, who asks.
+    /// Gives a client to a loop, in turn, skipping loops that ended in a panic. Returns the client
+    /// if it is the turn of the first loop, which is the caller.
     pub(super) fn deal(&self, socket: Socket, place: Place) -> Option<(Socket, Place)> {
         let mut client = (socket, place);
         loop {
@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-/// A loop before it has a device.
+/// Loop that has no device yet.
 #[derive(Debug)]
 struct Seat {
     poll: Poll,
@@ -156,13 +156,13 @@ struct Seat {
     lane: Lane,
 }
 
-/// The loops of a server before it starts: the device is opened in the lane of the first one, where
-/// what belongs to it may live.
+/// Loops of a server before it starts. The device is opened in the lane of the first one, in which
+/// its sessions may live.
 #[derive(Debug)]
 pub struct Loops(Vec<Seat>);
 
 impl Loops {
-    /// So many loops, at least one.
+    /// Prepares this number of loops, at least one.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -182,13 +182,13 @@ impl Loops {
         seats.collect::<io::Result<_>>().map(Self)
     }
 
-    /// The lane in which the device is opened.
+    /// Returns the lane in which the device is opened.
     pub fn first_lane(&mut self) -> &mut Lane {
         &mut self.0[0].lane
     }
 }
 
-/// A running server.
+/// Running server.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -271,7 +271,7 @@ impl Server {
                 tls: tls.clone(),
                 now: Instant::now(),
             };
-            // The first loop gets all of them.
+            // The first loop gets all listeners.
             let listeners = std::mem::take(&mut listeners);
             let shared = Arc::clone(&shared);
             let started = EventLoop::new(service, shared, seat.poll, inbox, listeners).and_then(
@@ -292,13 +292,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens, with the ports that were chosen.
+    /// Returns the listening addresses, with the ports that were chosen.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// Nobody comes in any more, the socket files go, and every request that came is answered. The
-    /// first loop ends last: what belongs to the device lives in its lane.
+    /// Stops the server: no client is accepted, the socket files are removed, and every received
+    /// request is answered. The first loop ends last, because the device's sessions live in its
+    /// lane.
     pub fn stop(self) {
         let deadline = Instant::now() + END;
         for door in &self.shared.doors {

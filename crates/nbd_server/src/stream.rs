@@ -1,4 +1,4 @@
-//! A socket of a client: unix or TCP, and TLS on top of it once the client asked for that.
+//! A client's socket: unix or TCP, with TLS on top once the client requested it.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -9,15 +9,15 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use rustls::{ServerConfig, ServerConnection};
 
-/// Plaintext that waits for encryption and for the socket, in bytes.
+/// Most plaintext that waits for encryption and for the socket, in bytes.
 const TLS_BUFFER: usize = 512 << 10;
 
-/// What a read gave.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// This many bytes, and there are no more.
+    /// A number of bytes, after which no more are waiting.
     Last(usize),
-    /// This many bytes, and there may be more.
+    /// A number of bytes, after which more may be waiting.
     More(usize),
     /// Nothing is waiting.
     Nothing,
@@ -25,12 +25,12 @@ pub(super) enum Received {
     Closed,
 }
 
-/// A connected socket.
+/// Connected socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    /// Of a unix listener.
+    /// Socket from a unix listener.
     Unix(mio::net::UnixStream),
-    /// Of a TCP listener.
+    /// Socket from a TCP listener.
     Tcp(mio::net::TcpStream),
 }
 
@@ -46,7 +46,7 @@ impl Socket {
         }
     }
 
-    /// Has the poller watch it.
+    /// Registers the socket with the poller.
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         match self {
@@ -116,7 +116,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A socket, encrypted or not.
+/// Socket, encrypted or not.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: Socket,
@@ -130,12 +130,12 @@ impl AsFd for Stream {
 }
 
 impl Stream {
-    /// Not encrypted yet.
+    /// Wraps a socket that is not encrypted yet.
     pub(super) fn new(socket: Socket) -> Self {
         Self { socket, tls: None }
     }
 
-    /// From now on everything is encrypted, except `before`, which leaves first.
+    /// Starts TLS. From now on everything is encrypted, except `before`, which leaves first.
     ///
     /// # Errors
     /// The configuration does not work.
@@ -150,12 +150,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether bytes go to the socket as they are.
+    /// Reports whether bytes go to the socket unencrypted.
     pub(super) fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
 
-    /// Reads what is waiting.
+    /// Reads the waiting bytes.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let Some(tls) = &mut self.tls else {
             let room = buffer.len();
@@ -163,7 +163,7 @@ impl Stream {
         };
         loop {
             match tls.session.reader().read(buffer) {
-                // Whatever may follow is found by reading until nothing is waiting.
+                // Further bytes are found by reading until nothing is waiting.
                 Ok(0) => return Received::Closed,
                 Ok(count) => return Received::More(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -187,16 +187,17 @@ impl Stream {
         }
     }
 
-    /// Reads what is waiting into several pieces; only where [`Stream::is_plain`].
+    /// Reads the waiting bytes into several pieces; allowed only if [`Stream::is_plain`].
     pub(super) fn read_vectored(&mut self, pieces: &mut [IoSliceMut<'_>]) -> Received {
         let room = pieces.iter().map(|piece| piece.len()).sum();
         received(self.socket.read_vectored(pieces), room)
     }
 
-    /// Writes as much as is taken.
+    /// Writes as much as the socket takes.
     ///
     /// # Errors
-    /// `WouldBlock` where nothing is taken until the socket is writable; else it is broken.
+    /// `WouldBlock` if nothing is taken until the socket is writable; any other error means that it
+    /// is broken.
     pub(super) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.is_plain() {
             return self.socket.write_vectored(slices);
@@ -211,10 +212,10 @@ impl Stream {
         }
     }
 
-    /// Hands what TLS has still to send to the socket: its handshake, encrypted bytes.
+    /// Passes TLS's pending output to the socket: its handshake and encrypted bytes.
     ///
     /// # Errors
-    /// As [`Stream::write`].
+    /// As for [`Stream::write`].
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else {
             return Ok(());
@@ -236,7 +237,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Says goodbye the way TLS wants it, as far as the socket takes that at once.
+    /// Closes TLS properly, as far as the socket takes the message at once.
     pub(super) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.session.send_close_notify();

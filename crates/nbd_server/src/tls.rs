@@ -1,5 +1,5 @@
-//! The certificates of the server, in a folder as the tools of NBD name them: `server-cert.pem`,
-//! `server-key.pem` and, to know clients by, `ca-cert.pem`.
+//! Certificates of the server, in a folder with the names that NBD tools use: `server-cert.pem`,
+//! `server-key.pem` and, to recognize clients, `ca-cert.pem`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-/// What is wanted of TLS.
+/// Settings of TLS.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// The folder with the certificates.
+    /// Folder with the certificates.
     pub certificates: PathBuf,
-    /// Clients must use it; else they may.
+    /// Whether clients must use TLS; otherwise they may.
     pub require: bool,
-    /// Clients must have a certificate that `ca-cert.pem` signed.
+    /// Whether clients must have a certificate that `ca-cert.pem` signed.
     pub verify_clients: bool,
 }
 
-/// Why certificates cannot be used.
+/// Reason why certificates cannot be used.
 #[derive(Debug)]
 pub struct TlsError {
     file: PathBuf,
@@ -39,7 +39,7 @@ impl std::error::Error for TlsError {}
 /// Reads the certificates.
 ///
 /// # Errors
-/// A file is missing, holds something else, or key and certificate do not belong together.
+/// A file is missing, has the wrong content, or key and certificate do not belong together.
 pub(super) fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, TlsError> {
     let certificate = options.certificates.join("server-cert.pem");
     let key = options.certificates.join("server-key.pem");

@@ -1,21 +1,22 @@
-//! Random numbers, of the kernel's: for challenges of CHAP and names of sessions.
+//! Random numbers from the kernel, for CHAP challenges and names of sessions.
 
 use iscsi::chap::Entropy;
 use iscsi::pdu::Isid;
 
-/// The kernel's random numbers.
+/// Random numbers from the kernel.
 #[derive(Debug)]
 pub struct KernelEntropy;
 
 impl Entropy for KernelEntropy {
     fn fill(&mut self, bytes: &mut [u8]) {
-        // Without random numbers no challenge is safe: better no login than a predictable one.
+        // Without random numbers no challenge is safe. A failed login is better than a predictable
+        // one.
         getrandom::fill(bytes).expect("the kernel has random numbers");
     }
 }
 
-/// An ISID of the random kind (RFC 7143 §11.12.5, type 10b): two programs under one initiator name
-/// do not end each other's sessions.
+/// Returns an ISID of the random kind (RFC 7143 §11.12.5, type 10b). With it, two programs under
+/// one initiator name do not end each other's sessions.
 pub fn random_isid() -> Isid {
     let mut isid = [0x80, 0, 0, 0, 0, 0];
     KernelEntropy.fill(&mut isid[1..]);

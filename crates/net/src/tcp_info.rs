@@ -1,20 +1,20 @@
-//! What the kernel knows of a TCP connection (TCP_INFO): round trip, segment size, retransmits.
+//! State of a TCP connection in the kernel (TCP_INFO): round trip, segment size, retransmits.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 
-/// Of `struct tcp_info` (linux/tcp.h), what is of use here. Kernels older than a field leave it
-/// zero.
+/// Fields of `struct tcp_info` (linux/tcp.h) that this program uses. A kernel older than a field
+/// leaves it zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Bytes of payload in a full segment to the other end.
     pub snd_mss: u32,
-    /// Bytes of payload in a full segment that we announce.
+    /// Bytes of payload in a full segment that this end announces.
     pub advmss: u32,
     /// Whether each segment carries time stamps, which take 12 bytes of it.
     pub timestamps: bool,
-    /// Path MTU that the kernel believes in.
+    /// Path MTU, as assumed by the kernel.
     pub pmtu: u32,
     /// Smoothed round trip in microseconds.
     pub rtt_us: u32,
@@ -22,7 +22,7 @@ pub struct TcpInfo {
     pub min_rtt_us: u32,
     /// Congestion window in segments.
     pub snd_cwnd: u32,
-    /// Segments sent again since the connection began.
+    /// Segments retransmitted since the connection began.
     pub total_retrans: u32,
     /// Bytes that the other end has acknowledged.
     pub bytes_acked: u64,
@@ -32,15 +32,15 @@ pub struct TcpInfo {
 const LEN: usize = 152;
 
 impl TcpInfo {
-    /// Asks the kernel.
+    /// Reads the state of a socket's connection from the kernel.
     ///
     /// # Errors
-    /// It is no TCP socket.
+    /// The socket is no TCP socket.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut buffer = [0u8; LEN];
         let mut len = LEN as libc::socklen_t;
-        // SAFETY: the descriptor is borrowed for the call; the kernel writes at most `len` bytes to
-        // the buffer, which has that many, and the number it wrote to `len`.
+        // SAFETY: the descriptor is borrowed for the call. The kernel writes at most `len` bytes to
+        // the buffer, which has that many. It writes their number to `len`.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -93,7 +93,7 @@ mod tests {
         server.write_all(&[1]).unwrap();
         client.read_exact(&mut [0]).unwrap();
         let info = TcpInfo::of(&client).unwrap();
-        // The first byte is the one of the connection's begin.
+        // The first byte is the SYN of the connection.
         assert!((1000..=1001).contains(&info.bytes_acked), "{info:?}");
         assert!(info.snd_mss >= 500 && info.pmtu > info.snd_mss, "{info:?}");
         assert!(

@@ -1,5 +1,4 @@
-//! The process as its machine sees it: lines of its log, the signals that end it, and the service
-//! manager.
+//! The process as seen by its machine: log lines, the signals that end it, and the service manager.
 
 pub mod log;
 pub mod notify;

@@ -1,5 +1,5 @@
-//! The state of the daemon for a service manager (`sd_notify(3)`): its targets listen, it reloads,
-//! it ends. Where none asks for it (`NOTIFY_SOCKET`), nothing is sent.
+//! Reports the daemon's state to a service manager (`sd_notify(3)`): ready, reloading, stopping.
+//! Without a service manager (`NOTIFY_SOCKET`), nothing is sent.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,19 +9,19 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Targets listen; or what was to be reloaded is.
+/// Reports that the targets listen, or that a reload is complete.
 pub fn ready(status: &str) {
     tell(&format!("READY=1\nSTATUS={status}"));
 }
 
-/// It looks anew for what may have changed.
+/// Reports that the daemon reloads.
 pub fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
 }
 
-/// It ends, and why.
+/// Reports that the daemon stops, and why.
 pub fn stopping(reason: &str) {
     tell(&format!("STOPPING=1\nSTATUS=stopping: {reason}"));
 }
@@ -35,7 +35,7 @@ fn tell(state: &str) {
     }
 }
 
-/// `@` begins an abstract name.
+/// Sends a state to the socket. A leading `@` marks an abstract name.
 fn send(socket: &OsStr, state: &str) -> io::Result<()> {
     let address = match socket.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

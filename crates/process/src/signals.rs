@@ -1,24 +1,24 @@
-//! The signals that end a daemon in order, or have it look anew.
+//! Signals that stop a daemon cleanly, or make it reload.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// SIGINT and SIGTERM, caught from now on: they end a daemon in order, also one that has just begun
-/// to serve.
+/// SIGINT and SIGTERM, caught from now on. They stop a daemon cleanly, even if it has just begun to
+/// serve.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
-/// The request of a signal.
+/// Request that a signal makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Look anew for what may have changed.
+    /// Reload: look again for what may have changed.
     Reload,
-    /// End, because of the signal of this name.
+    /// Stop, because of the signal of this name.
     Stop(&'static str),
 }
 
 impl StopSignals {
-    /// Catches them.
+    /// Catches the signals.
     ///
     /// # Errors
     /// The kernel refuses the signal handlers.
@@ -26,8 +26,8 @@ impl StopSignals {
         Signals::new([SIGINT, SIGTERM]).map(Self)
     }
 
-    /// Catches SIGHUP too, which ends nothing from now on: a terminal that closes must not take the
-    /// storage with it.
+    /// Catches SIGHUP too, which from now on ends nothing: a terminal that closes must not stop the
+    /// storage.
     ///
     /// # Errors
     /// The kernel refuses the signal handlers.
@@ -35,7 +35,7 @@ impl StopSignals {
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Self)
     }
 
-    /// Waits for one that ends; returns its name.
+    /// Waits for a signal that stops the daemon, and returns its name.
     pub fn wait(mut self) -> &'static str {
         loop {
             if let Asked::Stop(reason) = self.wait_for_next() {
@@ -44,7 +44,7 @@ impl StopSignals {
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub fn wait_for_next(&mut self) -> Asked {
         match self.0.forever().next() {
             Some(SIGHUP) => Asked::Reload,

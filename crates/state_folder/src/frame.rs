@@ -1,25 +1,26 @@
-//! A first line with a generation and a checksum tells a whole file from a torn, damaged or foreign
-//! one.
+//! A first line with a generation and a checksum, which tells a whole file from a torn, damaged or
+//! foreign one.
 //!
 //! ```text
 //!     {"sandstone": "pools", "format": 1, "generation": 7, "crc32": "0f1e2d3c", "content":
 //!     [ … ]
 //!     }
 //! ```
-//! The CRC-32 covers the generation and all that follows the first line. The whole is JSON, for
-//! whoever looks at it.
+//! The CRC-32 covers the generation and everything after the first line. The whole file is JSON, so
+//! that an administrator can read it.
 
 use std::io;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Why the bytes of a file do not count.
+/// Reason why the bytes of a file do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// A clause without a full stop.
+    /// Reason, as a clause without a full stop.
     pub reason: String,
-    /// A newer version of the program wrote it: it is whole, and means something.
+    /// Whether a newer version of the program wrote the file. The file may then be whole and
+    /// useful.
     pub is_newer: bool,
 }
 
@@ -39,7 +40,7 @@ impl From<&str> for Unfit {
 }
 
 const FORMAT: u32 = 1;
-/// Follows the head in the first line, and opens the content.
+/// Text that follows the head in the first line and opens the content.
 const OPEN: &str = ", \"content\":";
 
 #[derive(Serialize, Deserialize)]
@@ -57,10 +58,10 @@ fn checksum(generation: u64, rest: &str) -> String {
     format!("{:08x}", hasher.finalize())
 }
 
-/// A file of `kind`.
+/// Encodes a file of `kind`.
 ///
 /// # Errors
-/// The content is nothing that JSON can hold.
+/// JSON cannot hold the content.
 pub fn seal_json(kind: &str, generation: u64, content: &impl Serialize) -> io::Result<Vec<u8>> {
     let rest = format!("{}\n}}\n", serde_json::to_string_pretty(content)?);
     let head = serde_json::to_string(&Head {
@@ -73,10 +74,10 @@ pub fn seal_json(kind: &str, generation: u64, content: &impl Serialize) -> io::R
     Ok(format!("{head}{OPEN}\n{rest}").into_bytes())
 }
 
-/// The generation and content of a file of `kind`.
+/// Decodes the generation and content of a file of `kind`.
 ///
 /// # Errors
-/// It is torn, damaged, something else, or of a newer version.
+/// The bytes are torn, damaged, of another kind, or of a newer version.
 pub fn open_json<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<(u64, T), Unfit> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is damaged: it is no text")?;
     let (first, rest) = text.split_once('\n').ok_or("it is empty or torn")?;

@@ -1,5 +1,5 @@
-//! One file of the state folder with its generations: loaded, saved, and gone back from. The order
-//! of writes is in the module's head.
+//! One file of the state folder with its generations: loading, saving, and going back to an older
+//! one. The documentation of the crate states the order of writes.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,47 +9,48 @@ use std::path::{Path, PathBuf};
 use super::frame::Unfit;
 use super::steps::{Step, before};
 
-/// Bytes that a reservation adds to what the file has now.
+/// Bytes that a reservation adds to the present length of the file.
 const ROOM: usize = 32 << 10;
 
-/// A file of which generations are kept.
+/// File of which older generations are kept.
 #[derive(Debug)]
 pub struct KeptFile {
     path: PathBuf,
-    /// How many generations are kept beside the one in force.
+    /// Number of generations that are kept beside the one in force.
     keep: usize,
-    /// The generation in force.
+    /// Generation in force.
     stored: Option<u64>,
-    /// The highest generation that any file of this name ever had, as far as is known.
+    /// Highest generation that any file of this name ever had, as far as is known.
     highest: u64,
-    /// Bytes that it had last.
+    /// Length of the file, in bytes, when it was last loaded or saved.
     len: usize,
 }
 
-/// A file as it was found.
+/// File as it was found.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// The newest generation that is whole, and what it says.
+    /// Newest whole generation, and its content.
     pub content: Option<(u64, T)>,
-    /// Its damage; `None` where the file is as it was written, or never was.
+    /// Damage of the file; `None` if the file is as it was written, or never existed.
     pub trouble: Option<Trouble>,
 }
 
-/// The damage of a file.
+/// Damage of a file.
 #[derive(Clone, Debug)]
 pub struct Trouble {
-    /// A clause without a full stop.
+    /// Reason, as a clause without a full stop.
     pub reason: String,
-    /// No copy of the newest generation is whole: something that was acknowledged may be missing.
+    /// Whether no copy of the newest generation is whole. An acknowledged change may then be
+    /// missing.
     pub is_newest_lost: bool,
-    /// A newer version of the program wrote it.
+    /// Whether a newer version of the program wrote the file.
     pub is_newer: bool,
-    /// The files that do not count.
+    /// Files that do not count.
     pub damaged: Vec<PathBuf>,
 }
 
 impl KeptFile {
-    /// The file at `path`, with `keep` generations beside the one in force.
+    /// Names the file at `path`, of which `keep` generations stay beside the one in force.
     pub fn at(path: PathBuf, keep: usize) -> Self {
         Self {
             path,
@@ -60,23 +61,23 @@ impl KeptFile {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The generation in force; `None` before the first save.
+    /// Returns the generation in force; `None` before the first save.
     pub fn stored(&self) -> Option<u64> {
         self.stored
     }
 
-    /// A generation that no file of this name had before.
+    /// Returns a generation that no file of this name had before.
     pub fn next_generation(&self) -> u64 {
         self.highest + 1
     }
 
-    /// Finds the newest generation that is whole; `open` tells whether bytes are, and which. It
-    /// changes no file.
+    /// Finds the newest whole generation, and changes no file. `open` checks bytes, and returns
+    /// their generation and content.
     pub fn load<T>(&mut self, open: impl Fn(&[u8]) -> Result<(u64, T), Unfit>) -> Found<T> {
         let main = read(&self.path).and_then(|bytes| Ok((open(&bytes)?, bytes)));
         let numbers = self.generations().unwrap_or_default();
@@ -116,7 +117,7 @@ impl KeptFile {
             )),
             _ => reason,
         };
-        // Torn copies above a whole file are saves that nobody was told of.
+        // A torn copy above a whole file is a save that was never acknowledged.
         let trouble = reason.map(|reason| Trouble {
             is_newest_lost: generation < newest_copy || generation.is_none(),
             reason: format!("{}: {reason}", self.path.display()),
@@ -129,9 +130,9 @@ impl KeptFile {
         }
     }
 
-    /// Keeps what does not count as `….damaged`, and makes the file what the copy of `generation`
-    /// is, where there is one. In a folder that cannot be written all stays as it is: the copy
-    /// counts until that is done.
+    /// Renames a damaged file to `….damaged`, and replaces it by the copy of `generation` if there
+    /// is one. If the folder cannot be written, everything stays as it is: the copy counts until
+    /// the file is replaced.
     pub fn put_right(&mut self, generation: Option<u64>) {
         let right = || -> io::Result<()> {
             if self.path.exists() {
@@ -151,11 +152,10 @@ impl KeptFile {
         }
     }
 
-    /// Makes sure that the next save does not want for space: what it will need is written and
-    /// synced now.
+    /// Reserves space for the next save: writes and syncs the blocks that the save will need.
     ///
     /// # Errors
-    /// There is no space, or the folder cannot be written. Nothing has changed.
+    /// The space is too small, or the folder cannot be written. Nothing has changed.
     pub fn reserve(&self) -> io::Result<()> {
         make_folder(&self.history())?;
         let zeroes = vec![0; self.len + ROOM];
@@ -166,20 +166,20 @@ impl KeptFile {
         Ok(())
     }
 
-    /// Gives back what [`Self::reserve`] took and no save used.
+    /// Frees the space that [`Self::reserve`] took and no save used.
     pub fn release(&self) {
         let copy = self.history().join(file_name(&self.path));
         for new in [beside(&copy), beside(&self.path)] {
-            // The next save uses or removes a file that stays.
+            // If the file stays, the next save uses or removes it.
             let _ = fs::remove_file(new);
         }
     }
 
-    /// Replaces the file: after a crash it holds what it held, or this. The generation is higher
-    /// than the one in force.
+    /// Replaces the file. After a crash the file holds either its old content or `bytes`. The
+    /// generation must be higher than the one in force.
     ///
     /// # Errors
-    /// The folder cannot be written. The generation before is still in force; where that cannot be
+    /// The folder cannot be written. The previous generation is still in force; if that cannot be
     /// promised, the error of the second failure says so.
     pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         let before = self.stored;
@@ -205,23 +205,23 @@ impl KeptFile {
         Ok(())
     }
 
-    /// Whether an error of [`Self::save`] means that neither the old content nor the new one can be
-    /// promised.
+    /// Reports whether an error of [`Self::save`] leaves open which content is in force, the old or
+    /// the new.
     pub fn is_halfway(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|of| of.is::<Halfway>())
     }
 
     fn write_copy(&self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         make_folder(&self.history())?;
-        // Reserved under a name that does not depend on the generation.
+        // The reserved file's name does not depend on the generation.
         let reserved = beside(&self.history().join(file_name(&self.path)));
         put(&reserved, &self.copy(generation), bytes)
     }
 
-    /// Goes back to what a copy holds that is there. Takes no space.
+    /// Puts the content of an existing copy in force again. This takes no space.
     ///
     /// # Errors
-    /// There is no such copy, or the folder cannot be written.
+    /// The copy does not exist, or the folder cannot be written.
     pub fn go_back(&mut self, generation: u64) -> io::Result<()> {
         let undone = self.stored.unwrap_or(generation);
         self.undo(Some(generation), undone)?;
@@ -229,10 +229,10 @@ impl KeptFile {
         Ok(())
     }
 
-    /// Puts `before` in force, and takes away the copy of a generation that is not to be.
+    /// Puts `before` in force, and removes the copy of the undone generation.
     fn undo(&self, before: Option<u64>, undone: u64) -> io::Result<()> {
         self.release();
-        // First: of two that are whole the higher counts.
+        // The copy goes first: of two whole generations the higher counts.
         if before != Some(undone) {
             remove(&self.copy(undone))?;
         }
@@ -252,7 +252,7 @@ impl KeptFile {
         sync_folder(&self.path)
     }
 
-    /// Removes the file, its copies, and what is left of either.
+    /// Removes the file, its copies, and all remains of both.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -264,7 +264,7 @@ impl KeptFile {
         remove(&self.path)
     }
 
-    /// The generations of which there is a copy, ascending.
+    /// Lists the generations that have a copy, in ascending order.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -288,7 +288,7 @@ impl KeptFile {
         Ok(generations)
     }
 
-    /// The copy of a generation.
+    /// Returns the path of the copy of a generation.
     pub fn copy(&self, generation: u64) -> PathBuf {
         let name = file_name(&self.path);
         let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -303,13 +303,13 @@ impl KeptFile {
     fn prune(&self) {
         let kept = self.generations().unwrap_or_default();
         for generation in kept.iter().rev().skip(self.keep + 1) {
-            // One that stays is a matter of tidiness, not of truth.
+            // A copy that stays is untidy, but harmless.
             let _ = fs::remove_file(self.copy(*generation));
         }
     }
 }
 
-/// Why there are no bytes that count.
+/// Reason why no bytes count.
 enum Lacking {
     Missing,
     Unfit(Unfit),
@@ -321,7 +321,7 @@ impl From<Unfit> for Lacking {
     }
 }
 
-/// The mark of [`KeptFile::is_halfway`].
+/// Mark of the errors that [`KeptFile::is_halfway`] recognizes.
 #[derive(Debug)]
 struct Halfway(String);
 
@@ -359,17 +359,16 @@ fn added(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Where what is to replace a file is written.
+/// Returns the path at which the replacement of a file is written.
 pub(super) fn beside(path: &Path) -> PathBuf {
     added(path, ".new")
 }
 
-/// Replaces a file.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     put(&beside(path), path, bytes)
 }
 
-/// Writes `bytes` to `new`, which then becomes `path`.
+/// Writes `bytes` to `new`, and renames it to `path`.
 fn put(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_beside(new, bytes)?;
     before(Step::Rename)?;
@@ -377,8 +376,8 @@ fn put(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Writes a file that only the daemon may read. Blocks that it has are used again: they were
-/// reserved.
+/// Writes a file that only the daemon may read. Blocks of an existing file are used again, because
+/// they were reserved.
 fn write_beside(new: &Path, bytes: &[u8]) -> io::Result<()> {
     let reserved = fs::metadata(new).map(|file| file.len()).ok();
     if reserved.is_none() {
@@ -402,7 +401,7 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Makes a folder, unless it exists, so that a power cut does not take it away again.
+/// Creates a folder, unless it exists, so that it survives a power cut.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -417,7 +416,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    // A read-only file system refuses to remove also what is not there.
+    // A read-only file system refuses even to remove a missing file.
     if path.symlink_metadata().is_err() {
         return Ok(());
     }

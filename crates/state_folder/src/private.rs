@@ -1,4 +1,4 @@
-//! Files that an administrator asks for and that nobody else may read: what holds secrets.
+//! Files with secrets that an administrator asks for and that nobody else may read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use super::kept_file::sync_folder;
 use super::steps::{Step, before};
 
-/// Writes a file with mode 0600; it outlives a power cut when this returns. A file that is there
-/// already stays as it is, unless it is to be replaced.
+/// Writes a file with mode 0600, durably. An existing file stays as it is, unless it is to be
+/// replaced.
 ///
 /// # Order of writes
-/// 1. A file is made under a name that nothing has, closed to others before its first byte: where
-///    another one is to be replaced, a name beside it.
+/// 1. A file is created under an unused name, closed to other users before its first byte. If an
+///    older file is to be replaced, the name lies beside it.
 /// 2. The bytes are written and synced.
-/// 3. It takes the name of what it replaces, which is there and whole until then.
+/// 3. The new file takes the name of the older one, which is there and whole until then.
 /// 4. The folder is synced.
 ///
-/// A power cut leaves the older file, or one that may be cut: nobody was told that it is whole, and
-/// its checksum says that it is not. It may leave a file beside the older one; the folder is the
-/// administrator's, so no other file is removed.
+/// A power cut leaves the older file, or a new file that may be cut short. Such a file was never
+/// acknowledged as whole, and its checksum shows the damage. A power cut may also leave a file
+/// beside the older one. The folder is the administrator's, so no other file is removed.
 ///
 /// # Errors
-/// Something is there, or it is no regular file, or the folder cannot be written. An older file is
-/// as it was, and nothing is left behind.
+/// The file exists, or is no regular file, or the folder cannot be written. An older file is as it
+/// was, and nothing is left behind.
 pub fn write_private(path: &Path, bytes: &[u8], is_replaced: bool) -> io::Result<()> {
     if is_replaced && fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other(
@@ -44,7 +44,7 @@ pub fn write_private(path: &Path, bytes: &[u8], is_replaced: bool) -> io::Result
         Ok(())
     });
     if let Err(error) = written {
-        // Where it stays, its checksum tells that it is cut.
+        // If the file stays, its checksum shows that it is cut short.
         let _ = fs::remove_file(&new);
         return Err(error);
     }
@@ -63,7 +63,7 @@ fn begin(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// A new file beside this one, under a name that nothing has.
+/// Creates a file beside this one, under an unused name.
 fn begin_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut number = 0_u32;
     loop {
@@ -133,7 +133,7 @@ mod tests {
         let refused = write_private(&path, b"new", false).expect_err("it is there");
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).expect("reads"), b"old");
-        // A link would lead the secrets elsewhere.
+        // A link would lead the secrets to another place.
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).expect("linked");
         write_private(&link, b"new", false).expect_err("it is there");
@@ -163,7 +163,7 @@ mod tests {
                     break;
                 };
                 assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
-                // The last step is the folder's: by then the new one is there, and may be lost
+                // The last step syncs the folder: by then the new file is there, and may be lost
                 // again.
                 let found = fs::read(&path).ok();
                 let is_whole = found.as_deref() == Some(b"new");
@@ -193,7 +193,7 @@ mod tests {
             (Step::Create, old.clone()),
             (Step::Write, old.clone()),
             (Step::Sync, old.clone()),
-            // Durable before it takes the place of the old one.
+            // The new file is durable before it takes the place of the old one.
             (Step::Rename, old),
             (Step::SyncFolder, b"new".to_vec()),
         ];

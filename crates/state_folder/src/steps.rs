@@ -1,27 +1,27 @@
-//! The moments of a save at which it may fail or the power may go; tests make each of them happen.
+//! Steps of a save at which it may fail or the power may go. Tests make each of them happen.
 
 use std::io;
 
-/// A request that is about to be made of the file system.
+/// Request that is about to go to the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// A temporary file is made.
+    /// Create a temporary file.
     Create,
-    /// Bytes are written to it that take space.
+    /// Write bytes that take new space to the temporary file.
     Write,
-    /// Bytes are written to it where it has space.
+    /// Write bytes to the temporary file where it has space already.
     Overwrite,
-    /// It is synced.
+    /// Sync the temporary file.
     Sync,
-    /// It takes the name of what it replaces.
+    /// Rename the temporary file to the name that it replaces.
     Rename,
-    /// The folder is synced.
+    /// Sync the folder.
     SyncFolder,
-    /// A file that is not to count is removed.
+    /// Remove a file that must not count.
     Remove,
 }
 
-/// Lets a test fail the step. Nothing stands between the daemon and its file system.
+/// Lets a test fail the step. Outside tests it does nothing.
 #[cfg(not(any(test, feature = "faults")))]
 #[expect(clippy::unnecessary_wraps, reason = "tests make it fail")]
 pub(super) fn before(_step: Step) -> io::Result<()> {
@@ -33,7 +33,7 @@ pub(super) use faults::before;
 
 #[cfg(any(test, feature = "faults"))]
 pub mod faults {
-    //! Faults of this thread's saves.
+    //! Faults that tests inject into the saves of one thread.
 
     use std::cell::RefCell;
 
@@ -45,7 +45,7 @@ pub mod faults {
         static FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
     }
 
-    /// Asks the fault of this thread before a step.
+    /// Asks the thread's injected fault before a step.
     pub fn before(step: Step) -> io::Result<()> {
         FAULT.with_borrow_mut(|fault| match fault {
             Some(fault) => fault(step),
@@ -53,12 +53,12 @@ pub mod faults {
         })
     }
 
-    /// Asks `fault` before each step of what `work` saves on this thread.
+    /// Asks `fault` before each step of the saves that `work` makes on this thread.
     pub fn during<T>(
         fault: impl FnMut(Step) -> io::Result<()> + 'static,
         work: impl FnOnce() -> T,
     ) -> T {
-        /// Takes the fault away, also after a panic.
+        /// Guard that removes the fault, also after a panic.
         struct Until;
         impl Drop for Until {
             fn drop(&mut self) {
@@ -70,7 +70,7 @@ pub mod faults {
         work()
     }
 
-    /// Fails the steps that `is_hit` picks, from the `at`th on (from 0).
+    /// Fails the steps that `is_hit` picks, from step `at` on (counted from 0).
     pub fn from(
         at: usize,
         error: io::ErrorKind,
@@ -86,13 +86,13 @@ pub mod faults {
         }
     }
 
-    /// A disk without space: nothing new is written, names can be changed.
+    /// Simulates a disk without space: no new bytes are written, but names can be changed.
     pub fn full(at: usize) -> impl FnMut(Step) -> io::Result<()> + 'static {
         let takes_space = |step| matches!(step, Step::Create | Step::Write);
         from(at, io::ErrorKind::StorageFull, takes_space)
     }
 
-    /// A file system that became read-only.
+    /// Simulates a file system that became read-only.
     pub fn read_only(at: usize) -> impl FnMut(Step) -> io::Result<()> + 'static {
         from(at, io::ErrorKind::ReadOnlyFilesystem, |_| true)
     }

@@ -1,6 +1,6 @@
 //! Helpers that tests of several crates share. No product code depends on this crate.
 
-// A helper that fails ends the test that asked for it.
+// A helper that fails ends the test that called it.
 #![allow(clippy::unwrap_used)]
 
 pub mod loop_device;

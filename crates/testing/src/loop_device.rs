@@ -1,15 +1,16 @@
-//! A loop device over a file: a device node that a test may do to what it likes.
+//! A loop device over a file: a device node that a test may use freely.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::skipped::skipped;
 
-/// A loop device, let go when this is.
+/// A loop device, detached on drop.
 pub struct Loop(PathBuf);
 
 impl Loop {
-    /// `None` where this machine gives none to this user; then it says so.
+    /// Attaches a loop device to a file. Returns `None` if this machine gives none to this user,
+    /// and reports the test as skipped.
     pub fn attach(file: &Path, options: &[&str]) -> Option<Self> {
         let mut command = Command::new("losetup");
         command.args(["--find", "--show"]).args(options).arg(file);
@@ -25,18 +26,18 @@ impl Loop {
         }
     }
 
-    /// Its node.
+    /// Returns the path of the device node.
     pub fn node(&self) -> &Path {
         &self.0
     }
 
-    /// The last part of that.
+    /// Returns the last part of the node's path.
     pub fn name(&self) -> &str {
         let name = self.0.file_name().and_then(|name| name.to_str());
         name.expect("a name")
     }
 
-    /// What the kernel tells of it below /sys/block.
+    /// Reads a fact that the kernel reports below /sys/block.
     pub fn told(&self, what: &str) -> String {
         let file = Path::new("/sys/block").join(self.name()).join(what);
         std::fs::read_to_string(file).expect("told")

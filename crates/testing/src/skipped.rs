@@ -1,10 +1,10 @@
-//! A test that the machine does not allow: it says so in its output, and to `cargo xtask test`,
-//! which tells it at the end.
+//! Tests that the machine does not allow. Such a test says so in its output, and tells `cargo xtask
+//! test`, which lists it at the end.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// The running test is not done, and why.
+/// Reports that the running test is skipped, and why.
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
     let Some(list) = std::env::var_os("SANDSTONE_SKIPPED_TESTS") else {

@@ -1,6 +1,6 @@
 //! The user that runs the tests.
 
-/// The user's name, as the daemon gives it.
+/// Returns the user's name, as the daemon gives it.
 pub fn me() -> String {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

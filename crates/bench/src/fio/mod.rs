@@ -1,8 +1,8 @@
-//! Results as fio prints them with `--output-format=json`, for the tools that read that: one job
-//! per run, or per stream where several ran side by side.
+//! Export of results as fio prints them with `--output-format=json`, for tools that read this
+//! format. There is one job for each run, or for each stream if several ran side by side.
 //!
-//! Only what was measured has a value other than zero; what fio calls submission latency is part of
-//! the completion latency here, because a lane submits in batches.
+//! A value that was not measured is zero. fio's submission latency is part of the completion
+//! latency here, because a lane submits in batches.
 
 use serde_json::{Map, Value, json};
 
@@ -14,20 +14,20 @@ use super::workload::Stream;
 
 mod options;
 
-/// The version of fio whose format this is.
+/// Version of fio that has this format.
 const FIO: &str = "fio-3.33";
 
-/// The error that fio has for accesses that failed.
+/// Error code that fio reports for accesses that failed.
 const EIO: u32 = 5;
 
-/// The percentiles that fio prints unless told otherwise.
+/// Percentiles that fio prints by default.
 const PERCENTILES: [f64; 17] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
     99.99,
 ];
 
-/// Where the classes of latency end that fio gives shares of, in nanoseconds, for each of its three
-/// units.
+/// Upper ends of fio's latency classes, in each of its three units, with the nanoseconds of the
+/// unit.
 const CLASSES: [(&str, u64, &[u64]); 3] = [
     (
         "latency_ns",
@@ -46,7 +46,7 @@ const CLASSES: [(&str, u64, &[u64]); 3] = [
     ),
 ];
 
-/// All runs as one output of fio, and what of them fio has no words for.
+/// Exports all runs as one output of fio. Also returns notes on facts that fio cannot express.
 pub fn export(results: &Results) -> (Value, Vec<String>) {
     let mut notes = Vec::new();
     let runs = results.runs.iter().enumerate();
@@ -68,7 +68,7 @@ pub fn export(results: &Results) -> (Value, Vec<String>) {
     (value, notes)
 }
 
-/// A run, or the streams of a run that were measured one by one.
+/// Exports a run, or the streams of a run that were measured one by one.
 fn jobs(group: usize, run: &Run, results: &Results, notes: &mut Vec<String>) -> Vec<Value> {
     let (workload, m) = (&run.workload, &run.measurement);
     let depth = |stream: &Stream| stream.outstanding.unwrap_or(run.parameters.outstanding);
@@ -128,12 +128,12 @@ fn jobs(group: usize, run: &Run, results: &Results, notes: &mut Vec<String>) -> 
     vec![job_value(group, &job, &figures, run, results, notes)]
 }
 
-/// The measurements of a job.
+/// Measurements of a job.
 struct Figures<'a> {
     read: &'a DirectionResult,
     write: &'a DirectionResult,
     series: &'a [Second],
-    /// Processor time is that of a whole run.
+    /// Run whose processor time the job reports; the time is that of a whole run.
     cpu: Option<&'a Run>,
 }
 
@@ -234,7 +234,7 @@ fn direction<'a>(
     })
 }
 
-/// What fio says of samples that it takes while running; ours are the seconds.
+/// Statistics of fio's samples during a run; here a sample is a second.
 #[derive(Default)]
 struct Samples {
     count: usize,
@@ -296,7 +296,8 @@ fn cpu(run: &Run, of: fn(&super::results::CpuTime) -> u64) -> f64 {
     cpu.map_or(0.0, |cpu| of(&cpu) as f64 * 100.0 / cpu.elapsed_ns as f64)
 }
 
-/// All accesses were started at this depth; which of them were submitted together is not known.
+/// Builds the levels of a depth. All accesses were started at this depth; which of them were
+/// submitted together is not known.
 fn levels(names: &[&str], depth: Option<u32>) -> Value {
     let level = depth.map(|depth| (depth.max(1).ilog2() as usize).min(names.len() - 1));
     let shares = names.iter().enumerate();
@@ -307,7 +308,7 @@ fn levels(names: &[&str], depth: Option<u32>) -> Value {
     Value::Object(shares.map(share).collect())
 }
 
-/// The share of accesses in each class of latency, in percent.
+/// Computes the share of accesses in each class of latency, in percent.
 fn classes(latencies: &[&LatencySummary]) -> Map<String, Value> {
     let distributions = latencies.iter().filter_map(|l| l.distribution.as_ref());
     let buckets: Vec<(u64, u64)> = distributions.flat_map(|d| d.buckets.clone()).collect();

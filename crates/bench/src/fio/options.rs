@@ -1,8 +1,8 @@
-//! A workload in the words of fio's job files.
+//! Translates a workload into the words of fio's job files.
 //!
-//! A job of fio has one share of reads, one random share for each direction, and for each direction
-//! sizes with their shares (`bssplit`). The lines of a specification are added up to that. Where
-//! they say more, it is noted.
+//! A job of fio has one share of reads. For each direction it has one random share, and sizes with
+//! their shares (`bssplit`). The lines of a specification are added up to these shares. A note
+//! tells if they say more.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use ::iometer::access::AccessLine;
 /// Most sizes in a `bssplit`: fio stops at its 64th.
 const MAX_SIZES: usize = 63;
 
-/// fio counts the time to think in microseconds.
+/// Factor from milliseconds to fio's microseconds of thinking time.
 const US_PER_MS: u64 = 1000;
 
-/// One job of fio.
+/// Job of fio.
 pub(super) struct Job<'a> {
     pub(super) name: String,
-    /// Lines with the weight of their specification.
+    /// Lines, each with the weight of its specification.
     pub(super) lines: Vec<(f64, &'a AccessLine)>,
     pub(super) outstanding: u32,
     pub(super) workers: u32,
-    /// Bytes that it works on; `None` where they are not known.
+    /// Bytes of the region; `None` if they are not known.
     pub(super) region: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ struct Mix {
     total: f64,
     random: f64,
     sizes: BTreeMap<u32, f64>,
-    /// The random share of each line, in percent.
+    /// Random share of each line, in percent.
     random_shares: Vec<u8>,
 }
 
@@ -61,21 +61,21 @@ impl Mix {
         (self.random / self.total.max(f64::MIN_POSITIVE)).round() as u64
     }
 
-    /// The size that most accesses have.
+    /// Returns the size of most accesses.
     fn commonest(&self) -> Option<u32> {
         let most = self.sizes.iter().max_by(|a, b| a.1.total_cmp(b.1));
         most.map(|(size, _)| *size)
     }
 
-    /// Sizes with whole percents that add up to 100, each at least 1. fio knows no fractions, and
-    /// takes 0 for what is left.
+    /// Returns sizes with whole percents that add up to 100, each at least 1. fio knows no
+    /// fractions, and takes 0 to mean the rest.
     fn split(&self) -> Vec<(u32, u64)> {
         let shares = self.sizes.iter();
         let mut sizes: Vec<(u32, f64)> = shares
             .map(|(size, accesses)| (*size, accesses * 100.0 / self.total))
             .collect();
         while sizes.len() > MAX_SIZES {
-            // The two neighbours that are rarest together become one.
+            // The two rarest neighbours become one.
             let together = |at: &usize| sizes[at - 1].1 + sizes[*at].1;
             let pairs = 1..sizes.len();
             let Some(at) = pairs.min_by(|a, b| together(a).total_cmp(&together(b))) else {
@@ -88,7 +88,8 @@ impl Mix {
             .into_iter()
             .map(|(size, share)| (size, (share as u64).max(1), share))
             .collect();
-        // The last percents go to, or come from, those that are farthest from their true share.
+        // The last percents go to the sizes that are farthest from their true share, or are taken
+        // from them.
         let mut sum: u64 = split.iter().map(|(_, percent, _)| percent).sum();
         while sum != 100 {
             let lack = |(_, percent, share): &&mut (u32, u64, f64)| share - *percent as f64;
@@ -120,7 +121,7 @@ impl Mix {
     }
 }
 
-/// The options of a job. What fio cannot be told is added to the notes.
+/// Returns the options of a job. Facts that fio cannot express are added to the notes.
 pub(super) fn options(
     job: &Job<'_>,
     workload: &Workload,
@@ -159,7 +160,7 @@ pub(super) fn options(
     Value::Object(options)
 }
 
-/// Reads or writes, in order or at random.
+/// Returns the pattern: reads or writes, in order or at random.
 fn pattern(
     read: &Mix,
     write: &Mix,
@@ -168,7 +169,7 @@ fn pattern(
 ) {
     let all = read.total + write.total;
     let reads = read.total * 100.0 / all.max(f64::MIN_POSITIVE);
-    // A direction that there is must not vanish.
+    // A direction that exists must not vanish.
     let (least, most) = (
         u64::from(read.total > 0.0),
         100 - u64::from(write.total > 0.0),
@@ -222,8 +223,8 @@ fn sizes(
         ),
         ..Mix::default()
     };
-    // Programs that draw what fio measured look for one size. Where there is a bssplit, fio does
-    // not look at it.
+    // Programs that draw fio's results look for one size. If there is a bssplit, fio ignores the
+    // size.
     let Some(commonest) = all.commonest() else {
         return;
     };
@@ -245,12 +246,13 @@ fn sizes(
             parts.collect::<Vec<_>>().join(":")
         })
         .collect();
-    // One list is for both directions.
+    // A single list applies to both directions.
     texts.dedup();
     set("bssplit", texts.join(","));
 }
 
-/// Random places are chosen as here: anew each time, at multiples of the alignment.
+/// Sets the alignment. fio chooses random places as this benchmark does: anew each time, at
+/// multiples of the alignment.
 fn alignment(
     job: &Job<'_>,
     read: &Mix,
@@ -282,7 +284,7 @@ fn alignment(
     }
 }
 
-/// Pauses after bursts.
+/// Sets pauses after bursts.
 fn thinking(job: &Job<'_>, set: &mut impl FnMut(&str, String), note: &mut impl FnMut(String)) {
     let lines = job
         .lines
@@ -314,7 +316,7 @@ fn duration(
     parameters: &Parameters,
     set: &mut impl FnMut(&str, String),
 ) {
-    // A number without a unit is one of seconds, and no time at all means no end.
+    // fio reads a number without a unit as seconds, and a time of zero as no end.
     let time = |ms: u64| match ms % 1000 {
         0 => (ms / 1000).to_string(),
         _ => format!("{ms}ms"),
@@ -333,7 +335,7 @@ fn duration(
     }
 }
 
-/// fio's rates are those of each job and direction.
+/// Sets the pace. fio's rates apply to each job and direction.
 fn pace(
     job: &Job<'_>,
     read: &Mix,

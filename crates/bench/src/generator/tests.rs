@@ -25,7 +25,8 @@ fn operations(specification: &AccessSpecification, count: usize, seed: u64) -> V
     (0..count).map(|_| generator.next_operation()).collect()
 }
 
-/// Specifications whose shares add up to 100, with bursts of one so that shares count accesses.
+/// Returns specifications whose shares add up to 100, with bursts of one so that shares count
+/// accesses.
 fn specifications() -> impl Strategy<Value = AccessSpecification> {
     let line = (1u32..=256, 0u8..=100, 0u8..=100, 0u32..=8);
     prop::collection::vec((line, 1u8..=100), 1..12).prop_map(|lines| {
@@ -75,7 +76,7 @@ proptest! {
 
     #[test]
     fn shares_are_exact_over_every_ten_thousand_operations(specification in specifications(), seed: u64) {
-        // Lines of equal size are told apart by nothing, so their shares are added.
+        // Nothing distinguishes lines of equal size, so their shares are added.
         let mut expected: HashMap<u32, (u64, u64)> = HashMap::new();
         for line in &specification.lines {
             let entry = expected.entry(line.size).or_default();
@@ -145,7 +146,7 @@ fn a_sequence_goes_on_where_a_random_access_ended() {
     let operations = operations(&specification, 10_000, 3);
     let follows = |pair: &[Operation]| pair[1].offset == pair[0].offset + 4096;
     let sequential = operations.windows(2).filter(|pair| follows(pair)).count();
-    // The first access of all follows none; chance makes a few random ones follow; the part may
+    // The very first access follows none, chance makes a few random ones follow, and the part may
     // end.
     assert!((4990..=5010).contains(&sequential), "{sequential}");
 }

@@ -1,4 +1,4 @@
-//! Between what IOmeter is told and what this benchmark is told.
+//! Conversion between IOmeter's configurations and this benchmark's workloads.
 
 use crate::data::DataPattern;
 use crate::parameters::{Growth, Parameters, cycle};
@@ -10,27 +10,27 @@ use ::iometer::configuration::{
 };
 use ::iometer::read::{ReadError, read_noting};
 
-/// Bytes of a sector, which IOmeter counts a disk in.
+/// Bytes of a sector, IOmeter's unit of a disk.
 const SECTOR: u64 = 512;
 
-/// What IOmeter calls a worker's turn in which it does nothing.
+/// IOmeter's name for a worker's turn in which it does nothing.
 const IDLE: &str = "Idle";
 
-/// What a configuration is here.
+/// Configuration translated into this benchmark's terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// What is run.
+    /// Profile to run.
     pub profile: Profile,
     /// How.
     pub parameters: Parameters,
-    /// What the configuration says and is not done, each a sentence.
+    /// Notes on parts of the configuration that are not carried out, each a sentence.
     pub notes: Vec<String>,
 }
 
-/// The tests that a file runs.
+/// Reads the tests that a file runs.
 ///
 /// # Errors
-/// It is no configuration, with the line.
+/// The text is no configuration; the error names the line.
 pub fn read(text: &str, name: &str) -> Result<Imported, ReadError> {
     let (configuration, ignored) = read_noting(text)?;
     let mut imported = to_profile(&configuration, name);
@@ -39,9 +39,9 @@ pub fn read(text: &str, name: &str) -> Result<Imported, ReadError> {
     Ok(imported)
 }
 
-/// What a configuration runs: the k-th workload is what the workers' k-th access specifications are
-/// together. Where no worker has any, each specification is one workload. Where the outstanding
-/// I/Os are cycled, each workload is there once for each step.
+/// Translates a configuration into a profile. The k-th workload combines the workers' k-th access
+/// specifications. If no worker has any, each specification is one workload. If the outstanding
+/// I/Os are cycled, each workload appears once for each step.
 pub fn to_profile(configuration: &Configuration, name: &str) -> Imported {
     let specifications = configuration
         .access_specifications
@@ -81,7 +81,7 @@ pub fn to_profile(configuration: &Configuration, name: &str) -> Imported {
     }
 }
 
-/// Each workload with each number of outstanding I/Os, where the test cycles it.
+/// Repeats each workload with each number of outstanding I/Os, if the test cycles them.
 fn cycled(configuration: &Configuration, workloads: Vec<Workload>) -> Vec<Workload> {
     let cycles = [
         TestType::CycleOutstanding,
@@ -110,7 +110,7 @@ fn cycled(configuration: &Configuration, workloads: Vec<Workload>) -> Vec<Worklo
     each.collect()
 }
 
-/// What a configuration says and is not done here.
+/// Lists the parts of a configuration that are not carried out here.
 fn not_done(configuration: &Configuration, workers: &[&Worker]) -> Vec<String> {
     let mut notes = Vec::new();
     let test_type = configuration.test_setup.as_ref();
@@ -191,7 +191,7 @@ fn queue(worker: &Worker) -> Option<QueueDefaults> {
     worker.defaults.as_ref().and_then(|defaults| defaults.queue)
 }
 
-/// What the workers do in one turn.
+/// Combines the accesses of the workers in one turn.
 fn together(workers: &[&Worker], turn: usize, specifications: &[AccessSpecification]) -> Workload {
     let mut streams: Vec<Stream> = Vec::new();
     for worker in workers {
@@ -258,7 +258,7 @@ fn parameters(configuration: &Configuration, workers: &[&Worker]) -> Parameters 
             sectors => Some(sectors.saturating_mul(SECTOR)),
         };
         parameters.data = match disk.data_pattern {
-            // Before there was a choice, IOmeter wrote what it calls repeating bytes now.
+            // Before there was a choice, IOmeter wrote what it now calls repeating bytes.
             None | Some(0) => DataPattern::Repeating,
             Some(_) => DataPattern::Random,
         };
@@ -266,7 +266,8 @@ fn parameters(configuration: &Configuration, workers: &[&Worker]) -> Parameters 
     parameters
 }
 
-/// A configuration that makes IOmeter run a profile, and what of it IOmeter cannot say.
+/// Translates a profile into a configuration of IOmeter. Also returns notes on facts that IOmeter
+/// cannot express.
 pub fn from_profile(profile: &Profile, parameters: &Parameters) -> (Configuration, Vec<String>) {
     let mut notes = Vec::new();
     let mut specifications: Vec<AccessSpecification> = Vec::new();
@@ -328,7 +329,7 @@ pub fn from_profile(profile: &Profile, parameters: &Parameters) -> (Configuratio
     (configuration, notes)
 }
 
-/// The stream of each worker of a workload.
+/// Lists the stream of each worker of a workload.
 fn places<'a>(workload: &'a Workload, parameters: &Parameters) -> Vec<&'a Stream> {
     let places = workload.streams.iter().flat_map(|stream| {
         let workers = stream.workers.unwrap_or(parameters.workers).min(1024);

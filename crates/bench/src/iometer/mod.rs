@@ -1,7 +1,6 @@
-//! What IOmeter's files mean to the benchmark; their text is the business of the crate `iometer`.
+//! Meaning of IOmeter's files for the benchmark. The crate `iometer` handles their text.
 //!
-//! The people who measured storage for twenty years did it with IOmeter; what they have keeps
-//! working.
+//! People measured storage with IOmeter for twenty years. Their files keep working.
 
 pub mod conversion;
 pub mod results;

@@ -1,8 +1,8 @@
-//! IOmeter's results: a text file of comma-separated values with headers that begin with an
+//! IOmeter's results: a text file of comma-separated values, with headers that begin with an
 //! apostrophe.
 //!
-//! Written as version 1.1.0 does where it records the whole of each test only, which is what
-//! scripts that parse these files look at. What a file says is found by [`::iometer::results`].
+//! The writer follows version 1.1.0 with only the whole of each test recorded, because scripts that
+//! parse these files read this part. [`::iometer::results`] reads the files.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::workload::{Stream, Workload};
 use ::iometer::read::ReadError;
 use ::iometer::results::{Direction, Test};
 
-/// The columns of version 1.1.0.
+/// Columns of version 1.1.0.
 const COLUMNS: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,\
 IOps,Read IOps,Write IOps,MiBps (Binary),Read MiBps (Binary),Write MiBps (Binary),\
 MBps (Decimal),Read MBps (Decimal),Write MBps (Decimal),Transactions per Second,Connections per Second,\
@@ -29,7 +29,7 @@ CPU Effectiveness,Packets/Second,Packet Errors,Segments Retransmitted/Second,0 t
 100 to 200 uS,200 to 500 uS,0.5 to 1 mS,1 to 2 mS,2 to 5 mS,5 to 10 mS,10 to 15 mS,15 to 20 mS,20 to 30 mS,\
 30 to 50 mS,50 to 100 mS,100 to 200 mS,200 to 500 mS,0.5 to 1 S,1 to 2 s,2 to 4.7 s,4.7 to 5 s,5 to 10 s, >= 10 s";
 
-/// Where the classes of latency end, in microseconds; the last has no end.
+/// Upper ends of the latency classes, in microseconds; the last class has no end.
 const CLASSES_US: [u64; 20] = [
     50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000, 100_000, 200_000,
     500_000, 1_000_000, 2_000_000, 4_700_000, 5_000_000, 10_000_000,
@@ -85,7 +85,7 @@ fn write_run(text: &mut String, run: &Run, started_unix_s: u64) -> std::fmt::Res
     writeln!(text, "{}\n'Time Stamp\n{time}", row(&name, run))
 }
 
-/// The values of a run in the order of the columns.
+/// Returns the values of a run in the order of the columns.
 fn row(name: &str, run: &Run) -> String {
     let Measurement {
         read,
@@ -127,8 +127,8 @@ fn row(name: &str, run: &Run) -> String {
         0,
     ];
     values.extend(counts.map(|count| count.to_string()));
-    // Transactions per connection, the raw times: IOmeter leaves them empty for the whole of a
-    // test.
+    // These columns are transactions per connection and the raw times. IOmeter leaves them empty
+    // for the whole of a test.
     values.push("-2".to_owned());
     values.extend((0..9).map(|_| String::new()));
     let parameters = &run.parameters;
@@ -157,7 +157,7 @@ fn row(name: &str, run: &Run) -> String {
     values.join(",")
 }
 
-/// How many accesses fell into each class of latency.
+/// Counts the accesses in each class of latency.
 fn classes(latency: &LatencySummary) -> [u64; 21] {
     let mut classes = [0; 21];
     let buckets = latency
@@ -171,10 +171,10 @@ fn classes(latency: &LatencySummary) -> [u64; 21] {
     classes
 }
 
-/// As IOmeter writes a time; in UTC.
+/// Formats a time as IOmeter does, in UTC.
 fn timestamp(unix_s: u64) -> String {
     let (days, second) = ((unix_s / 86_400) as i64, unix_s % 86_400);
-    // Civil date from days since 1970, counted in years that begin in March.
+    // The civil date follows from the days since 1970, counted in years that begin in March.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era =
@@ -188,11 +188,11 @@ fn timestamp(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}:000")
 }
 
-/// Reads a file of results: one run for each test of which the whole was recorded, and what is less
-/// than IOmeter wrote.
+/// Reads a file of results: one run for each test whose whole was recorded. Also returns notes on
+/// values that are missing.
 ///
 /// # Errors
-/// It is no such file, or a value is not understood: the line, and why.
+/// The text is no such file, or a value is malformed. The error names the line and the reason.
 pub fn read(text: &str, name: &str) -> Result<(Results, Vec<String>), ReadError> {
     let file = ::iometer::results::read(text)?;
     let mut runs: Vec<Run> = Vec::new();
@@ -227,7 +227,7 @@ fn run(test: Test) -> Run {
     } else {
         0.0
     };
-    // IOmeter's queue depth is that of each target.
+    // IOmeter's queue depth applies to each target.
     let depth = test.queue_depth.unwrap_or(1);
     let outstanding = depth.saturating_mul(test.workers.max(test.disks));
     let measurement = Measurement {

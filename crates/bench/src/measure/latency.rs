@@ -1,18 +1,18 @@
-//! Latencies, counted: exact count, sum, least and greatest, and an HDR histogram for everything
+//! Counted latencies: exact count, sum, least and greatest, and an HDR histogram for everything
 //! between.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Latencies above this are counted as this: an hour, in nanoseconds. The greatest is exact all the
-/// same.
+/// Highest latency of the histogram, in nanoseconds: an hour. Longer ones count as this one; the
+/// greatest is exact all the same.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 
-/// Buckets per power of two of what is saved; percentiles are taken before, from a histogram 32
-/// times as fine.
+/// Logarithm of the buckets of a power of two in saved results. Percentiles are taken before, from
+/// a histogram 32 times as fine.
 const SAVED_PER_OCTAVE_LOG2: u32 = 5;
 
-/// Latencies of one kind of access. Recording one costs a few nanoseconds and no memory.
+/// Latencies of one kind of access. Recording a latency costs a few nanoseconds and no memory.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
@@ -46,12 +46,12 @@ impl Latencies {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// How many were counted.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Adds all that another has counted.
+    /// Adds all latencies of another set.
     pub fn add(&mut self, other: &Self) {
         if other.count() == 0 {
             return;
@@ -74,14 +74,14 @@ impl Latencies {
         (self.min_ns, self.max_ns) = (u64::MAX, 0);
     }
 
-    /// The least latency that this share (0 to 100) of the accesses did not exceed, to within 0.1
-    /// %; 0 where nothing was counted.
+    /// Returns the least latency that this share (0 to 100) of the accesses did not exceed, to
+    /// within 0.1 %. Returns 0 if nothing was counted.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
-        // The histogram answers with the end of a bucket, which may lie beyond the greatest.
+        // The histogram returns the end of a bucket, which may exceed the greatest latency.
         self.histogram.value_at_percentile(percent).min(self.max_ns)
     }
 
-    /// The mean; 0 where nothing was counted.
+    /// Returns the mean; 0 if nothing was counted.
     pub fn mean_ns(&self) -> f64 {
         match self.count() {
             0 => 0.0,
@@ -89,12 +89,12 @@ impl Latencies {
         }
     }
 
-    /// The greatest; 0 where nothing was counted.
+    /// Returns the greatest latency; 0 if nothing was counted.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// What is kept of them.
+    /// Returns the part of the latencies that is saved.
     pub fn summary(&self) -> LatencySummary {
         LatencySummary {
             count: self.count(),
@@ -132,7 +132,7 @@ impl Latencies {
     }
 }
 
-/// The greatest latency of the saved bucket that a latency falls into.
+/// Returns the greatest latency of the saved bucket of a latency.
 fn bucket_end_ns(latency_ns: u64) -> u64 {
     let octave = latency_ns.max(1).ilog2();
     let unit = octave.saturating_sub(SAVED_PER_OCTAVE_LOG2);
@@ -142,41 +142,41 @@ fn bucket_end_ns(latency_ns: u64) -> u64 {
 /// Latencies as they are shown, saved and compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Accesses.
+    /// Number of accesses.
     pub count: u64,
-    /// Mean; 0 where nothing was counted.
+    /// Mean; 0 if nothing was counted.
     pub mean_ns: f64,
-    /// Greatest; 0 where nothing was counted.
+    /// Greatest latency; 0 if nothing was counted.
     pub max_ns: u64,
-    /// How they are spread; `None` where nothing was counted, or whoever measured did not say.
+    /// Distribution; `None` if nothing was counted, or if the measuring tool did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
 }
 
-/// How latencies are spread.
+/// Distribution of latencies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Least.
+    /// Least latency.
     pub min_ns: u64,
     /// Standard deviation.
     pub stddev_ns: f64,
-    /// Half of all took at most this.
+    /// Latency that half of all accesses did not exceed.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// Latency that nine of ten accesses did not exceed.
     pub p90_ns: u64,
-    /// 99 of 100.
+    /// Latency that 99 of 100 accesses did not exceed.
     pub p99_ns: u64,
-    /// 999 of 1,000.
+    /// Latency that 999 of 1,000 accesses did not exceed.
     pub p99_9_ns: u64,
-    /// 9,999 of 10,000.
+    /// Latency that 9,999 of 10,000 accesses did not exceed.
     pub p99_99_ns: u64,
-    /// `(greatest latency of the bucket, accesses)`, ascending, empty ones left out; 32 buckets per
-    /// power of two.
+    /// Buckets `(greatest latency of the bucket, accesses)`, ascending, without empty ones; 32
+    /// buckets for each power of two.
     pub buckets: Vec<(u64, u64)>,
 }
 
 impl Distribution {
-    /// Reads a percentile (0 to 100) from the saved buckets: at most 1/32 too much.
+    /// Reads a percentile (0 to 100) from the saved buckets; the result is at most 1/32 too high.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let total: u64 = self.buckets.iter().map(|(_, count)| count).sum();
         let wanted = (percent / 100.0 * total as f64).ceil().max(1.0) as u64;

@@ -1,5 +1,4 @@
-//! Counting: what each worker records while it runs, and how the records of all become one
-//! measurement.
+//! Counting: the records of each worker during a run, and their combination into one measurement.
 
 pub mod latency;
 pub mod record;

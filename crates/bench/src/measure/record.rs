@@ -1,18 +1,18 @@
-//! Puts the seconds of all workers together: totals, and a time series.
+//! Combines the seconds of all workers: totals, and a time series.
 
 use std::collections::BTreeMap;
 
 use super::latency::Latencies;
 use super::window::{Direction, Second, Window};
 
-/// What was measured so far.
+/// Measurement so far.
 #[derive(Debug, Default)]
 pub struct Record {
     /// All reads.
     pub read: Direction,
     /// All writes.
     pub write: Direction,
-    /// Seconds that some worker may still add to, with how many workers have.
+    /// Seconds to which some worker may still add, each with the number of workers that have added.
     open: BTreeMap<u32, (usize, OpenSecond)>,
     done: Vec<Second>,
     workers: usize,
@@ -25,7 +25,7 @@ struct OpenSecond {
 }
 
 impl Record {
-    /// For this many workers.
+    /// Creates an empty record for this many workers.
     pub fn new(workers: usize) -> Self {
         Self {
             workers,
@@ -58,8 +58,8 @@ impl Record {
         &self.done[before..]
     }
 
-    /// The whole time series. Seconds that not every worker told of (those that ended early) are
-    /// included.
+    /// Returns the whole time series. It includes seconds that not every worker reported, because
+    /// some ended early.
     pub fn series(&mut self) -> Vec<Second> {
         let rest = std::mem::take(&mut self.open);
         self.done

@@ -1,4 +1,4 @@
-//! One second of one worker, and the second of all workers that it becomes part of.
+//! One second of one worker, and the second of all workers of which it becomes a part.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,16 +7,16 @@ use super::latency::Latencies;
 /// Accesses of one direction in one second of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct Direction {
-    /// Latencies of those that succeeded.
+    /// Latencies of the accesses that succeeded.
     pub latencies: Latencies,
-    /// Bytes of those that succeeded.
+    /// Bytes of the accesses that succeeded.
     pub bytes: u64,
-    /// Accesses that failed; they are in no other figure.
+    /// Number of accesses that failed. They are in no other figure.
     pub errors: u64,
 }
 
 impl Direction {
-    /// Adds another.
+    /// Adds the counts of another direction record.
     pub fn add(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
         self.bytes += other.bytes;
@@ -33,16 +33,16 @@ impl Direction {
 /// One second of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// Which second of the measured time, from 0 on.
+    /// Number of the second in the measured time, counted from 0.
     pub second: u32,
-    /// Reads that ended in it.
+    /// Reads that ended in this second.
     pub read: Direction,
-    /// Writes that ended in it.
+    /// Writes that ended in this second.
     pub write: Direction,
 }
 
 impl Window {
-    /// Starts over as this second.
+    /// Starts over with this second.
     pub fn restart(&mut self, second: u32) {
         self.second = second;
         self.read.reset();
@@ -53,7 +53,7 @@ impl Window {
 /// One second of all workers, as it is shown live and saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Which, from 0 on.
+    /// Number of the second, counted from 0.
     pub second: u32,
     /// Reads that ended.
     pub reads: u64,
@@ -63,13 +63,14 @@ pub struct Second {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Accesses that failed.
+    /// Number of accesses that failed.
     pub errors: u64,
-    /// Mean latency of reads and writes together; 0 where none ended, as all that follow.
+    /// Mean latency of reads and writes together. If no access ended, this and the following
+    /// figures are 0.
     pub mean_ns: f64,
-    /// Half of all took at most this.
+    /// Latency that half of all accesses did not exceed.
     pub p50_ns: u64,
-    /// 99 of 100 took at most this.
+    /// Latency that 99 of 100 accesses did not exceed.
     pub p99_ns: u64,
     /// Greatest latency.
     pub max_ns: u64,

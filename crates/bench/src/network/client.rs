@@ -1,4 +1,4 @@
-//! One direction of a path, measured against an iperf3 server or ours.
+//! Measures one direction of a path, against an iperf3 server or Sandstone's own.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -16,28 +16,28 @@ use crate::machine::cpu_time;
 use model::initiator::settings::Bind;
 use net::tcp_info::TcpInfo;
 
-/// Which way data flows.
+/// Direction in which data flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From here to the other end.
+    /// Data flows from this machine to the other end.
     Send,
-    /// From the other end to here.
+    /// Data flows from the other end to this machine.
     Receive,
 }
 
-/// How a path is measured.
+/// Settings of a test.
 #[derive(Clone, Debug)]
 pub struct TestSettings {
-    /// The other end.
+    /// Address of the other end.
     pub server: SocketAddr,
-    /// From where.
+    /// Source address or interface.
     pub bind: Option<Bind>,
-    /// Connections at the same time.
+    /// Number of connections at the same time.
     pub parallel: u32,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: u32,
-    /// Socket buffers in bytes; `None` leaves them to the kernel.
+    /// Size of socket buffers in bytes; `None` leaves it to the kernel.
     pub window: Option<u32>,
 }
 
@@ -50,24 +50,24 @@ impl TestSettings {
     }
 }
 
-/// A second of a test; the last may be shorter.
+/// One second of a test; the last may be shorter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its end, in seconds since the test began.
+    /// End of the interval, in seconds since the test began.
     pub at_s: f64,
-    /// Its length in seconds.
+    /// Length of the interval in seconds.
     pub seconds: f64,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// Segments sent again, of all streams; `None` for the end that receives.
+    /// Segments retransmitted, of all streams; `None` at the receiving end.
     pub retransmits: Option<u64>,
-    /// Smoothed round trip at its end, the streams' mean, in microseconds; `None` for the end that
-    /// receives.
+    /// Smoothed round trip at the end of the interval, the streams' mean, in microseconds; `None`
+    /// at the receiving end.
     pub rtt_us: Option<f64>,
 }
 
 impl Interval {
-    /// Bytes per second.
+    /// Returns the bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         if self.seconds > 0.0 {
             self.bytes as f64 / self.seconds
@@ -77,39 +77,39 @@ impl Interval {
     }
 }
 
-/// What one direction carried.
+/// Data that one direction carried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Which.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Connections.
+    /// Number of connections.
     pub parallel: u32,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// Second by second.
+    /// Intervals of a second.
     pub intervals: Vec<Interval>,
-    /// Segments sent again, by whichever end sent; `None` where it does not know.
+    /// Segments retransmitted by the sending end; `None` if that end does not know.
     pub retransmits: Option<u64>,
-    /// What TCP knows of the first connection.
+    /// TCP's facts about the first connection.
     pub tcp: Tcp,
     /// Processor time of the other end, in percent of one core.
     pub other_end_cpu_percent: f64,
 }
 
-/// What TCP knows of a connection.
+/// TCP's facts about a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tcp {
     /// Bytes of payload in a full segment.
     pub mss: u32,
-    /// Bytes of payload in a full segment, as this end announces it.
+    /// Bytes of payload in a full segment, as announced by this end.
     pub advertised_mss: u32,
     /// Whether segments carry time stamps, which take 12 bytes.
     pub timestamps: bool,
-    /// Path MTU that the kernel believes in.
+    /// Path MTU, as assumed by the kernel.
     pub path_mtu: u32,
-    /// Smallest round trip in microseconds; 0 where the kernel does not know.
+    /// Smallest round trip in microseconds; 0 if the kernel does not know.
     pub min_rtt_us: u32,
 }
 
@@ -126,7 +126,7 @@ impl From<TcpInfo> for Tcp {
 }
 
 impl Throughput {
-    /// Bytes per second.
+    /// Returns the bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         if self.seconds > 0.0 {
             self.bytes as f64 / self.seconds
@@ -136,36 +136,37 @@ impl Throughput {
     }
 }
 
-/// A control connection that the other end has answered.
+/// Control connection that the other end has answered.
 #[derive(Debug)]
 pub struct Opened {
     pub(super) control: Control,
     pub(super) cookie: Cookie,
-    /// What it answered: a test may begin, or bytes come back.
+    /// Answer of the other end: a test may begin, or bytes come back.
     pub(super) state: State,
-    /// From the cookie to the answer: the other end's program and the path.
+    /// Time from the cookie to the answer: the other end's program and the path.
     pub answer: Duration,
 }
 
-/// How long to try again while the other end is busy: an iperf3 server needs a moment between two
-/// tests.
+/// Time for which to try again while the other end is busy. An iperf3 server needs a moment between
+/// two tests.
 const BUSY_LIMIT: Duration = Duration::from_secs(2);
 
-/// Connects, and has the other end answer. A cookie beginning with `prefix` says what is wanted.
+/// Connects, and waits for the other end's answer. A cookie that begins with `prefix` says what the
+/// client wants.
 ///
 /// # Errors
-/// There is nobody, or somebody else.
+/// The other end does not listen, or does not speak the protocol.
 pub fn open(settings: &TestSettings, prefix: &[u8]) -> Result<Opened, NetworkError> {
     open_while(settings, prefix, |error| {
         matches!(error, NetworkError::Busy)
     })
 }
 
-/// As [`open`] for a test that follows another: iperf3 closes its listener between two tests, so
-/// that nobody listens for a moment, and who had connected just before is sent away.
+/// Connects like [`open`], for a test that follows another. iperf3 closes its listener between two
+/// tests. So nobody listens for a moment, and a client that connected just before is sent away.
 ///
 /// # Errors
-/// As [`open`].
+/// As for [`open`].
 pub fn open_next(settings: &TestSettings) -> Result<Opened, NetworkError> {
     open_while(settings, b"", |error| match error {
         NetworkError::Busy => true,
@@ -227,7 +228,7 @@ fn open_once(settings: &TestSettings, prefix: &[u8]) -> Result<Opened, NetworkEr
     })
 }
 
-/// Measures one direction. `watch` is told each second; `stop` ends the test.
+/// Measures one direction. `watch` is called for each second; `stop` ends the test.
 ///
 /// # Errors
 /// The other end refuses, ends or breaks the test, or a socket fails.
@@ -264,7 +265,7 @@ pub fn measure(
     let ended = stream::run(&streams, Work::default(), || {
         let end = began + Duration::from_secs(u64::from(settings.seconds));
         let ended = observed.until(end, &mut control, stop, watch);
-        // The last look, before the streams are stopped and the rest of what they hold arrives.
+        // This is the last look before the streams are stopped and the rest of their data arrives.
         observed.look(watch);
         ended
     });
@@ -309,7 +310,7 @@ fn connect(
     (0..settings.parallel.max(1)).map(one).collect()
 }
 
-/// After the end of the test: both say what they counted.
+/// Exchanges the counts of both ends after the test.
 fn exchange(control: &mut Control, mine: &TestResults) -> Result<TestResults, NetworkError> {
     control.expect(State::ExchangeResults)?;
     control.send_json(mine)?;
@@ -327,7 +328,7 @@ fn retransmits(results: &TestResults) -> Option<u64> {
         .filter(|_| results.sender_has_retransmits >= 0)
 }
 
-/// What is seen of running streams.
+/// Observed state of running streams.
 struct Observed<'a> {
     streams: &'a [Stream],
     direction: Direction,
@@ -395,7 +396,7 @@ impl<'a> Observed<'a> {
             rtt_us: sends.then(|| rtt / infos.len() as f64),
         };
         (self.last, self.bytes, self.retransmits) = (now, bytes, retransmits);
-        // What is left after the last whole second is too short to say anything.
+        // A remainder after the last whole second is too short to mean anything.
         if seconds >= 0.1 || self.intervals.is_empty() {
             watch(&interval);
             self.intervals.push(interval);

@@ -1,4 +1,4 @@
-//! The control connection of a test: states and JSON, each within a time.
+//! The control connection of a test: states and JSON, each within a time limit.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::error::{NetworkError, is_timeout};
 use super::message::{self, Cookie, State};
 
-/// The most that one answer may take.
+/// Longest time for one answer.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a look for a state that may be there takes.
+/// Duration of a look for a state that may have arrived.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Control {
         self.stream.local_addr()
     }
 
-    /// Fills `buffer` before the time is over, however slowly the bytes come.
+    /// Fills `buffer` within the time limit, however slowly the bytes come.
     pub(super) fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<()> {
         let end = Instant::now() + limit;
         let mut filled = 0;
@@ -70,7 +70,7 @@ impl Control {
         self.send(&[state.byte()])
     }
 
-    /// The next state, within `limit`.
+    /// Returns the next state, within `limit`.
     pub(super) fn state(&mut self, limit: Duration) -> Result<State, NetworkError> {
         let mut byte = [0];
         self.read(&mut byte, limit)
@@ -78,7 +78,7 @@ impl Control {
         self.understand(byte[0])
     }
 
-    /// A state where one has come already.
+    /// Returns a state if one has arrived already.
     pub(super) fn state_if_any(&mut self) -> Result<Option<State>, NetworkError> {
         let mut byte = [0];
         match self.read(&mut byte, LOOK) {
@@ -104,7 +104,7 @@ impl Control {
         }
     }
 
-    /// Waits for one state and takes no other.
+    /// Waits for one state, and accepts no other.
     pub(super) fn expect(&mut self, wanted: State) -> Result<(), NetworkError> {
         match self.state(ANSWER_LIMIT)? {
             state if state == wanted => Ok(()),
@@ -128,7 +128,7 @@ impl Control {
         let mut text = vec![0; len];
         self.read(&mut text, ANSWER_LIMIT)
             .map_err(NetworkError::socket("hear from the other end"))?;
-        // iperf3 counts the zero byte at the end of its text with some versions.
+        // Some versions of iperf3 count the zero byte at the end of their text.
         let text = text.strip_suffix(&[0]).unwrap_or(&text);
         serde_json::from_slice(text).map_err(|error| {
             NetworkError::Protocol(format!("its JSON cannot be understood: {error}"))

@@ -1,11 +1,11 @@
-//! Round trips through both programs, and datagrams that come back whole. Only between two of ours:
-//! a server of iperf3 sends nothing back.
+//! Round trips through both programs, and datagrams that come back whole. Both need Sandstone at
+//! each end: a server of iperf3 sends nothing back.
 //!
 //! The client's cookie begins with [`super::message::ECHO_PREFIX`]. The server answers with state
-//! `Echo` and the number of a UDP port (two bytes, network order); from then on each byte of the
-//! connection comes back, and so does each datagram to that port that begins with the cookie and
-//! comes from the same address. So nobody can make the server answer somebody else, nor more than
-//! it was sent.
+//! `Echo` and the number of a UDP port (two bytes, network order). From then on each byte of the
+//! connection comes back. A datagram to that port comes back if it begins with the cookie and comes
+//! from the client's address. So nobody can make the server answer a third party, or send more than
+//! it received.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -20,9 +20,9 @@ use super::control::{ANSWER_LIMIT, Control};
 use super::error::{NetworkError, is_timeout};
 use super::message::{COOKIE_LEN, Cookie, State};
 
-/// Bytes of a message that goes to and fro: as small as an iSCSI header is.
+/// Bytes of a message that goes to and fro: as small as an iSCSI header.
 const MESSAGE: usize = 48;
-/// The server lets a client go on for no longer.
+/// Longest time for which the server serves a client.
 const SESSION_LIMIT: Duration = Duration::from_secs(120);
 /// Largest UDP payload.
 const MAX_DATAGRAM: usize = 65_507;
@@ -30,24 +30,24 @@ const MAX_DATAGRAM: usize = 65_507;
 /// Times from question to answer, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// How many.
+    /// Number of round trips.
     pub count: u32,
-    /// Shortest.
+    /// Shortest time.
     pub min_ns: u64,
-    /// Half of them were shorter.
+    /// Time that half of the round trips did not exceed.
     pub median_ns: u64,
-    /// 99 % of them were shorter.
+    /// Time that 99 % of the round trips did not exceed.
     pub p99_ns: u64,
-    /// Longest.
+    /// Longest time.
     pub max_ns: u64,
 }
 
 impl RoundTrips {
-    /// Of these times; `None` of none.
+    /// Evaluates these times; `None` if there are none.
     pub fn of(mut times: Vec<Duration>) -> Option<Self> {
         times.sort_unstable();
         let ns = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        // The smallest time that at least this share is not longer than.
+        // This is the smallest time that at least this share does not exceed.
         let share = |percent: usize| ns(&times[(times.len() * percent).div_ceil(100).max(1) - 1]);
         Some(Self {
             count: u32::try_from(times.len()).unwrap_or(u32::MAX),
@@ -64,16 +64,16 @@ impl RoundTrips {
 pub struct Echo {
     control: Control,
     cookie: Cookie,
-    /// Where datagrams come back.
+    /// Address that sends datagrams back.
     udp: SocketAddr,
 }
 
 impl Echo {
-    /// Of a connection that was opened with [`super::message::ECHO_PREFIX`]; gives it back where
-    /// the other end took it for a test.
+    /// Uses a connection that was opened with [`super::message::ECHO_PREFIX`]. Returns the
+    /// connection if the other end took it for a test.
     ///
     /// # Errors
-    /// The other end says no port.
+    /// The other end names no port.
     pub fn new(opened: Opened, server: SocketAddr) -> Result<Result<Self, Opened>, NetworkError> {
         if opened.state != State::Echo {
             return Ok(Err(opened));
@@ -94,15 +94,15 @@ impl Echo {
         }))
     }
 
-    /// Where datagrams come back, and what they begin with.
+    /// Returns the address that sends datagrams back, and the bytes with which they must begin.
     pub fn datagrams(&self) -> (SocketAddr, Cookie) {
         (self.udp, self.cookie)
     }
 
-    /// One message after the other, to and fro, until `limit` or `most` of them.
+    /// Sends one message after the other to and fro, until `limit` or `most` of them.
     ///
     /// # Errors
-    /// The connection fails, or something else comes back.
+    /// The connection fails, or different bytes come back.
     pub fn ping_pong(
         &mut self,
         most: u32,
@@ -134,9 +134,10 @@ impl Echo {
     }
 }
 
-/// The server's side: sends back what comes, until the client goes or its time is over.
+/// Serves a client: sends its bytes back until it goes or its time is over.
 pub(super) fn serve(control: &mut Control, cookie: &Cookie, stop: &AtomicBool) -> io::Result<()> {
-    // As plain IPv4 where it is: an IPv6 socket would not know of IPv4's flag against fragmenting.
+    // An IPv4 address is used as plain IPv4: an IPv6 socket would not know IPv4's flag against
+    // fragmenting.
     let here = control.local_address()?.ip().to_canonical();
     let peer = control.stream().peer_addr()?.ip().to_canonical();
     let udp = UdpSocket::bind((here, 0))?;
@@ -181,13 +182,14 @@ fn reflect(udp: &UdpSocket, peer: IpAddr, cookie: &Cookie, over: &AtomicBool) {
             continue;
         };
         if from.ip() == peer && len >= COOKIE_LEN && buffer[..COOKIE_LEN] == cookie.0 {
-            // Too large for this side's link, or lost: the client sees that nothing came back.
+            // A datagram that is lost, or too large for this side's link, does not come back, and
+            // the client sees this.
             let _ = udp.send_to(&buffer[..len], from);
         }
     }
 }
 
-/// Datagrams leave whole or not at all, whatever the kernel believes of the path.
+/// Makes datagrams leave whole or not at all, whatever the kernel assumes about the path.
 pub(super) fn never_fragment(socket: &UdpSocket) -> io::Result<()> {
     match socket.local_addr()? {
         SocketAddr::V4(_) => {

@@ -1,32 +1,32 @@
-//! What went wrong between the two ends.
+//! Errors between the two ends.
 
 use std::fmt;
 use std::io;
 
-/// Why a path cannot be measured.
+/// Reason why a path cannot be measured.
 #[derive(Debug)]
 pub enum NetworkError {
     /// A socket failed; `doing` completes "could not …".
     Socket {
-        /// What was tried.
+        /// Operation that was tried.
         doing: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The other end is busy with another client.
     Busy,
-    /// The other end refuses the test, with iperf3's number of the reason.
+    /// The other end refuses the test, with iperf3's number for the reason.
     Refused(i32),
     /// The other end ended the test.
     Ended,
-    /// The other end does not speak iperf3's protocol; what it said.
+    /// The other end does not speak iperf3's protocol. The text describes its message.
     Protocol(String),
     /// The user ended it.
     Interrupted,
 }
 
 impl NetworkError {
-    /// A socket failed while `doing`, which completes "could not …".
+    /// Returns a function that wraps the error of a socket. `doing` completes "could not …".
     pub(super) fn socket(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Socket { doing, source }
@@ -63,7 +63,7 @@ impl std::error::Error for NetworkError {
     }
 }
 
-/// Whether a call on a blocking socket ended because its time was over.
+/// Reports whether a call on a blocking socket ended because its time was over.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The interface that a path leaves through: its MTU and its speed, from the kernel.
+//! The interface through which a path leaves: its MTU and its speed, from the kernel.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Bytes of its largest IP packet.
+    /// Bytes of the largest IP packet.
     pub mtu: u32,
-    /// Bits per second; `None` where the kernel does not know, or the interface is no hardware:
-    /// what virtual ones say has no meaning.
+    /// Speed in bits per second. `None` if the kernel does not know it, or if the interface is
+    /// virtual: a virtual interface's speed means nothing.
     pub bits_per_s: Option<u64>,
-    /// Whether there is hardware behind it.
+    /// Whether hardware is behind the interface.
     pub hardware: bool,
 }
 
-/// The source address that the kernel takes for a destination.
+/// Returns the source address that the kernel chooses for a destination.
 ///
 /// # Errors
-/// There is no route to it.
+/// No route leads to the destination.
 pub fn source_address(to: SocketAddr) -> std::io::Result<IpAddr> {
     let any: SocketAddr = match to {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
@@ -35,7 +35,7 @@ pub fn source_address(to: SocketAddr) -> std::io::Result<IpAddr> {
 }
 
 impl Interface {
-    /// The interface that has this address.
+    /// Finds the interface that has this address.
     pub fn with_address(address: IpAddr) -> Option<Self> {
         let holds = |held: &nix::ifaddrs::InterfaceAddress| {
             let held = held.address.as_ref()?;
@@ -51,7 +51,7 @@ impl Interface {
         Self::named(&found.interface_name)
     }
 
-    /// The interface of this name.
+    /// Finds the interface of this name.
     pub fn named(name: &str) -> Option<Self> {
         if name.contains('/') {
             return None;

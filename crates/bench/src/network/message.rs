@@ -1,19 +1,20 @@
-//! The words of iperf3's control connection: states of one byte, a cookie, and JSON with its length
-//! before it.
+//! Messages of iperf3's control connection: states of one byte, a cookie, and JSON after its
+//! length.
 //!
-//! Both ends are judged hostile: what they say is bounded before it is read, and checked before it
+//! Both ends count as hostile: each message has a limit before it is read, and is checked before it
 //! is used.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Where iperf3 listens.
+/// Port of iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
 
-/// Bytes of a cookie with the zero byte at its end. Each connection of a test begins with it.
+/// Bytes of a cookie, including the zero byte at its end. Each connection of a test begins with a
+/// cookie.
 pub const COOKIE_LEN: usize = 37;
 
-/// What the cookie of a connection that wants its bytes back begins with. An iperf3 server takes it
-/// for a test; ours answers [`State::Echo`].
+/// Prefix of the cookie of a connection that wants its bytes back. An iperf3 server takes the
+/// connection for a test; Sandstone's server answers [`State::Echo`].
 pub const ECHO_PREFIX: &[u8] = b"sandstone-echo-";
 
 /// Longest JSON that is read. 128 streams take 30 KiB; a server that sends its whole output takes
@@ -26,13 +27,13 @@ pub const MAX_PARALLEL: u32 = 128;
 /// Largest block that a sender writes at once, as in iperf3.
 pub const MAX_BLOCK: u32 = 1 << 20;
 
-/// Block that a sender writes at once where nothing is said, as in iperf3.
+/// Default of the block that a sender writes at once, as in iperf3.
 pub const DEFAULT_BLOCK: u32 = 128 << 10;
 
-/// Longest test that our server takes part in, in seconds.
+/// Longest test in which Sandstone's server takes part, in seconds.
 pub const MAX_TIME_S: u32 = 24 * 3600;
 
-/// A state that one end tells the other.
+/// State that one end sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum State {
@@ -40,9 +41,9 @@ pub enum State {
     TestStart = 1,
     /// Data may flow.
     TestRunning = 2,
-    /// The client has seen enough.
+    /// The client has measured enough.
     TestEnd = 4,
-    /// The client shall say what it wants.
+    /// The client shall send its parameters.
     ParamExchange = 9,
     /// The client shall open its data connections.
     CreateStreams = 10,
@@ -50,13 +51,13 @@ pub enum State {
     ServerTerminate = 11,
     /// The client ends the test.
     ClientTerminate = 12,
-    /// Both say what they counted, the client first.
+    /// Both ends send their counts, the client first.
     ExchangeResults = 13,
-    /// Both have it.
+    /// Both ends have the counts.
     DisplayResults = 14,
-    /// The client is through.
+    /// The client is finished.
     IperfDone = 16,
-    /// Ours: what you send comes back. Not known to iperf3.
+    /// The server sends every byte back. This state is Sandstone's own, and unknown to iperf3.
     Echo = 100,
     /// The server is busy with another client.
     AccessDenied = -1,
@@ -65,7 +66,7 @@ pub enum State {
 }
 
 impl State {
-    /// The state behind a byte; `None` for one that nobody should send.
+    /// Decodes a byte; `None` for a byte that nobody should send.
     pub fn read(byte: u8) -> Option<Self> {
         const ALL: [State; 13] = [
             State::TestStart,
@@ -85,18 +86,18 @@ impl State {
         ALL.into_iter().find(|state| state.byte() == byte)
     }
 
-    /// Its byte.
+    /// Encodes the state as a byte.
     pub fn byte(self) -> u8 {
         (self as i8).cast_unsigned()
     }
 }
 
-/// Tells the connections of one test from those of another.
+/// Cookie that tells the connections of one test from those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub [u8; COOKIE_LEN]);
 
 impl Cookie {
-    /// A cookie that begins with `prefix`, the rest from random bytes.
+    /// Creates a cookie that begins with `prefix` and ends in random bytes.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -111,27 +112,27 @@ impl Cookie {
         Ok(Self(cookie))
     }
 
-    /// Whether the connection wants its bytes back.
+    /// Reports whether the connection wants its bytes back.
     pub fn wants_echo(&self) -> bool {
         self.0.starts_with(ECHO_PREFIX)
     }
 }
 
-/// What a client asks for. Keys and defaults are iperf3's.
+/// Parameters of a client's test. Keys and defaults are iperf3's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TestParameters {
-    /// Over TCP.
+    /// Whether the test runs over TCP.
     pub tcp: bool,
-    /// Over UDP; our server refuses it.
+    /// Whether the test runs over UDP, which Sandstone's server refuses.
     #[serde(skip_serializing_if = "is_false")]
     pub udp: bool,
-    /// Over SCTP; our server refuses it.
+    /// Whether the test runs over SCTP, which Sandstone's server refuses.
     #[serde(skip_serializing_if = "is_false")]
     pub sctp: bool,
     /// Seconds at the beginning that do not count.
     pub omit: u32,
-    /// Seconds; 0 where an amount is said.
+    /// Duration in seconds; 0 if an amount is given.
     pub time: u32,
     /// Bytes after which the client ends the test; 0 for none.
     #[serde(deserialize_with = "whole")]
@@ -139,31 +140,31 @@ pub struct TestParameters {
     /// Blocks after which the client ends the test; 0 for none.
     #[serde(deserialize_with = "whole")]
     pub blockcount: u64,
-    /// Connections per direction.
+    /// Number of connections for each direction.
     pub parallel: u32,
-    /// The server sends.
+    /// Whether the server sends.
     #[serde(skip_serializing_if = "is_false")]
     pub reverse: bool,
-    /// Both send.
+    /// Whether both ends send.
     #[serde(skip_serializing_if = "is_false")]
     pub bidirectional: bool,
-    /// Socket buffers in bytes; 0 leaves them to the kernel.
+    /// Size of socket buffers in bytes; 0 leaves it to the kernel.
     #[serde(skip_serializing_if = "is_zero")]
     pub window: u32,
     /// Maximum segment size; 0 leaves it to the kernel.
     #[serde(rename = "MSS", skip_serializing_if = "is_zero")]
     pub mss: u32,
-    /// Without Nagle's delay.
+    /// Whether Nagle's delay is off.
     #[serde(skip_serializing_if = "is_false")]
     pub nodelay: bool,
-    /// Bytes per write.
+    /// Bytes of a write.
     pub len: u32,
-    /// Bits per second and stream that a sender keeps to; 0 for as much as goes.
+    /// Rate limit of a sender in bits per second and stream; 0 for no limit.
     #[serde(deserialize_with = "whole")]
     pub bandwidth: u64,
-    /// Microseconds between two looks at that rate; only kept.
+    /// Microseconds between two checks of the rate; the value is kept but not used.
     pub pacing_timer: u32,
-    /// The client's version.
+    /// Version of the client.
     pub client_version: String,
 }
 
@@ -175,7 +176,7 @@ fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
-/// A whole number that iperf3 may have written as `1e+16`.
+/// Reads a whole number that iperf3 may have written as `1e+16`.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     if !(0.0..9.2e18).contains(&number) {
@@ -184,7 +185,8 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(number as u64)
 }
 
-/// A number that is not known as -1, which some versions of iperf3 write as if it had no sign.
+/// Reads a number that stands for unknown as -1, which some versions of iperf3 write as an unsigned
+/// number.
 fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     Ok(if (0.0..9.2e18).contains(&number) {
@@ -194,20 +196,20 @@ fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     })
 }
 
-/// Why a server refuses a test: iperf3's number of the error, and words for our log.
+/// Reason why a server refuses a test: iperf3's error number, and words for the server's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The number, which an iperf3 client turns into its own words.
+    /// Error number, which an iperf3 client turns into its own words.
     pub number: i32,
-    /// What is wrong.
+    /// Reason in words.
     pub reason: &'static str,
 }
 
 impl TestParameters {
-    /// Whether our server takes part in such a test.
+    /// Checks that Sandstone's server takes part in this test.
     ///
     /// # Errors
-    /// What it does not do.
+    /// The refusal names what the server does not support.
     pub fn check(&self) -> Result<(), Refusal> {
         let refuse = |number, reason| Err(Refusal { number, reason });
         if self.udp || self.sctp || !self.tcp {
@@ -232,59 +234,60 @@ impl TestParameters {
     }
 }
 
-/// What one end counted.
+/// Counts of one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TestResults {
-    /// Percent of one processor.
+    /// Processor time in percent of one processor.
     pub cpu_util_total: f64,
-    /// Of that, in the program.
+    /// Part of the processor time in the program.
     pub cpu_util_user: f64,
-    /// Of that, in the kernel.
+    /// Part of the processor time in the kernel.
     pub cpu_util_system: f64,
-    /// Whether this end sent and knows its retransmits; -1 where it did not send.
+    /// Whether this end sent and knows its retransmits; -1 if it did not send.
     #[serde(deserialize_with = "signed")]
     pub sender_has_retransmits: i64,
-    /// Its congestion control.
+    /// Congestion control of this end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_used: Option<String>,
-    /// Stream by stream.
+    /// Counts of each stream.
     pub streams: Vec<StreamResults>,
 }
 
-/// What one end counted of a stream.
+/// Counts of one end for one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamResults {
-    /// See [`stream_id`].
+    /// Number of the stream; see [`stream_id`].
     pub id: u32,
     /// Bytes sent or received.
     #[serde(deserialize_with = "whole")]
     pub bytes: u64,
-    /// Segments sent again; -1 where it is not known.
+    /// Segments retransmitted; -1 if not known.
     #[serde(deserialize_with = "signed")]
     pub retransmits: i64,
-    /// Of UDP only.
+    /// Jitter of UDP; unused.
     pub jitter: f64,
-    /// Of UDP only.
+    /// Errors of UDP; unused.
     #[serde(deserialize_with = "signed")]
     pub errors: i64,
-    /// Of UDP only.
+    /// Omitted errors of UDP; unused.
     #[serde(deserialize_with = "signed")]
     pub omitted_errors: i64,
-    /// Of UDP only.
+    /// Packets of UDP; unused.
     #[serde(deserialize_with = "signed")]
     pub packets: i64,
-    /// Of UDP only.
+    /// Omitted packets of UDP; unused.
     #[serde(deserialize_with = "signed")]
     pub omitted_packets: i64,
-    /// Seconds since the test began.
+    /// Start in seconds since the test began.
     pub start_time: f64,
-    /// Seconds since the test began.
+    /// End in seconds since the test began.
     pub end_time: f64,
 }
 
-/// iperf3's number of the stream that was opened as the `index`-th, from 0 on: 1, 3, 4, 5 …
+/// Returns iperf3's number of the stream that was opened as the `index`-th, counted from 0: 1, 3,
+/// 4, 5 …
 pub fn stream_id(index: usize) -> u32 {
     match u32::try_from(index) {
         Ok(0) => 1,
@@ -293,10 +296,10 @@ pub fn stream_id(index: usize) -> u32 {
     }
 }
 
-/// JSON as it goes over the wire.
+/// Encodes a value as JSON in the form for the wire.
 ///
 /// # Errors
-/// It cannot be written as JSON, or is longer than [`MAX_JSON`].
+/// The value cannot be written as JSON, or is longer than [`MAX_JSON`].
 pub fn frame(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let text = serde_json::to_vec(value)?;
     if text.len() > MAX_JSON {
@@ -307,7 +310,7 @@ pub fn frame(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
     Ok(framed)
 }
 
-/// The length of the JSON that follows; `None` where it is too long or empty.
+/// Returns the length of the JSON that follows; `None` if it is too long or empty.
 pub fn framed_len(header: [u8; 4]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(header))
         .ok()
@@ -394,7 +397,7 @@ mod tests {
             for byte in &bytes {
                 prop_assert!(State::read(*byte).is_none_or(|state| state.byte() == *byte));
             }
-            // Whether they are accepted does not matter; that nothing unchecked comes of them does.
+            // The parameters may be accepted or not, but nothing unchecked may come of them.
             if let Ok(parameters) = serde_json::from_slice::<TestParameters>(&bytes) {
                 let _ = parameters.check();
             }

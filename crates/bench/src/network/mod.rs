@@ -1,21 +1,21 @@
-//! What the network carries before any storage is measured on it.
+//! Measures the capacity of the network, before any storage is measured on it.
 //!
-//! One protocol serves both ends: that of iperf3. So the other end may be any iperf3 server, and
-//! any iperf3 client may measure against ours.
+//! Both ends speak one protocol: iperf3's. So the other end may be any iperf3 server, and any
+//! iperf3 client may measure against Sandstone's server.
 //!
-//! | what | where |
+//! | subject | where |
 //! |---|---|
-//! | the words of the control connection, and their limits | [`message`] |
+//! | messages of the control connection, and their limits | [`message`] |
 //! | sending and receiving them in time | `control.rs` |
-//! | sockets as asked for | `socket.rs` |
-//! | what TCP knows of a connection | [`net::tcp_info`] |
+//! | sockets with the requested settings | `socket.rs` |
+//! | TCP's facts about a connection | [`net::tcp_info`] |
 //! | data connections | `stream.rs` |
 //! | one direction measured, as the client | [`client`] |
 //! | the server | [`server`] |
-//! | round trips through a program, and which datagrams pass whole | [`echo`], [`path_mtu`] |
-//! | the interface, and what its wire can carry | [`interface`], [`wire`] |
-//! | all of it, one after the other | [`survey`] |
-//! | the same as a file | [`result`] |
+//! | round trips through a program, datagrams that pass whole | [`echo`], [`path_mtu`] |
+//! | the interface, and the capacity of its wire | [`interface`], [`wire`] |
+//! | all measurements, one after the other | [`survey`] |
+//! | the measurements as a file | [`result`] |
 
 pub mod client;
 mod control;

@@ -1,8 +1,8 @@
-//! Whether packets of the interface's size pass whole, and if not, which do.
+//! Finds out whether packets of the interface's size pass whole, and if not, which do.
 //!
-//! Datagrams that must not be fragmented go out and have to come back: a switch that drops what it
-//! finds too large says nothing, so only what comes back has passed. They come back from our own
-//! server ([`super::echo`]) or, as ICMP echo, from the kernel of any machine.
+//! Datagrams that must not be fragmented are sent, and have to come back. A switch that drops a
+//! packet as too large says nothing, so only a packet that comes back has passed. Packets come back
+//! from Sandstone's own server ([`super::echo`]) or, as ICMP echo, from the kernel of any machine.
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -18,47 +18,48 @@ use super::message::Cookie;
 use super::socket::bind;
 use model::initiator::settings::Bind;
 
-/// The smallest packet that is tried: what IPv4 must carry is less, but no storage network is.
+/// Smallest packet that is tried. IPv4 need carry only less, but no storage network is limited to
+/// this.
 const SMALLEST: u32 = 576;
-/// Bytes that links leave for a VLAN's tag beyond their MTU.
+/// Bytes for a VLAN tag that links carry beyond their MTU.
 const VLAN_TAG: u32 = 4;
-/// A packet is lost when this many of them did not come back.
+/// Number of lost tries after which a packet counts as lost.
 const TRIES: u32 = 3;
-/// How long an answer may take.
+/// Longest time for an answer.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How datagrams come back.
+/// Way by which datagrams come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// From our own server's program.
+    /// A program: Sandstone's own server.
     Udp,
-    /// From the other end's kernel.
+    /// The other end's kernel.
     Icmp,
 }
 
-/// What passes.
+/// Packet sizes that pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathMtu {
-    /// The interface's MTU, which was asked for.
+    /// MTU of the interface, which was tried.
     pub asked: u32,
-    /// The largest packet that came back whole; `None` where none did, not even a small one.
+    /// Largest packet that came back whole; `None` if not even a small one did.
     pub passes: Option<u32>,
-    /// How that was found.
+    /// Way by which the size was found.
     pub method: Method,
 }
 
 impl PathMtu {
-    /// Whether what the interface sends at most passes whole.
+    /// Reports whether the largest packet of the interface passes whole.
     pub fn is_whole(&self) -> bool {
         self.passes == Some(self.asked)
     }
 }
 
-/// The largest packet up to `mtu` that `passes`, by halving.
+/// Finds the largest packet up to `mtu` that `passes`, by halving.
 ///
 /// # Errors
-/// Those of `passes`.
+/// Errors of `passes`.
 pub fn largest(
     mtu: u32,
     mut passes: impl FnMut(u32) -> io::Result<bool>,
@@ -70,7 +71,7 @@ pub fn largest(
         return Ok(None);
     }
     let (mut good, mut bad) = (SMALLEST, mtu);
-    // What networks are set to: found at once, where halving waits for each loss.
+    // The usual settings of networks are found at once; halving waits for each loss.
     for usual in [1500, 9000] {
         if usual <= good || usual >= bad {
             continue;
@@ -79,7 +80,7 @@ pub fn largest(
             bad = usual;
             break;
         }
-        // A few bytes more are the room for a VLAN's tag, and of no use.
+        // A few more bytes are the room for a VLAN tag, and of no use.
         if usual + VLAN_TAG + 1 >= bad || !passes(usual + VLAN_TAG + 1)? {
             return Ok(Some(usual));
         }
@@ -96,7 +97,7 @@ pub fn largest(
     Ok(Some(good))
 }
 
-/// Sends packets that have to come back.
+/// Sender of packets that have to come back.
 #[derive(Debug)]
 pub struct Prober {
     socket: Socket,
@@ -104,16 +105,16 @@ pub struct Prober {
     method: Method,
     cookie: Option<Cookie>,
     sequence: u16,
-    /// Received ICMP packets have their IP header before them.
+    /// Whether received ICMP packets have their IP header before them.
     has_ip_header: bool,
     buffer: Vec<u8>,
 }
 
 impl Prober {
-    /// Against our own server.
+    /// Creates a prober against Sandstone's own server.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error comes from the system.
     pub fn udp((to, cookie): (SocketAddr, Cookie), from: Option<&Bind>) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
         bind(&socket, from)?;
@@ -121,10 +122,11 @@ impl Prober {
         Self::new(socket, to, Method::Udp, Some(cookie), false)
     }
 
-    /// Against the kernel of `host`. Needs CAP_NET_RAW, or a group in `net.ipv4.ping_group_range`.
+    /// Creates a prober against the kernel of `host`. It needs CAP_NET_RAW, or a group in
+    /// `net.ipv4.ping_group_range`.
     ///
     /// # Errors
-    /// What the system says, as "permission denied".
+    /// The error comes from the system, as "permission denied".
     pub fn icmp(host: IpAddr, from: Option<&Bind>) -> io::Result<Self> {
         let to = SocketAddr::new(host, 0);
         let (domain, protocol) = match host {
@@ -173,10 +175,10 @@ impl Prober {
         })
     }
 
-    /// What passes of packets up to the interface's MTU.
+    /// Finds the largest packet that passes, up to the interface's MTU.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error comes from the system.
     pub fn path_mtu(&mut self, mtu: u32) -> io::Result<PathMtu> {
         // No IP packet is larger than this, whatever the loopback's MTU is.
         let asked = mtu.min(65_535);
@@ -188,7 +190,7 @@ impl Prober {
         })
     }
 
-    /// Whether a packet of this size comes back.
+    /// Reports whether a packet of this size comes back.
     fn passes(&mut self, packet: u32) -> io::Result<bool> {
         for _ in 0..TRIES {
             if self.round_trip(packet)?.is_some() {
@@ -198,10 +200,10 @@ impl Prober {
         Ok(false)
     }
 
-    /// How long small packets take, up to `count` of them.
+    /// Measures the round trips of up to `count` small packets.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error comes from the system.
     pub fn round_trips(&mut self, count: u32) -> io::Result<Option<RoundTrips>> {
         let mut times = Vec::new();
         for _ in 0..count {
@@ -214,7 +216,8 @@ impl Prober {
         Ok(RoundTrips::of(times))
     }
 
-    /// Sends an IP packet of this size and waits until it is back; `None` where it does not come.
+    /// Sends an IP packet of this size, and waits until it is back. Returns `None` if it does not
+    /// come back.
     fn round_trip(&mut self, packet: u32) -> io::Result<Option<Duration>> {
         let ip = if self.to.is_ipv4() { 20 } else { 40 };
         self.sequence = self.sequence.wrapping_add(1);
@@ -222,7 +225,8 @@ impl Prober {
         let sent = Instant::now();
         match self.socket.send(&message) {
             Ok(_) => {}
-            // Larger than our own interface sends; or the way is gone, which is a loss too.
+            // The packet is too large for this interface, or the route is gone, which is a loss
+            // too.
             Err(error) if is_loss(&error) => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -236,7 +240,7 @@ impl Prober {
                 Ok(len) if self.is_answer(len, &message) => return Ok(Some(sent.elapsed())),
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => return Ok(None),
-                // A refusal of an earlier packet, told late.
+                // This is a late report about an earlier packet's refusal.
                 Err(error) if is_loss(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -244,12 +248,12 @@ impl Prober {
         }
     }
 
-    /// The payload of an IP packet that has `len` bytes of it.
+    /// Returns the payload of an IP packet that carries `len` bytes.
     fn message(&self, len: usize) -> Vec<u8> {
         let [high, low] = self.sequence.to_be_bytes();
         match (&self.cookie, self.to) {
             (Some(cookie), _) => {
-                // The kernel puts UDP's header before it, which has 8 bytes.
+                // The kernel adds the UDP header, which has 8 bytes.
                 let mut message = cookie.0.to_vec();
                 message.extend([high, low]);
                 message.resize(len.saturating_sub(8).max(message.len()), 0x5a);
@@ -269,7 +273,7 @@ impl Prober {
         }
     }
 
-    /// Whether the `len` bytes that were received are the answer to `message`, whole.
+    /// Reports whether the `len` received bytes are the whole answer to `message`.
     fn is_answer(&self, len: usize, message: &[u8]) -> bool {
         let received = &self.buffer[..len];
         match self.method {
@@ -281,7 +285,7 @@ impl Prober {
                 };
                 let kind = if self.to.is_ipv4() { 0 } else { 129 };
                 received.get(header..).is_some_and(|icmp| {
-                    // The kernel chooses the identifier of unprivileged sockets itself.
+                    // For unprivileged sockets the kernel chooses the identifier itself.
                     icmp.len() == message.len() && icmp[0] == kind && icmp[6..] == message[6..]
                 })
             }
@@ -289,7 +293,7 @@ impl Prober {
     }
 }
 
-/// Whether a packet was lost before it left, or the kernel was told so of an earlier one.
+/// Reports whether a packet was lost before it left, or an earlier one was reported as lost.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -304,7 +308,7 @@ fn is_loss(error: &io::Error) -> bool {
     )
 }
 
-/// The checksum of RFC 1071.
+/// Computes the checksum of RFC 1071.
 fn internet_checksum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
     let mut sum: u32 = bytes.chunks(2).map(word).sum();

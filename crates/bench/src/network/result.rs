@@ -1,35 +1,35 @@
-//! What was found of a path, as it is printed, saved and reported: plain data with stable names.
+//! Results about a path as they are printed, saved and reported: plain data with stable names.
 
 use serde::{Deserialize, Serialize};
 
 use super::survey::{Finding, Survey};
 use crate::results::Machine;
 
-/// The version of the format that this program writes.
+/// Version of the format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// A file of `bench network`.
+/// File of `bench network`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkResult {
-    /// [`FORMAT`].
+    /// Version of the format: [`FORMAT`].
     pub format: u32,
-    /// What measured: `sandstone 0.1.0`.
+    /// Measuring tool: `sandstone 0.1.0`.
     pub tool: String,
-    /// When it began, in seconds since 1970; 0 where unknown.
+    /// Time of the start, in seconds since 1970; 0 if unknown.
     pub started_unix_s: u64,
-    /// This end.
+    /// Machine at this end.
     pub machine: Machine,
-    /// What the path is.
+    /// Measurements of the path.
     pub survey: Survey,
-    /// What the interface's nominal speed leaves for payload, in bytes per second; `None` where it
-    /// has none.
+    /// Payload that the interface's nominal speed allows, in bytes per second; `None` if it has no
+    /// nominal speed.
     pub wire_bytes_per_s: Option<f64>,
-    /// What a user should know.
+    /// Findings that a user should know.
     pub findings: Vec<Finding>,
 }
 
 impl NetworkResult {
-    /// Of a survey that `machine` made.
+    /// Creates the result of a survey that `machine` made.
     pub fn of(survey: Survey, machine: Machine, started_unix_s: u64) -> Self {
         Self {
             format: FORMAT,

@@ -1,7 +1,9 @@
-//! A server of iperf3's protocol over TCP: `iperf3 -c` measures against it, and so does our client.
+//! A server of iperf3's protocol over TCP. `iperf3 -c` measures against it, and so does Sandstone's
+//! client.
 //!
-//! One test at a time, as with iperf3; others are told that it is busy. Everything that a client
-//! can make grow is bounded: connections that have not said who they are, streams, JSON, times.
+//! As with iperf3, one test runs at a time, and other clients are told that the server is busy.
+//! Everything that a client can make grow is bounded: connections that have not identified
+//! themselves, streams, JSON, times.
 
 use std::io::{self, Read as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,57 +24,57 @@ use super::socket::set_window;
 use super::stream::{self, Stream, Work};
 use crate::machine::cpu_time;
 
-/// Connections that are being served; more are closed at once. A test has up to 256 and its
-/// control.
+/// Most connections served at once; further ones are closed. A test has up to 256, and its control
+/// connection.
 const MAX_CONNECTIONS: usize = 512;
-/// Clients whose bytes are sent back at the same time.
+/// Most clients whose bytes are sent back at one time.
 const MAX_ECHOES: usize = 16;
-/// How long a connection may take to say its cookie.
+/// Time in which a connection must send its cookie.
 const COOKIE_LIMIT: Duration = Duration::from_secs(5);
-/// How much longer than agreed a test may take.
+/// Time by which a test may exceed its agreed duration.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often waiting threads look whether the server ends.
+/// Interval at which waiting threads check whether the server ends.
 const TURN: Duration = Duration::from_millis(200);
 
-/// What a test was, for the log of whoever runs the server.
+/// Record of a test, for the log of the server's user.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// The client.
     pub client: SocketAddr,
-    /// Bytes that came.
+    /// Bytes received.
     pub received: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub sent: u64,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// Where a server listens.
+/// Listening server.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
 }
 
 impl Server {
-    /// Listens.
+    /// Begins to listen.
     ///
     /// # Errors
-    /// The address is taken, or not this machine's.
+    /// The address is taken, or does not belong to this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop`; `report` is told of each test.
+    /// Serves until `stop`; `report` is called for each test.
     ///
     /// # Errors
     /// Connections can no longer be accepted.
@@ -124,7 +126,7 @@ impl Server {
     }
 }
 
-/// One of a bounded number of places, given back when dropped.
+/// One of a bounded number of places, freed on drop.
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
@@ -140,7 +142,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The test that is under way: its cookie, and where its data connections are wanted.
+/// State of the test under way: its cookie, and the channel for its data connections.
 struct Current {
     cookie: Cookie,
     streams: Sender<(u64, TcpStream)>,
@@ -154,7 +156,7 @@ struct Desk<'a> {
     report: &'a (dyn Fn(Result<Served, NetworkError>) + Sync),
 }
 
-/// Gives the desk free when the test is over, however it ends.
+/// Guard that frees the desk when the test is over, however it ends.
 struct Seat<'a, 'b>(&'a Desk<'b>);
 
 impl Drop for Seat<'_, '_> {
@@ -168,8 +170,7 @@ impl Desk<'_> {
         self.test.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection, the `number`-th: one of a test's streams, or a client that wants
-    /// something.
+    /// Serves a new connection, the `number`-th: a stream of a test, or a client with a request.
     fn serve(&self, stream: TcpStream, client: SocketAddr, number: u64, _place: Place<'_>) {
         let Ok(cookie) = read_cookie(&stream) else {
             return;
@@ -178,7 +179,7 @@ impl Desk<'_> {
             if let (Some(_place), Ok(mut control)) =
                 (Place::take(&self.echoes, MAX_ECHOES), Control::new(stream))
             {
-                // The client went away or was too slow: its loss.
+                // If the client went away or was too slow, it is the client's loss.
                 let _ = echo::serve(&mut control, &cookie, self.stop);
             }
             return;
@@ -252,15 +253,15 @@ impl Desk<'_> {
         let elapsed = began.elapsed();
         let mine = stream::results(&streams, cpu, elapsed);
         for stream in streams.iter().filter(|stream| stream.sends) {
-            // An iperf3 client may wait for the rest of a block, and says nothing until it is there
-            // or cannot come any more. Who has closed already does not wait.
+            // An iperf3 client may wait for the rest of a block. It says nothing until the rest has
+            // arrived or cannot arrive any more. A client that has closed already does not wait.
             let _ = stream.socket.shutdown(Shutdown::Write);
         }
         control.send_state(State::ExchangeResults)?;
         let _theirs: TestResults = control.json()?;
         control.send_json(&mine)?;
         control.send_state(State::DisplayResults)?;
-        // Nothing is lost where the client just closes.
+        // Nothing is lost if the client just closes.
         let _ = control.state(ANSWER_LIMIT);
         let moved = |sends: bool| {
             let side = streams.iter().filter(|stream| stream.sends == sends);
@@ -274,7 +275,7 @@ impl Desk<'_> {
         })
     }
 
-    /// The data connections, in the order in which they came: first those on which the client
+    /// Collects the data connections in the order of arrival: first those on which the client
     /// sends.
     fn gather(
         &self,
@@ -323,7 +324,7 @@ impl Desk<'_> {
         parameters: &TestParameters,
     ) -> Result<(), NetworkError> {
         let agreed = match parameters.time {
-            // The client ends after an amount, however long that takes.
+            // The client ends after an amount, however long this takes.
             0 => super::message::MAX_TIME_S,
             time => time.saturating_add(parameters.omit),
         };
@@ -352,13 +353,13 @@ impl Desk<'_> {
     }
 }
 
-/// What a connection is.
+/// Role of a connection.
 enum Seating {
-    /// A new test, which gets its streams here.
+    /// New test, which gets its streams through this channel.
     Test(Receiver<(u64, TcpStream)>),
-    /// A stream of the test that is under way.
+    /// Stream of the test under way.
     Stream(Sender<(u64, TcpStream)>),
-    /// Of somebody else's test.
+    /// Connection of a different test: the server is busy.
     Busy,
 }
 
@@ -382,10 +383,10 @@ fn read_cookie(mut stream: &TcpStream) -> io::Result<Cookie> {
     Ok(Cookie(cookie))
 }
 
-/// A server on a thread of its own; ends when dropped.
+/// Server on a thread of its own, which ends on drop.
 #[derive(Debug)]
 pub struct Background {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
@@ -395,14 +396,14 @@ impl Background {
     /// Starts a server.
     ///
     /// # Errors
-    /// The address is taken, or not this machine's.
+    /// The address is taken, or does not belong to this machine.
     pub fn start(address: SocketAddr) -> io::Result<Self> {
         let server = Server::bind(address)?;
         let address = server.address()?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = thread::Builder::new().spawn(move || {
-            // Where it cannot go on, its clients see that it is gone.
+            // If the server cannot go on, its clients see that it is gone.
             let _ = server.run(&flag, &|_| {});
         })?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! TCP sockets as asked for: from where, how large their buffers, and never waiting for ever.
+//! TCP sockets with the requested source and buffer sizes, and with limits on all waits.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -8,23 +8,23 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use model::initiator::settings::Bind;
 
-/// The most that a connection may take to come to be.
+/// Longest time for making a connection.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How connections are made.
+/// Settings for making connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dial {
-    /// From where.
+    /// Source address or interface.
     pub(super) bind: Option<Bind>,
-    /// Buffers in bytes; `None` leaves them to the kernel.
+    /// Size of the buffers in bytes; `None` leaves it to the kernel.
     pub(super) window: Option<u32>,
 }
 
 impl Dial {
-    /// A connection to `address`.
+    /// Connects to `address`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error comes from the system.
     pub(super) fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
         let socket = Socket::new(
             Domain::for_address(address),
@@ -32,7 +32,7 @@ impl Dial {
             Some(Protocol::TCP),
         )?;
         bind(&socket, self.bind.as_ref())?;
-        // Before connecting, because the window's scale is settled then.
+        // The buffers are set before connecting, because the window's scale is settled then.
         set_window(&socket, self.window.unwrap_or(0))?;
         socket.connect_timeout(&address.into(), CONNECT_LIMIT)?;
         Ok(socket.into())
@@ -48,7 +48,7 @@ pub(super) fn bind(socket: &Socket, bind: Option<&Bind>) -> io::Result<()> {
     }
 }
 
-/// Sets both buffers; 0 leaves them alone.
+/// Sets both buffers; 0 leaves them unchanged.
 pub(super) fn set_window(socket: &Socket, bytes: u32) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());

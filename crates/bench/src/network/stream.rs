@@ -1,4 +1,5 @@
-//! Data connections: a thread each that sends or receives until it is told to stop, and counts.
+//! Data connections. Each has a thread that sends or receives until it is told to stop, and counts
+//! the bytes.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,24 +16,24 @@ use net::tcp_info::TcpInfo;
 /// Largest buffer of a stream; larger blocks go in pieces.
 const MAX_BUFFER: u32 = 256 << 10;
 
-/// How long a blocked call may go on after the end of the test.
+/// Longest time that a blocked call may go on after the end of the test.
 const STEP: Duration = Duration::from_millis(100);
 
-/// A data connection and what has gone over it.
+/// A data connection, and the count of its bytes.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) socket: TcpStream,
     pub(super) sends: bool,
-    /// Bytes given to the kernel or taken from it.
+    /// Bytes given to the kernel, or taken from it.
     moved: AtomicU64,
 }
 
-/// What to do with it.
+/// Work of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
-    /// Bytes per call.
+    /// Bytes of a call.
     pub(super) block: u32,
-    /// Bits per second that a sender keeps to; 0 for none.
+    /// Rate limit of a sender in bits per second; 0 for none.
     pub(super) bits_per_s: u64,
 }
 
@@ -56,30 +57,30 @@ impl Stream {
         })
     }
 
-    /// Bytes received, or those sent that have arrived as far as the kernel knows.
+    /// Returns the bytes received, or the bytes sent that have arrived as far as the kernel knows.
     pub(super) fn bytes(&self) -> u64 {
         let moved = self.moved.load(Ordering::Relaxed);
         let acked = TcpInfo::of(&self.socket).map_or(0, |info| info.bytes_acked);
         match acked {
-            // A receiver, or a kernel that does not tell.
+            // This is a receiver, or the kernel does not tell.
             0 => moved,
             _ if !self.sends => moved,
             acked => acked.min(moved),
         }
     }
 
-    /// Bytes that this end has sent or received, as iperf3 counts them.
+    /// Returns the bytes that this end has sent or received, as iperf3 counts them.
     pub(super) fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// Runs until `stop`, or until the other end has closed it.
+    /// Runs until `stop`, or until the other end has closed the connection.
     fn run(&self, work: Work, stop: &AtomicBool) {
-        // What a client says must not cost more memory than this, times the streams.
+        // A client's parameters must not cost more memory than this, times the streams.
         let mut block = vec![0; work.block.clamp(1, MAX_BUFFER) as usize];
         if self.sends {
-            // Content that nothing on the way can compress. Where there is none, zeros are
-            // measured.
+            // Nothing on the way can compress this content. If no random bytes are available, zeros
+            // are measured.
             let _ = getrandom::fill(&mut block);
         }
         let mut socket = &self.socket;
@@ -94,7 +95,7 @@ impl Stream {
                 Ok(count) => self.moved.fetch_add(count as u64, Ordering::Relaxed),
                 Err(error) if is_timeout(&error) => continue,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                // The other end went away: the control connection says why.
+                // The other end went away; the control connection says why.
                 Err(_) => return,
             };
             if self.sends && work.bits_per_s > 0 {
@@ -112,7 +113,7 @@ impl Stream {
     }
 }
 
-/// Runs all streams while `watch` decides how long.
+/// Runs all streams, while `watch` decides how long.
 pub(super) fn run<T>(streams: &[Stream], work: Work, watch: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -120,7 +121,7 @@ pub(super) fn run<T>(streams: &[Stream], work: Work, watch: impl FnOnce() -> T) 
             let stop = &stop;
             scope.spawn(move || stream.run(work, stop));
         }
-        // Also where `watch` panics: the scope waits for the threads.
+        // The guard also works if `watch` panics: the scope waits for the threads.
         let _stopper = Stopper(&stop);
         watch()
     })
@@ -134,7 +135,7 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// What this end counted, in iperf3's words.
+/// Returns the counts of this end, in iperf3's words.
 pub(super) fn results(streams: &[Stream], cpu: CpuTime, elapsed: Duration) -> TestResults {
     let seconds = elapsed.as_secs_f64();
     let stream = |(index, stream): (usize, &Stream)| {

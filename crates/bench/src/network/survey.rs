@@ -1,4 +1,5 @@
-//! A path from end to end: round trips, what passes whole, and what it carries both ways.
+//! Survey of a path from end to end: round trips, packets that pass whole, and throughput both
+//! ways.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
@@ -19,69 +20,69 @@ const PING_PONGS: u32 = 20_000;
 const PING_PONG_LIMIT: Duration = Duration::from_secs(1);
 const ICMP_ECHOES: u32 = 50;
 
-/// What answered.
+/// Program at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherEnd {
-    /// A server of iperf3, or what speaks its protocol.
+    /// A server of iperf3, or another program with its protocol.
     Iperf3,
-    /// Our own.
+    /// Sandstone's own server.
     Sandstone,
 }
 
-/// What a path is.
+/// Measurements of a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
-    /// The other end.
+    /// Address of the other end.
     pub server: SocketAddr,
-    /// What it is.
+    /// Program at the other end.
     pub other_end: OtherEnd,
-    /// From where; `None` where the kernel does not say.
+    /// Source address; `None` if the kernel does not tell.
     pub source: Option<IpAddr>,
-    /// Through which interface; `None` where the kernel does not say.
+    /// Interface of the path; `None` if the kernel does not tell.
     pub interface: Option<Interface>,
-    /// From the first byte of a connection to the answer of the other end's program, in
+    /// Time from the first byte of a connection to the answer of the other end's program, in
     /// nanoseconds.
     pub first_answer_ns: u64,
-    /// Through both programs over TCP; only our own server sends messages back.
+    /// Round trips through both programs over TCP. Only Sandstone's own server sends messages back.
     pub program: Option<RoundTrips>,
-    /// Through the other end's kernel (ICMP echo); `None` where that is not allowed or not
+    /// Round trips through the other end's kernel (ICMP echo); `None` if this is not allowed or not
     /// answered.
     pub kernel: Option<RoundTrips>,
-    /// What passes whole; `None` where nobody sends datagrams back.
+    /// Packets that pass whole; `None` if nobody sends datagrams back.
     pub path_mtu: Option<PathMtu>,
-    /// Why it was not found out.
+    /// Reason why `path_mtu` was not found out.
     pub path_mtu_missing: Option<String>,
     /// Each direction that was measured.
     pub throughput: Vec<Throughput>,
 }
 
-/// A verdict on a path.
+/// Verdict on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Whether something should be done about it.
+    /// Whether the user should correct something.
     pub is_wrong: bool,
-    /// In words.
+    /// Verdict in words.
     pub text: String,
 }
 
 /// What is going on, for whoever watches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
-    /// Round trips are measured.
+    /// The survey measures round trips.
     RoundTrips,
-    /// Datagrams are sent.
+    /// The survey sends datagrams.
     PathMtu,
     /// A direction begins.
     Begin(Direction),
-    /// A second of it is over.
+    /// A second of a direction is over.
     Second(Direction, &'a Interval),
 }
 
 /// Surveys a path, in these directions one after the other.
 ///
 /// # Errors
-/// There is nobody, or the other end refuses or breaks a test.
+/// The other end does not listen, or refuses or breaks a test.
 pub fn survey(
     settings: &TestSettings,
     directions: &[Direction],
@@ -110,7 +111,7 @@ pub fn survey(
         path_mtu_missing: None,
         throughput: Vec::new(),
     };
-    // An iperf3 server took the connection for a test, which may as well begin with it.
+    // An iperf3 server took the connection for a test, so the test may as well begin with it.
     let mut waiting = survey.echo(opened, settings, stop, watch)?;
     for direction in directions {
         let opened = match waiting.take() {
@@ -123,21 +124,22 @@ pub fn survey(
         survey.throughput.push(measured);
     }
     if let Some(mut opened) = waiting {
-        // Nothing was to be measured with it.
+        // Nothing was to be measured with this connection.
         opened.control.send_state(State::ClientTerminate)?;
     }
     Ok(survey)
 }
 
 impl Survey {
-    /// Bytes per second that the path carried this way; `None` where that was not measured.
+    /// Returns the bytes per second that the path carried in a direction; `None` if they were not
+    /// measured.
     pub fn carried(&self, direction: Direction) -> Option<f64> {
         let mut measured = self.throughput.iter();
         let one = measured.find(|one| one.direction == direction)?;
         Some(one.bytes_per_s()).filter(|rate| rate.is_finite() && *rate > 0.0)
     }
 
-    /// Round trips and datagrams.
+    /// Measures round trips and datagrams.
     fn echo(
         &mut self,
         opened: Opened,
@@ -186,8 +188,8 @@ impl Survey {
         Ok(waiting)
     }
 
-    /// The most that the wire carries, in bytes of payload per second; `None` where its speed is
-    /// not known.
+    /// Returns the capacity of the wire in bytes of payload per second; `None` if its speed is not
+    /// known.
     pub fn wire_bytes_per_s(&self) -> Option<f64> {
         let interface = self.interface.as_ref()?;
         let bits = interface.bits_per_s? as f64;
@@ -204,7 +206,7 @@ impl Survey {
         }
     }
 
-    /// What a user should know.
+    /// Returns the findings that a user should know.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = self.jumbo();
         findings.extend(self.segments());
@@ -242,7 +244,7 @@ impl Survey {
         }
     }
 
-    /// What the other end's segment size says of its MTU.
+    /// Derives a finding about the other end's MTU from its segment size.
     fn segments(&self) -> Option<Finding> {
         let tcp = self.throughput.first()?.tcp;
         let mtu = self.interface.as_ref()?.mtu.min(65_535);
@@ -290,8 +292,8 @@ impl Survey {
         let bytes: u64 = self.throughput.iter().map(|one| one.bytes).sum();
         let mss = self.throughput.first()?.tcp.mss.max(1);
         let share = lost as f64 / (bytes as f64 / f64::from(mss)).max(1.0);
-        // Filling a buffer to its brim loses a few segments; more is a fault of cable, port or
-        // switch.
+        // Filling a buffer to the brim loses a few segments. A greater loss is a fault of cable,
+        // port or switch.
         (share > 0.001).then(|| Finding {
             is_wrong: true,
             text: format!(

@@ -1,4 +1,4 @@
-//! Both ends against each other over the loopback, and the server against clients that mean ill.
+//! Both ends against each other over the loopback, and the server against malicious clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -63,7 +63,7 @@ fn a_second_client_is_told_that_the_server_is_busy() {
     let second = client::open(&settings(server.address), b"");
     assert!(matches!(second, Err(NetworkError::Busy)), "{second:?}");
     drop(first);
-    // The first one gave no parameters and is gone.
+    // The first client gave no parameters and is gone.
     client::open(&settings(server.address), b"").unwrap();
 }
 
@@ -71,7 +71,7 @@ fn a_second_client_is_told_that_the_server_is_busy() {
 fn a_test_that_follows_another_waits_until_iperf3_listens_again() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    // One that had connected when it closed its listener, and then nobody.
+    // One client had connected when the server closed its listener. After that nobody listens.
     let taken = std::thread::spawn(move || drop(listener.accept().unwrap()));
     let (closed, is_closed) = std::sync::mpsc::channel();
     let server = std::thread::spawn(move || {
@@ -85,7 +85,7 @@ fn a_test_that_follows_another_waits_until_iperf3_listens_again() {
     let first = client::open_next(&settings(address));
     assert!(is_closed.try_recv().is_ok() && first.is_ok(), "{first:?}");
     server.join().unwrap();
-    // A first connection says at once that nobody listens.
+    // A first connection reports at once that nobody listens.
     let refused = client::open(&settings(address), b"");
     assert!(
         matches!(refused, Err(NetworkError::Socket { .. })),
@@ -93,7 +93,7 @@ fn a_test_that_follows_another_waits_until_iperf3_listens_again() {
     );
 }
 
-/// A connection that has said a new cookie and was asked for parameters.
+/// Returns a connection that has sent a new cookie and was asked for parameters.
 fn begin(server: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
     stream
@@ -106,7 +106,7 @@ fn begin(server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What the server says until it closes the connection.
+/// Reads the server's output until it closes the connection.
 fn rest(mut stream: &TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
     // A reset is an end as well.
@@ -137,7 +137,7 @@ fn clients_that_mean_ill_are_sent_away_and_others_served_after_them() {
         assert_eq!(rest(&stream), answer, "{said:?}");
         wait_until_free(server.address);
     }
-    // One that goes away amid its JSON, and one that never opens its streams but talks on.
+    // One client goes away amid its JSON. Another never opens its streams, but talks on.
     let mut stream = begin(server.address);
     stream.write_all(&[0, 0, 1, 0, b'{']).unwrap();
     drop(stream);
@@ -189,7 +189,7 @@ fn a_client_that_reads_to_the_end_is_not_waited_for() {
     expect(&control, State::TestRunning);
     data.read_exact(&mut [0; 1000]).unwrap();
     control.write_all(&[State::TestEnd.byte()]).unwrap();
-    // As iperf3 does before it looks at the control connection again.
+    // iperf3 reads this before it looks at the control connection again.
     data.read_to_end(&mut Vec::new()).unwrap();
     expect(&control, State::ExchangeResults);
 }
@@ -233,7 +233,7 @@ fn a_server_that_talks_nonsense_is_named() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
-            // As often as a client tries again.
+            // This is as often as a client tries again.
             listener.set_nonblocking(true).unwrap();
             let end = Instant::now() + Duration::from_secs(3);
             while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! What a link can carry at most: Ethernet, IP and TCP take their part of every frame.
+//! The capacity of a link: Ethernet, IP and TCP take their part of every frame.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,30 @@ use serde::{Deserialize, Serialize};
 /// 4, gap 12.
 pub const ETHERNET: u32 = 38;
 
-/// Of those, what Linux counts when it shapes: the header.
+/// Part of `ETHERNET` that Linux counts when it shapes: the header.
 pub const ETHERNET_HEADER: u32 = 14;
 
-/// How segments are packed.
+/// Packing of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packing {
     /// Bytes of an IP packet.
     pub mtu: u32,
-    /// Over IPv6, whose header is 20 bytes longer.
+    /// Whether packets are IPv6, whose header is 20 bytes longer.
     pub ipv6: bool,
-    /// With TCP's time stamps, 12 bytes.
+    /// Whether segments have TCP's time stamps, 12 bytes.
     pub timestamps: bool,
 }
 
 impl Packing {
-    /// Bytes of payload in a full frame.
+    /// Returns the bytes of payload in a full frame.
     pub fn payload(self) -> u32 {
         let ip = if self.ipv6 { 40 } else { 20 };
         let tcp = if self.timestamps { 32 } else { 20 };
         self.mtu.saturating_sub(ip + tcp)
     }
 
-    /// Bytes of payload per second that a link of `bits_per_s` carries: all of the wire.
+    /// Returns the bytes of payload per second that a link of `bits_per_s` carries when its wire is
+    /// full.
     pub fn bytes_per_s(self, bits_per_s: f64) -> f64 {
         bits_per_s / 8.0 * f64::from(self.payload()) / f64::from(self.mtu + ETHERNET)
     }

@@ -1,21 +1,21 @@
-//! Bars: a figure of several things, each with its name above and its value at the end, and a dot
-//! for every run that it is the mean of.
+//! Bars: a figure of several things. Each bar has its name above and its value at the end, and a
+//! dot for every run of which it is the mean.
 
 use maud::{Markup, html};
 
 use super::scale::Scale;
 use super::svg::{self, WIDTH, fitting, px};
 
-/// One bar.
+/// Bar of a chart.
 #[derive(Debug)]
 pub(super) struct Bar {
     /// What it stands for.
     pub(super) label: String,
-    /// Its parts from the left, each with its class.
+    /// Parts from the left, each with its class.
     pub(super) parts: Vec<(String, f64)>,
-    /// The single values whose mean it shows; none are drawn where there is only one.
+    /// Single values whose mean the bar shows. A single dot is not drawn.
     pub(super) dots: Vec<f64>,
-    /// The value in words.
+    /// Value in words.
     pub(super) value: String,
 }
 
@@ -25,12 +25,12 @@ impl Bar {
     }
 }
 
-/// What all bars are measured by.
+/// Mark against which all bars are measured.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// Its values, of which there may be one for each direction.
+    /// Values of the mark; there may be one for each direction.
     pub(super) at: Vec<f64>,
-    /// What they are.
+    /// Meaning of the values.
     pub(super) label: String,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn draw(title: &str, unit: &str, bars: &[Bar], mark: Option<&Mark>) -
     svg::figure(title, unit, WIDTH, height, content)
 }
 
-/// Class, begin and end of each part.
+/// Returns class, begin and end of each part.
 fn spans(bar: &Bar) -> Vec<(&str, f64, f64)> {
     let mut end = 0.0;
     let parts = bar.parts.iter();

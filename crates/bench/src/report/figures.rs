@@ -1,4 +1,4 @@
-//! Every figure of every run, as tables that people can copy; the exact values stand beside the
+//! Every figure of every run, as tables that people can copy. The exact values stand beside the
 //! rounded ones.
 
 use maud::{Markup, html};
@@ -8,10 +8,10 @@ use super::units;
 use crate::measure::latency::LatencySummary;
 use crate::results::{DirectionResult, Measurement, Run};
 
-/// An exact value and how it is shown; `None` where it is not known.
+/// Exact value and its display; `None` if it is not known.
 type Value = Option<(f64, String)>;
 
-/// A column: its heading, and its value of what the table is about.
+/// Column: its heading, and the function that reads its value.
 type Column<Of> = (&'static str, fn(&Of) -> Value);
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
@@ -80,7 +80,7 @@ const LATENCIES: &[Column<LatencySummary>] = &[
     ("counted", |l| whole(l.count)),
 ];
 
-/// What nothing was counted of is not nought.
+/// Returns a summary only if something was counted: nothing counted is not zero.
 fn known(latency: &LatencySummary) -> Option<&LatencySummary> {
     (latency.count > 0).then_some(latency)
 }
@@ -111,14 +111,15 @@ const CONDUCT: &[Column<Measurement>] = &[
 /// Columns of one table beside those that name the run. A page 1,280 pixels wide shows all of them.
 const COLUMNS: usize = 9;
 
-/// A row for every run: the columns of that part of it which `part` gives.
+/// Builds a table with a row for every run. The columns show the part of the run that `part`
+/// returns.
 fn table<Of>(
     subject: &Subject<'_>,
     title: &str,
     columns: &[Column<Of>],
     part: fn(&Measurement) -> &Of,
 ) -> Markup {
-    // What no run has takes no room.
+    // A column that no run has takes no room.
     let is_there = |column: &&Column<Of>| {
         subject
             .runs()
@@ -163,7 +164,7 @@ fn names(subject: &Subject<'_>, series: &Series<'_>, run: &Run) -> Markup {
     }
 }
 
-/// The streams of workloads that have several.
+/// Builds the table of the streams of workloads that have several.
 fn streams(subject: &Subject<'_>) -> Markup {
     if subject
         .runs()

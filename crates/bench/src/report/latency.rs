@@ -1,4 +1,4 @@
-//! How latencies are spread: histogram, percentiles, and the range from the median to the worst.
+//! Distribution of latencies: histogram, percentiles, and the range from the median to the worst.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::subject::{Series, Subject};
 use super::units;
 use crate::measure::latency::Distribution;
 
-/// Buckets per power of two in the picture: finer ones would show noise.
+/// Buckets of a power of two in the picture; finer ones would show noise.
 const PER_OCTAVE: f64 = 8.0;
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
@@ -55,9 +55,9 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
 /// Latencies of a series in one workload.
 struct Spread<'s, 'a> {
     series: &'s Series<'a>,
-    /// Its place among the series.
+    /// Place among the series.
     index: usize,
-    /// End of each bucket in nanoseconds, and accesses in it; ascending.
+    /// End of each bucket in nanoseconds, and the accesses in it; ascending.
     buckets: Vec<(u64, u64)>,
     total: u64,
     least_ns: u64,
@@ -74,7 +74,8 @@ impl Spread<'_, '_> {
         }
     }
 
-    /// As [`Distribution::percentile_ns`], and never beyond the greatest.
+    /// Returns a percentile like [`Distribution::percentile_ns`], but never beyond the greatest
+    /// latency.
     fn percentile_ns(&self, percent: f64) -> f64 {
         let all = Distribution {
             buckets: self.buckets.clone(),
@@ -115,7 +116,7 @@ fn spreads<'s, 'a>(subject: &'s Subject<'a>, workload: &str) -> Vec<Spread<'s, '
             })
         });
     let mut spreads: Vec<Spread<'s, 'a>> = of_series.collect();
-    // Those with a colour are drawn over those without.
+    // Series with a colour are drawn over those without.
     spreads.sort_by_key(|spread| spread.series.class != "sx");
     spreads
 }
@@ -151,13 +152,14 @@ fn histogram(spreads: &[Spread<'_, '_>]) -> Markup {
     })
 }
 
-/// `(begin of the bucket in nanoseconds, share of all accesses)` with empty buckets between.
+/// Returns `(begin of the bucket in nanoseconds, share of all accesses)`, with empty buckets
+/// between.
 fn shares(spread: &Spread<'_, '_>) -> Vec<(f64, f64)> {
     let bucket = |ns: u64| ((ns.max(1) as f64).log2() * PER_OCTAVE).floor() as i32;
     let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
     let mut before = 0;
     for (end, count) in &spread.buckets {
-        // A saved bucket is counted where its middle lies.
+        // A saved bucket is counted at its middle.
         let width = end - before.max(end - end / 32);
         *counts.entry(bucket(end - width / 2)).or_default() += count;
         before = *end;
@@ -193,7 +195,7 @@ fn percentiles(spreads: &[Spread<'_, '_>]) -> Markup {
             let ns = (*end).min(spread.greatest_ns) as f64;
             points.push(Some((below, ns)));
             seen += count;
-            // The last one stands at its own share: beyond it nothing was measured.
+            // The last point stands at its own share: beyond it nothing was measured.
             let share = seen.min(spread.total - 1) as f64 / spread.total as f64 * 100.0;
             points.push(Some((share.max(below), ns)));
         }
@@ -214,7 +216,7 @@ fn percentiles(spreads: &[Spread<'_, '_>]) -> Markup {
     })
 }
 
-/// The range of every series in a workload.
+/// Draws the range of every series in a workload.
 fn worst(spreads: &[Spread<'_, '_>]) -> Markup {
     let mut ordered: Vec<&Spread<'_, '_>> = spreads.iter().collect();
     ordered.sort_by_key(|spread| spread.index);
@@ -237,7 +239,7 @@ fn range(spread: &Spread<'_, '_>, label: &str) -> Range {
     }
 }
 
-/// The percentiles of the only series.
+/// Lists the percentiles of the only series.
 fn listed(spread: &Spread<'_, '_>) -> Markup {
     let rows = [
         ("median", 50.0),

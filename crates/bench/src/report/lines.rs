@@ -8,27 +8,27 @@ use super::svg::{self, Plot, fitting, path, px};
 /// A line.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// What stands at its end; empty for nothing.
+    /// Name at the end of the line; empty for none.
     pub(super) label: String,
-    /// Its class.
+    /// Class of the line.
     pub(super) class: String,
-    /// Points; `None` where there is none.
+    /// Points; `None` at a gap.
     pub(super) points: Vec<Option<(f64, f64)>>,
 }
 
-/// A picture of lines.
+/// Picture of lines.
 pub(super) struct Lines<'a> {
-    /// What it shows.
+    /// Title of the picture.
     pub(super) title: &'a str,
-    /// The unit of the axis at the left.
+    /// Unit of the axis at the left.
     pub(super) unit: &'a str,
-    /// What the lower axis shows.
+    /// Meaning of the lower axis.
     pub(super) below: &'a str,
-    /// The lower axis, and its ticks.
+    /// Lower axis, and the texts of its ticks.
     pub(super) across: (Scale, &'a dyn Fn(f64) -> String),
-    /// The axis at the left, and its ticks.
+    /// Axis at the left, and the texts of its ticks.
     pub(super) upward: (Scale, &'a dyn Fn(f64) -> String),
-    /// Lines, those that matter last.
+    /// Lines; the important ones come last.
     pub(super) lines: Vec<Line>,
     /// Whether the area below each is filled.
     pub(super) filled: bool,
@@ -96,7 +96,7 @@ fn area(plot: &Plot, points: &[Option<(f64, f64)>]) -> String {
     )
 }
 
-/// Where the names stand: at the end of each line, moved apart where they would cover each other.
+/// Places the names at the end of each line, moved apart if they would cover each other.
 fn labels(
     plot: &Plot,
     lines: &[Line],

@@ -1,16 +1,16 @@
-//! Results as one page of HTML for people: what was run on what, every figure, how latencies are
-//! spread and how things went second by second, what differs and what does not, and the settings to
-//! use.
+//! Results as one page of HTML for people: what was run on what, every figure, the distribution of
+//! latencies, the course second by second, the differences, and the settings to use.
 //!
-//! The page is whole in itself: its style and its pictures (SVG) are in it, it asks no network for
-//! anything, and a policy in its head forbids the browser to. The same results give the same bytes.
-//! Names come from targets and files of others, so every text is escaped: there is no way around
-//! it, markup is made by macro ([`maud`]) only.
+//! The page is complete in itself. Its style and its pictures (SVG) are in it, it requests nothing
+//! from a network, and a policy in its head forbids the browser to. The same results give the same
+//! bytes. Names come from targets and other people's files, so every text is escaped. Nothing can
+//! bypass this, because only the macro of [`maud`] makes markup.
 //!
-//! - [`page`]: the order of things; [`subject`]: which runs belong together and which are compared;
+//! - [`page`]: the order of the parts; [`subject`]: the runs that belong together, and those that
+//!   are compared;
 //! - figures: [`summary`], [`verdicts`] (green, red, yellow), [`settings`], [`figures`] (every
-//!   one), [`provenance`] (what was run on what), [`path`] (the network between), of which [`wire`]
-//!   makes what its share is told of;
+//!   one), [`provenance`] (what was run on what), [`path`] (the network between); [`wire`] computes
+//!   the capacity to which shares relate;
 //! - pictures: [`throughput`], [`latency`], [`time_series`], [`time_split`] (KAVG and DAVG), drawn
 //!   with [`bars`], [`lines`], [`ranges`], which share [`scale`] and [`svg`];
 //! - [`units`]: figures in words.
@@ -41,17 +41,17 @@ pub use wire::{MeasuredPath, Network, Wire};
 
 use super::results::Results;
 
-/// Results with what they are called on the page.
+/// Results with their label on the page.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// How they are told from the others: the name of their file.
+    /// Label that tells these results from others: the name of their file.
     pub label: String,
-    /// What was measured.
+    /// Results of the measurement.
     pub results: Results,
 }
 
-/// The page. `alpha` is the chance that of things that do not differ any one is said to; where
-/// there are several results, the others are compared with the first.
+/// Builds the page. `alpha` is the chance that any equal things are called different. If there are
+/// several results, the others are compared with the first.
 pub fn html(sources: &[Source], network: &Network, alpha: f64) -> String {
     let subject = subject::Subject::of(sources, network, alpha);
     page::page(&subject).into_string()

@@ -9,14 +9,14 @@ use super::{
 };
 use model::date::utc_minute;
 
-/// The style.
+/// Style of the page.
 const STYLE: &str = include_str!("page.css");
 
-/// Sorts a table by the column whose heading is clicked. The page is whole without it.
+/// Script that sorts a table by the column whose heading is clicked. The page is complete without
+/// it.
 pub(super) const SCRIPT: &str = include_str!("sort.js");
 
-/// What the browser may do: use the style and the one script that are here, and ask nobody for
-/// anything.
+/// Policy for the browser: it may use the included style and the one script, and request nothing.
 const POLICY: &str = concat!(
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; script-src '",
     include_str!("sort.js.sha256"),
@@ -61,7 +61,7 @@ pub(super) fn page(subject: &Subject<'_>) -> Markup {
     }
 }
 
-/// The parts that have something to say: identifier, name and content.
+/// Lists the parts that have content: identifier, name and content.
 fn parts(subject: &Subject<'_>) -> Vec<(&'static str, &'static str, Markup)> {
     if subject.workloads.is_empty() {
         return Vec::new();
@@ -126,7 +126,7 @@ fn standfirst(subject: &Subject<'_>) -> Markup {
     }
 }
 
-/// Which colour is which series, for all pictures.
+/// Builds the legend of colours and series for all pictures.
 fn legend(subject: &Subject<'_>) -> Markup {
     if subject.is_single() {
         return html! {};

@@ -1,4 +1,4 @@
-//! The path between the load and the storage, as `bench network` found it alone: throughput each
+//! The path between the load and the storage, measured alone by `bench network`: throughput each
 //! way, round trip, segments, and whether jumbo frames pass whole.
 
 use maud::{Markup, html};
@@ -40,7 +40,7 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     }
 }
 
-/// What is wrong with the paths, and what does not fit the runs.
+/// Lists faults of the paths, and facts that do not fit the runs.
 pub(super) fn minded(subject: &Subject<'_>) -> impl Iterator<Item = String> {
     subject.network.paths.iter().flat_map(move |path| {
         let wrong = path
@@ -56,7 +56,8 @@ pub(super) fn minded(subject: &Subject<'_>) -> impl Iterator<Item = String> {
     })
 }
 
-/// A path from one machine says nothing of runs on another.
+/// Returns a warning if the path was measured on a machine other than the runs'. It says nothing of
+/// those runs.
 fn elsewhere(subject: &Subject<'_>, path: &MeasuredPath) -> Option<String> {
     let here = &path.result.machine.host;
     let hosts = subject
@@ -70,7 +71,7 @@ fn elsewhere(subject: &Subject<'_>, path: &MeasuredPath) -> Option<String> {
     ))
 }
 
-/// What was added up to the wire.
+/// Explains which paths were added up to the wire.
 fn sum(ways: &[WayOut<'_>]) -> Markup {
     let added = |direction| -> Option<String> {
         let each: Vec<f64> = ways
@@ -197,7 +198,7 @@ fn round_trips(times: Option<&RoundTrips>) -> Markup {
     }
 }
 
-/// Whether frames of more than 1,500 bytes pass whole, and how that is known.
+/// Tells whether frames of more than 1,500 bytes pass whole, and how this is known.
 fn jumbo(path: &MeasuredPath) -> String {
     let survey = &path.result.survey;
     let Some(found) = survey.path_mtu else {

@@ -1,4 +1,5 @@
-//! What was run on what, and how to read it: without this, figures are worth nothing.
+//! Provenance of the figures: what was run on what, and how to read it. Without provenance, figures
+//! are worth nothing.
 
 use maud::{Markup, html};
 
@@ -61,7 +62,7 @@ fn own(stream: &Stream) -> Markup {
     html! { td data-label="in flight" { (words(stream.outstanding)) } td data-label="workers" { (words(stream.workers)) } }
 }
 
-/// How the figures were made and what they mean.
+/// Explains how the figures were made and what they mean.
 pub(super) fn method() -> Markup {
     html! {
         section id="method" {

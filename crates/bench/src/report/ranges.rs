@@ -7,14 +7,14 @@ use super::scale::Scale;
 use super::svg::{self, Plot, WIDTH, fitting, px};
 use super::units;
 
-/// One range.
+/// Range on the axis.
 #[derive(Debug)]
 pub(super) struct Range {
     /// What it stands for.
     pub(super) label: String,
-    /// Its class.
+    /// Class of the range.
     pub(super) class: &'static str,
-    /// p50, p99, p99.9 and the greatest, in nanoseconds.
+    /// Points p50, p99, p99.9 and the greatest, in nanoseconds.
     pub(super) points_ns: [f64; 4],
 }
 

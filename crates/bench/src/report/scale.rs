@@ -1,4 +1,4 @@
-//! Scales: where a value lies along an axis, and which values deserve a tick.
+//! Scales: the place of a value along an axis, and the values that deserve a tick.
 
 /// A scale from its low end (0) to its high end (1).
 #[derive(Clone, Debug, PartialEq)]
@@ -14,13 +14,12 @@ pub(super) struct Scale {
 enum Kind {
     Linear,
     Logarithmic,
-    /// The share that is not yet reached, by powers of ten: 90 %, 99 %, 99.9 % are equally far
-    /// apart.
+    /// Share that is not yet reached, by powers of ten: 90 %, 99 %, 99.9 % are equally far apart.
     Percentile,
 }
 
 impl Scale {
-    /// From 0 to the first tick that is not below the greatest value.
+    /// Creates a linear scale from 0 to the first tick that is not below the greatest value.
     pub(super) fn linear(greatest: f64) -> Self {
         let greatest = if greatest > 0.0 && greatest.is_finite() {
             greatest
@@ -37,7 +36,7 @@ impl Scale {
         }
     }
 
-    /// From 0 to just this; ticks at round values.
+    /// Creates a linear scale from 0 to exactly this value, with ticks at round values.
     pub(super) fn linear_to(greatest: f64) -> Self {
         let mut scale = Self::linear(greatest);
         if greatest > 0.0 && greatest.is_finite() {
@@ -47,7 +46,8 @@ impl Scale {
         scale
     }
 
-    /// Over whole powers of ten, or where the values span less than one, over 1, 2 and 5 of them.
+    /// Creates a logarithmic scale over whole powers of ten. If the values span less than one, it
+    /// covers 1, 2 and 5 times powers of ten.
     pub(super) fn logarithmic(least: f64, greatest: f64) -> Self {
         let least = if least > 0.0 { least } else { 1.0 };
         let greatest = greatest.max(least);
@@ -89,7 +89,8 @@ impl Scale {
         }
     }
 
-    /// From the least to where one of this many is left.
+    /// Creates a percentile scale from the least share to the one that leaves one of this many
+    /// accesses.
     pub(super) fn percentile(accesses: u64) -> Self {
         let nines = (accesses.max(10) as f64).log10().min(7.0);
         let all = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
@@ -102,8 +103,8 @@ impl Scale {
         }
     }
 
-    /// Where a value lies, 0 at the low and 1 at the high end; what lies outside is moved to the
-    /// end.
+    /// Returns the place of a value: 0 at the low and 1 at the high end. A value outside is moved
+    /// to the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let along = |value: f64| match self.kind {
             Kind::Linear => value,
@@ -119,14 +120,14 @@ impl Scale {
         }
     }
 
-    /// Both ends.
+    /// Returns the values at both ends.
     #[cfg(test)]
     pub(super) fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 }
 
-/// The least of 1, 2, 2.5 and 5 times a power of ten that is not below this.
+/// Returns the least of 1, 2, 2.5 and 5 times a power of ten that is not below this value.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let factors = [1.0, 2.0, 2.5, 5.0];

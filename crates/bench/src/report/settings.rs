@@ -1,4 +1,4 @@
-//! The settings that matter: which were best in a sweep, how sure that is, and what to type to have
+//! Settings that matter: the best ones in a sweep, how sure this is, and the commands that set
 //! them.
 
 use maud::{Markup, html};
@@ -105,7 +105,7 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
     }
 }
 
-/// Series of which no figure differs from what they are compared with.
+/// Lists series in which no figure differs from the base.
 fn idle(subject: &Subject<'_>) -> Vec<String> {
     of_sweeps(subject, |contrast| {
         let rows = &contrast.comparison.rows;
@@ -113,7 +113,7 @@ fn idle(subject: &Subject<'_>) -> Vec<String> {
     })
 }
 
-/// Series that may give more or fewer accesses than what they are compared with, or not.
+/// Lists series for which the number of accesses may differ from the base or not.
 fn unknown(subject: &Subject<'_>) -> Vec<String> {
     of_sweeps(subject, |contrast| {
         let mut rows = contrast.comparison.rows.iter();
@@ -121,7 +121,7 @@ fn unknown(subject: &Subject<'_>) -> Vec<String> {
     })
 }
 
-/// The names of what was turned in a sweep and is like this.
+/// Lists the varied settings of sweeps that satisfy `is_like_this`.
 fn of_sweeps(subject: &Subject<'_>, is_like_this: impl Fn(&Contrast) -> bool) -> Vec<String> {
     let in_sweep = |contrast: &&Contrast| {
         subject.series[contrast.base].source == subject.series[contrast.series].source
@@ -133,22 +133,22 @@ fn of_sweeps(subject: &Subject<'_>, is_like_this: impl Fn(&Contrast) -> bool) ->
         .collect()
 }
 
-/// A knob that is not as at the start in some best setting.
+/// Knob that some best setting has changed from the start.
 struct Turned {
-    /// Of which file's unit.
+    /// Index of the file whose unit it concerns.
     source: usize,
     name: String,
     value: String,
-    /// For which.
+    /// Workloads for which the setting is best.
     workloads: Vec<String>,
 }
 
-/// What commands for a file's unit name.
+/// Returns the names that commands for a file's unit need.
 fn names<'a>(subject: &Subject<'a>, source: usize) -> Names<'a> {
     Names::of(&subject.sources[source].results.target)
 }
 
-/// Every knob that is not as at the start in some best setting.
+/// Lists every knob that some best setting has changed from the start.
 fn turned(subject: &Subject<'_>) -> Vec<Turned> {
     let mut turned: Vec<Turned> = Vec::new();
     for (source, best) in &subject.best {

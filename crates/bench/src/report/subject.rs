@@ -1,5 +1,5 @@
-//! What a page is about: which runs belong together, which series are compared with which, and how
-//! they are called and coloured.
+//! The subject of a page: the runs that belong together, the series that are compared, and their
+//! names and colours.
 
 use super::{Network, Source};
 use crate::compare::{Comparison, Made, compare};
@@ -7,63 +7,63 @@ use crate::results::Run;
 use crate::sweep::plan::{Settings, words};
 use crate::sweep::verdict::{Best, find};
 
-/// Series with a colour of their own; more than these nobody can tell apart.
+/// Most series with a colour of their own; nobody can tell more apart.
 const COLOURS: usize = 6;
 
 /// Runs of one file under one setting.
 #[derive(Debug)]
 pub(super) struct Series<'a> {
-    /// What tells it from the others.
+    /// Label that tells this series from the others.
     pub(super) label: String,
-    /// The same in a few letters, for the end of a line.
+    /// Label in a few letters, for the end of a line.
     pub(super) short: String,
-    /// Its class in pictures: `s0` … `s5`, or `sx` for all that have no colour of their own.
+    /// Class in pictures: `s0` … `s5`, or `sx` for all series without a colour of their own.
     pub(super) class: &'static str,
-    /// Which file it is of.
+    /// Index of the file.
     pub(super) source: usize,
-    /// What was set.
+    /// Settings of the runs.
     pub(super) settings: Settings,
-    /// Its runs in the order of their rounds.
+    /// Runs in the order of their rounds.
     pub(super) runs: Vec<&'a Run>,
 }
 
 impl<'a> Series<'a> {
-    /// Its runs of a workload.
+    /// Lists the runs of a workload.
     pub(super) fn of<'s>(&'s self, workload: &'s str) -> impl Iterator<Item = &'a Run> + 's {
         let runs = self.runs.iter().copied();
         runs.filter(move |run| run.workload.name == workload)
     }
 }
 
-/// One series against another.
+/// Comparison of one series with another.
 #[derive(Debug)]
 pub(super) struct Contrast {
-    /// With which it is compared.
+    /// Index of the base of the comparison.
     pub(super) base: usize,
-    /// Which is compared.
+    /// Index of the series that is compared with the base.
     pub(super) series: usize,
-    /// Whether they took turns.
+    /// Whether the two series took turns.
     pub(super) made: Made,
-    /// What differs.
+    /// Differences between the two.
     pub(super) comparison: Comparison,
 }
 
-/// Everything that a page shows.
+/// All data that a page shows.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
-    /// The files.
+    /// Files of results.
     pub(super) sources: &'a [Source],
-    /// What is between.
+    /// Network between load and storage.
     pub(super) network: &'a Network,
-    /// The chance that of things that do not differ any one is said to.
+    /// Chance that any equal things are called different.
     pub(super) alpha: f64,
     /// All series.
     pub(super) series: Vec<Series<'a>>,
-    /// Names of the workloads, in the order in which they were run first.
+    /// Names of the workloads, in the order in which they were first run.
     pub(super) workloads: Vec<String>,
-    /// What is compared.
+    /// Comparisons on the page.
     pub(super) contrasts: Vec<Contrast>,
-    /// The best settings of each sweep, by its source.
+    /// Best settings of each sweep, by the index of its file.
     pub(super) best: Vec<(usize, Vec<Best>)>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The first series of every file against that of the first file.
+    /// Compares the first series of every file with that of the first file.
     fn compare_sources(&mut self) {
         let firsts: Vec<usize> = (0..self.sources.len())
             .filter_map(|source| {
@@ -154,8 +154,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Colours: for all where there are few; otherwise for what others are compared with and for
-    /// the best.
+    /// Assigns colours: to all series if there are few; otherwise to bases of comparisons and to
+    /// the best series.
     fn colour(&mut self) {
         const CLASSES: [&str; COLOURS] = ["s0", "s1", "s2", "s3", "s4", "s5"];
         let mut chosen: Vec<usize> = (0..self.series.len()).collect();
@@ -183,25 +183,25 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The series of this file and setting.
+    /// Finds the series of this file and setting.
     pub(super) fn find(&self, source: usize, settings: &Settings) -> Option<usize> {
         let is_it = |series: &Series<'_>| series.source == source && series.settings == *settings;
         self.series.iter().position(is_it)
     }
 
-    /// Whether there is only one series, so that workloads are what is compared.
+    /// Reports whether there is only one series, so that workloads are compared.
     pub(super) fn is_single(&self) -> bool {
         self.series.len() == 1
     }
 
-    /// All runs.
+    /// Lists all runs.
     pub(super) fn runs(&self) -> impl Iterator<Item = (&Series<'a>, &'a Run)> {
         let all = self.series.iter();
         all.flat_map(|series| series.runs.iter().map(move |run| (series, *run)))
     }
 }
 
-/// The settings of a file, that which the others are compared with first.
+/// Returns the settings of a file, beginning with the base of the comparisons.
 fn plan(source: &Source) -> Vec<Settings> {
     let mut plan = source.results.plan.clone();
     for run in &source.results.runs {
@@ -212,8 +212,8 @@ fn plan(source: &Source) -> Vec<Settings> {
     plan
 }
 
-/// What tells settings from the others of the plan: those that are not the same everywhere; where
-/// one knob at a time was turned, only that which was.
+/// Returns the part of some settings that tells them from the rest of the plan: knobs whose values
+/// vary. If one knob at a time was varied, only this knob.
 fn turned(settings: &Settings, plan: &[Settings]) -> Settings {
     let of_all = |settings: &Settings| -> Settings {
         let differs =
@@ -238,8 +238,8 @@ fn turned(settings: &Settings, plan: &[Settings]) -> Settings {
     }
 }
 
-/// The values alone; their names stand in the legend. Where several knobs were turned, one at a
-/// time, the first has all of them and is the start.
+/// Returns the values alone; the legend has their names. If several knobs were varied one at a
+/// time, the first settings have all of them and are called the start.
 fn short(settings: &Settings, plan: &[Settings]) -> String {
     let is_first = plan.first() == Some(settings);
     let several = turned(settings, plan).len() > 1;

@@ -1,4 +1,4 @@
-//! In short: what the figures say, in sentences, and what must be minded about them.
+//! Summary: the figures in sentences, and the reservations about them.
 
 use maud::{Markup, html};
 
@@ -79,7 +79,7 @@ fn findings(subject: &Subject<'_>) -> Vec<Markup> {
     findings
 }
 
-/// How many figures are better and worse.
+/// Counts the figures that are better and worse.
 fn counted(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
     let count = |verdict| {
         let rows = contrast.comparison.rows.iter();
@@ -117,7 +117,7 @@ fn plain(subject: &Subject<'_>, workload: &str) -> Markup {
     }
 }
 
-/// What takes value from the figures, and whether it is a failure.
+/// Lists reservations about the figures, and whether each is a failure.
 fn minded(subject: &Subject<'_>) -> Vec<(String, bool)> {
     let mut minded: Vec<(String, bool)> = Vec::new();
     for (series, run) in subject.runs() {

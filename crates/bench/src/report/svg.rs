@@ -1,14 +1,14 @@
-//! The common parts of pictures: a plot area with axes, paths, and a caption.
+//! Common parts of pictures: a plot area with axes, paths, and a caption.
 //!
-//! Pictures are as wide as a phone, and a page shows several side by side where there is room; so
-//! letters have the same size everywhere. Colours are the style's: an element says only what it is
+//! A picture is as wide as a phone, and a page shows several side by side if there is room. So
+//! letters have one size everywhere. Colours belong to the style: an element states only its role
 //! (`s0` the first series, `tick` a letter at an axis).
 
 use maud::{Markup, html};
 
 use super::scale::Scale;
 
-/// The area that an axis encloses, in pixels of the picture.
+/// Area that an axis encloses, in pixels of the picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plot {
     /// Width of the whole picture.
@@ -17,22 +17,23 @@ pub(super) struct Plot {
     pub(super) height: f64,
     /// Left edge of the area.
     pub(super) left: f64,
-    /// Its right edge.
+    /// Right edge of the area.
     pub(super) right: f64,
-    /// Its upper edge.
+    /// Upper edge of the area.
     pub(super) top: f64,
-    /// Its lower edge.
+    /// Lower edge of the area.
     pub(super) bottom: f64,
 }
 
 /// Width of every picture.
 pub(super) const WIDTH: f64 = 360.0;
 
-/// About the width of a letter.
+/// Approximate width of a letter.
 const LETTER: f64 = 6.2;
 
 impl Plot {
-    /// For lines: room for ticks at the left and below, and for labels at the right.
+    /// Returns the area for lines, with room for ticks at the left and below, and for labels at the
+    /// right.
     pub(super) fn for_lines() -> Self {
         Self {
             width: WIDTH,
@@ -44,17 +45,17 @@ impl Plot {
         }
     }
 
-    /// Pixels from the left of a place (0 to 1).
+    /// Returns the pixels from the left for a place (0 to 1).
     pub(super) fn x(&self, place: f64) -> f64 {
         self.left + place * (self.right - self.left)
     }
 
-    /// Pixels from the top of a place (0 to 1), which grows upwards.
+    /// Returns the pixels from the top for a place (0 to 1), which grows upwards.
     pub(super) fn y(&self, place: f64) -> f64 {
         self.bottom - place * (self.bottom - self.top)
     }
 
-    /// Ticks at the left with lines across.
+    /// Draws ticks at the left, with lines across.
     pub(super) fn left_axis(&self, scale: &Scale, text: impl Fn(f64) -> String) -> Markup {
         html! {
             @for tick in &scale.ticks {
@@ -65,7 +66,7 @@ impl Plot {
         }
     }
 
-    /// Ticks below. Those that would touch the one before are left out.
+    /// Draws ticks below. A tick that would touch the one before is left out.
     pub(super) fn lower_axis(&self, scale: &Scale, text: impl Fn(f64) -> String) -> Markup {
         let mut taken = f64::NEG_INFINITY;
         let mut shown = Vec::new();
@@ -90,7 +91,7 @@ impl Plot {
     }
 }
 
-/// A coordinate: a tenth of a pixel is enough.
+/// Formats a coordinate; a tenth of a pixel is enough.
 pub(super) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {
@@ -100,7 +101,7 @@ pub(super) fn px(value: f64) -> String {
     }
 }
 
-/// A path through points; where one is missing it begins anew.
+/// Draws a path through points. At a missing point it begins anew.
 pub(super) fn path(points: &[Option<(f64, f64)>]) -> String {
     let mut text = String::new();
     let mut goes_on = false;
@@ -116,7 +117,7 @@ pub(super) fn path(points: &[Option<(f64, f64)>]) -> String {
     text
 }
 
-/// As many letters as fit into so many pixels.
+/// Cuts a text to the letters that fit into a number of pixels.
 pub(super) fn fitting(text: &str, pixels: f64) -> String {
     let most = (pixels / LETTER).max(1.0) as usize;
     if text.chars().count() <= most {
@@ -126,7 +127,7 @@ pub(super) fn fitting(text: &str, pixels: f64) -> String {
     kept + "…"
 }
 
-/// A picture with what it shows in words above it, and the unit beside.
+/// Builds a picture with its title in words above and the unit beside.
 pub(super) fn figure(title: &str, unit: &str, width: f64, height: f64, content: Markup) -> Markup {
     html! {
         figure {

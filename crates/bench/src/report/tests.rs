@@ -1,4 +1,5 @@
-//! The page as a whole: well-formed, complete, escaped, the same each time, and without a way out.
+//! The page as a whole: well-formed, complete, escaped, reproducible, and without requests to
+//! anywhere.
 
 use roxmltree::{Document, Node};
 use sha2::{Digest as _, Sha256};
@@ -39,7 +40,7 @@ fn direction(random: &mut Random, accesses: u64, ms: f64) -> (DirectionResult, L
     (result, latencies)
 }
 
-/// A run whose figures depend on a speed; every figure that there can be is there.
+/// Returns a run whose figures depend on a speed, with every possible figure.
 fn run(workload: &Workload, settings: &Settings, round: u32, speed: f64) -> Run {
     let mut random = Random::new(u64::from(round) + 1);
     let accesses = ((1000.0 + f64::from(round % 3)) * speed) as u64;
@@ -127,7 +128,7 @@ fn source(label: &str, plan: Vec<Settings>, runs: Vec<Run>) -> Source {
     }
 }
 
-/// A sweep over two knobs: the queue depth matters, the largest I/O does not.
+/// Returns a sweep over two knobs: the queue depth matters, the largest I/O does not.
 fn sweep(rounds: u32) -> Source {
     let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     let knobs = [
@@ -163,7 +164,7 @@ fn plain(label: &str, rounds: u32, speed: f64) -> Source {
     source(label, Vec::new(), runs)
 }
 
-/// A path of a gigabit through this interface, that carried so many MB/s to here and from here.
+/// Returns a path of a gigabit through this interface that carried these MB/s in each direction.
 fn measured(label: &str, interface: &str, to_here: f64, from_here: f64) -> MeasuredPath {
     let throughput = |direction, megabytes: f64| Throughput {
         direction,
@@ -221,7 +222,7 @@ fn measured(label: &str, interface: &str, to_here: f64, from_here: f64) -> Measu
     }
 }
 
-/// The body as XML: stricter than any browser.
+/// Returns the body as XML, which is stricter than any browser.
 fn body(page: &str) -> String {
     let (from, to) = (
         page.find("<body>").expect("a body"),
@@ -230,7 +231,7 @@ fn body(page: &str) -> String {
     page[from..to + "</body>".len()].to_owned()
 }
 
-/// All texts and values, in order.
+/// Returns all texts and values, in order.
 fn words(page: &str) -> Vec<String> {
     let body = body(page);
     let document = Document::parse(&body).expect("well-formed");
@@ -270,7 +271,7 @@ fn pages() -> Vec<String> {
     ]
 }
 
-/// A run in which nothing ended.
+/// Returns a run in which no access ended.
 fn nothing() -> Run {
     let workload = profile::find("dd").expect("built in").workloads[0].clone();
     Run {
@@ -475,14 +476,14 @@ fn the_share_of_the_wire_is_that_of_the_busier_direction() {
     };
     let reads = text(Some(read * 4.0), Some(read * 4.0));
     assert!(reads.contains("· 25 % of the wire"), "{reads}");
-    // Fewer bytes, but more of what goes that way.
+    // There are fewer bytes, but they are a larger share of this direction.
     let writes = text(Some(read * 4.0), Some(written * 2.0));
     assert!(writes.contains("· 50 % of the wire"), "{writes}");
     let unknown = text(None, Some(written * 2.0));
     assert!(!unknown.contains("% of the wire"), "{unknown}");
 }
 
-/// What stands in the section of the path, as one text.
+/// Returns the content of the path's section, as one text.
 fn path_section(page: &str) -> String {
     let body = body(page);
     let document = Document::parse(&body).expect("well-formed");
@@ -524,7 +525,7 @@ fn a_measured_path_is_shown_and_is_the_wire() {
     let carried = path.result.survey.carried(Direction::Receive);
     let exact = carried.expect("measured").to_string();
     assert!(words(&page).contains(&exact), "{exact}");
-    // Slower than its nominal speed, which people should know.
+    // The path is slower than its nominal speed, which people should know.
     let slow = "MB/s from the other end is 4 % of what this wire carries";
     assert!(text.contains(slow), "{text}");
     assert!(!html(&[source], &Network::default(), 0.05).contains("id=\"path\""));
@@ -557,7 +558,7 @@ fn paths_add_up_where_they_share_no_wire() {
         section.contains("a and b leave through eth0 and share its wire, so they are not added"),
         "{section}"
     );
-    // Of two paths only one was measured to here.
+    // Of two paths, only one was measured in this direction.
     let half = vec![
         measured("a", "eth0", 100.0, 110.0),
         measured("b", "eth1", 0.0, 95.0),
@@ -734,10 +735,10 @@ fn no_table_is_wider_than_a_page_and_every_cell_says_what_it_is_of() {
             let table = table.split("</table>").next().unwrap_or_default();
             let is_facts = table.starts_with(" class=\"facts\"");
             let (head, rows) = table.split_once("<tbody>").expect("a body");
-            // The names of a run, and nine figures: what 1,280 pixels show.
+            // There are the names of a run and nine figures: as much as 1,280 pixels show.
             let columns = head.matches("<th").count() - head.matches("<thead").count();
             assert!(is_facts || columns <= 12, "{columns} columns: {head}");
-            // A phone shows a cell below its row's heading, with this before it.
+            // A phone shows a cell below its row's heading, with this text before it.
             let cells = rows.matches("<td").count();
             assert_eq!(rows.matches("data-label=").count(), cells, "{rows}");
             tables += 1;

@@ -1,5 +1,4 @@
-//! How much, and what it cost: accesses and bytes per second, the share of the wire, processor
-//! time.
+//! Throughput and its cost: accesses and bytes per second, the share of the wire, processor time.
 
 use maud::{Markup, html};
 
@@ -9,7 +8,7 @@ use super::units;
 use super::wire::Wire;
 use crate::results::{Measurement, Run};
 
-/// A figure that bars show.
+/// Function that reads a figure for bars.
 type Of = fn(&Measurement) -> f64;
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
@@ -133,9 +132,9 @@ fn throughput(subject: &Subject<'_>, group: &Group<'_>) -> Markup {
     )
 }
 
-/// Bytes per second and their share of the wire. A wire carries reads one way and writes the other,
-/// at the same time; the busier direction is that of which the greater share is used, or which
-/// carries more where the share of one is not known.
+/// Returns the bytes per second and the share of the wire of the busier direction. A wire carries
+/// reads one way and writes the other way, at the same time. The busier direction is the one with
+/// the greater share. If a share is not known, it is the one that carries more.
 fn busier_direction(wire: &Wire, measurement: &Measurement) -> (f64, Option<f64>) {
     let way = |rate: f64, carries: Option<f64>| (rate, carries.map(|carries| rate / carries));
     let read = way(measurement.read_bytes_per_s(), wire.to_here);

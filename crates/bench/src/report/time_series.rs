@@ -1,4 +1,4 @@
-//! Second by second: accesses, bytes and latency, a line per run.
+//! Course of a run second by second: accesses, bytes and latency, a line for each run.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use super::units;
 use crate::measure::window::Second;
 use crate::results::Run;
 
-/// A second of which less than this was measured says nothing about a rate.
+/// Least measured share of a second; less says nothing about a rate.
 const LEAST_SHARE: f64 = 0.5;
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
@@ -38,8 +38,8 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     }
 }
 
-/// Every run of a workload with its series, those without a colour first; and whether its line has
-/// a name.
+/// Lists every run of a workload with its series, those without a colour first, and whether its
+/// line has a name.
 fn runs<'s, 'a>(
     subject: &'s Subject<'a>,
     workload: &'s str,
@@ -66,8 +66,8 @@ fn class(series: &Series<'_>, is_thin: bool) -> String {
     format!("{}{}", series.class, if is_thin { " thin" } else { "" })
 }
 
-/// `(middle of the second, its share that was measured)` and the second; `None` for seconds in
-/// which nothing ended.
+/// Returns `(middle of the second, its share that was measured)` and the second; `None` for seconds
+/// in which nothing ended.
 fn seconds(run: &Run) -> Vec<Option<(f64, f64, &Second)>> {
     let elapsed_s = run.measurement.elapsed_ns as f64 / 1e9;
     let mut seconds = Vec::new();
@@ -130,7 +130,7 @@ fn greatest(lines: &[Line]) -> f64 {
     values.map(|(_, value)| *value).fold(0.0, f64::max)
 }
 
-/// Median and p99 of a single series; medians of several.
+/// Draws median and p99 of a single series, or the medians of several.
 fn latency(subject: &Subject<'_>, workload: &str) -> Markup {
     let all = runs(subject, workload);
     let is_thin = all.len() > subject.series.len();

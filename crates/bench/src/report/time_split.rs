@@ -1,5 +1,6 @@
-//! Where the time goes, in esxtop's words: KAVG on this side of the wire, DAVG from the wire to the
-//! answer, together GAVG; QAVG is the part of KAVG that was spent in the queue.
+//! Parts of the latency in esxtop's words. KAVG is the time on this side of the wire, DAVG the time
+//! from the wire to the answer; together they are GAVG. QAVG is the part of KAVG that was spent in
+//! the queue.
 
 use maud::{Markup, html};
 

@@ -1,6 +1,7 @@
 //! Figures in words: three significant digits, and units that people say.
 
-/// Three significant digits at least, thousands apart: `1.23`, `45.6`, `789`, `12,345`.
+/// Formats a number with at least three significant digits, thousands apart: `1.23`, `45.6`, `789`,
+/// `12,345`.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -16,7 +17,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A whole number, thousands apart.
+/// Formats a whole number, thousands apart.
 pub fn count(value: u64) -> String {
     grouped(i128::from(value))
 }
@@ -37,13 +38,13 @@ fn grouped(value: i128) -> String {
     }
 }
 
-/// A time in the unit that gives it few digits: `850 ns`, `155 µs`, `1.55 ms`, `2.30 s`.
+/// Formats a time in the unit that gives it few digits: `850 ns`, `155 µs`, `1.55 ms`, `2.30 s`.
 pub(super) fn time(ns: f64) -> String {
     let (value, unit) = in_unit(ns);
     format!("{} {unit}", number(value))
 }
 
-/// The same for a tick of an axis, where the value is round: `100 µs`.
+/// Formats a round time for a tick of an axis: `100 µs`.
 pub(super) fn time_tick(ns: f64) -> String {
     let (value, unit) = in_unit(ns);
     format!("{} {unit}", plain(value))
@@ -58,7 +59,7 @@ fn in_unit(ns: f64) -> (f64, &'static str) {
     }
 }
 
-/// A round number as short as it can be: `250k`, `1.5M`, `0.2`.
+/// Formats a round number as short as possible: `250k`, `1.5M`, `0.2`.
 pub(super) fn tick(value: f64) -> String {
     match value.abs() {
         size if size >= 1e9 => format!("{}G", plain(value / 1e9)),
@@ -68,23 +69,23 @@ pub(super) fn tick(value: f64) -> String {
     }
 }
 
-/// Without zeros at the end.
+/// Formats a number without zeros at the end.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
 
-/// Bytes per second in MB/s (10⁶), as disks and networks are sold.
+/// Formats bytes per second in MB/s (10⁶), as disks and networks are sold.
 pub(super) fn megabytes(bytes_per_s: f64) -> String {
     format!("{} MB/s", number(bytes_per_s / 1e6))
 }
 
-/// A ratio as a change: `+3.5 %`, `−12 %`; `2.41×` where it is more than double.
+/// Formats a ratio as a change: `+3.5 %`, `−12 %`; `2.41×` if it is more than double.
 pub(super) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match percent {
-        // The end of an interval of two runs: nothing is known.
+        // The interval of two runs can end here; it says nothing.
         percent if percent >= 1e8 => ">1,000,000×".to_owned(),
         percent if percent >= 100.0 => format!("{}×", number(ratio)),
         percent if percent.abs() < 0.05 => "0.0 %".to_owned(),
@@ -93,7 +94,7 @@ pub(super) fn change(ratio: f64) -> String {
     }
 }
 
-/// A share as percent: `63 %`, `0.4 %`.
+/// Formats a share as percent: `63 %`, `0.4 %`.
 pub(super) fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -102,8 +103,8 @@ pub(super) fn share(share: f64) -> String {
     }
 }
 
-/// Columns of each part of a table that has `all`, where a page shows `most`: parts of one size,
-/// none nearly empty.
+/// Returns the columns of each part of a table with `all` columns on a page that shows `most`. The
+/// parts have one size, and none is nearly empty.
 pub(super) fn columns(all: usize, most: usize) -> usize {
     let parts = all.div_ceil(most).max(1);
     all.div_ceil(parts).max(1)

@@ -1,5 +1,5 @@
-//! The table that people colour by hand: green better, red worse, yellow the same; here with its
-//! intervals. Colour is never alone: an arrow and a word say the same.
+//! The table that people colour by hand: green better, red worse, yellow equal; here with its
+//! intervals. Colour never stands alone: an arrow and a word say the same.
 
 use maud::{Markup, html};
 
@@ -7,11 +7,11 @@ use super::subject::{Contrast, Subject};
 use super::units;
 use crate::compare::{Figure, Made, Row, Verdict};
 
-/// With more, the tables of single figures are closed at first.
+/// Number of comparisons above which the tables of single figures are closed at first.
 const FEW: usize = 3;
 
-/// What has a table of all settings by itself: how much, how long, and on which side of the wire
-/// the time went.
+/// Figures that have a table of all settings: rate, latency, and the side of the wire on which the
+/// time went.
 const AT_A_GLANCE: [Figure; 4] = [Figure::Iops, Figure::MeanMs, Figure::KavgMs, Figure::DavgMs];
 
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
@@ -67,7 +67,7 @@ fn value(figure: Figure, value: f64) -> String {
     }
 }
 
-/// The class of a cell with this verdict.
+/// Returns the class of a cell with this verdict.
 pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "better",
@@ -77,7 +77,7 @@ pub(super) fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Up or down, where it differs.
+/// Returns the arrow up or down, if there is a difference.
 pub(super) fn sign(row: &Row) -> &'static str {
     match (row.verdict, row.ratio) {
         (Verdict::Better | Verdict::Worse, Some(ratio)) if ratio.estimate > 1.0 => "▲",
@@ -87,7 +87,7 @@ pub(super) fn sign(row: &Row) -> &'static str {
     }
 }
 
-/// Every series that others are compared with, once.
+/// Lists every series that is a base of comparisons, once.
 fn bases(subject: &Subject<'_>) -> Vec<usize> {
     let mut bases: Vec<usize> = subject
         .contrasts
@@ -102,7 +102,8 @@ fn bases(subject: &Subject<'_>) -> Vec<usize> {
 /// them.
 const COLUMNS: usize = 5;
 
-/// One figure of all workloads and all that is compared with one base.
+/// Builds the table of one figure, for all workloads and all series that are compared with one
+/// base.
 fn matrix(subject: &Subject<'_>, base: usize, figure: Figure) -> Markup {
     let contrasts = || {
         subject
@@ -157,7 +158,7 @@ fn short_cell(contrast: &Contrast, workload: &str, figure: Figure) -> Markup {
     }
 }
 
-/// All figures of one contrast.
+/// Builds the table of all figures of one contrast.
 fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
     let [base, series] = [contrast.base, contrast.series].map(|index| &subject.series[index].label);
     let runs = contrast

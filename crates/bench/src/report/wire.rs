@@ -1,31 +1,31 @@
-//! What the wire carries, of which storage reached a share: what TCP leaves of a link's nominal
-//! speed, or what paths carried when they were measured.
+//! Capacity of the wire, of which storage reached a share. It is the link's nominal speed less
+//! TCP's overhead, or the measured throughput of paths.
 
 use super::units;
 use crate::network::client::Direction;
 use crate::network::result::NetworkResult;
 use crate::network::wire::Packing;
 
-/// A path that was measured, with what it is called on the page.
+/// Measured path with its label on the page.
 #[derive(Clone, Debug)]
 pub struct MeasuredPath {
-    /// How it is told from the others: the name of its file.
+    /// Label that tells this path from others: the name of its file.
     pub label: String,
-    /// What was found.
+    /// Result of the measurement.
     pub result: NetworkResult,
 }
 
-/// What is between the machine that made the load and the storage, as far as it is known.
+/// Network between the machine that made the load and the storage, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
-    /// The paths that were measured.
+    /// Paths that were measured.
     pub paths: Vec<MeasuredPath>,
-    /// What all of it carries.
+    /// Capacity of all paths together.
     pub wire: Option<Wire>,
 }
 
 impl Network {
-    /// A link of this nominal speed, of which nothing was measured.
+    /// Describes a link of this nominal speed that was not measured.
     pub fn of_link(bits_per_s: f64) -> Self {
         let ethernet = Packing {
             mtu: 1500,
@@ -45,7 +45,7 @@ impl Network {
         }
     }
 
-    /// Paths that were measured, all of which the runs used.
+    /// Describes measured paths, all of which the runs used.
     pub fn measured(paths: Vec<MeasuredPath>) -> Self {
         let ways = ways_out(&paths);
         let carries = |direction| {
@@ -71,27 +71,27 @@ impl Network {
     }
 }
 
-/// What each direction of the wire carries in bytes of payload per second; `None` where that is not
+/// Capacity of each direction of the wire, in bytes of payload per second; `None` if it is not
 /// known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wire {
-    /// To here, as what is read.
+    /// Capacity towards this machine, for reads.
     pub to_here: Option<f64>,
-    /// From here, as what is written.
+    /// Capacity from this machine, for writes.
     pub from_here: Option<f64>,
-    /// How that is known.
+    /// Source of this knowledge.
     pub known_from: String,
 }
 
 impl Wire {
-    /// Every value once.
+    /// Returns every value once.
     pub(super) fn values(&self) -> Vec<f64> {
         let mut values: Vec<f64> = self.to_here.into_iter().chain(self.from_here).collect();
         values.dedup();
         values
     }
 
-    /// The values with their directions.
+    /// Describes the values with their directions.
     pub(super) fn words(&self) -> String {
         match (self.to_here, self.from_here) {
             (Some(to_here), Some(from_here)) if to_here == from_here => units::megabytes(to_here),
@@ -107,18 +107,18 @@ impl Wire {
     }
 }
 
-/// A way out of the machine, and the paths that share its wire.
+/// Way out of the machine, and the paths that share its wire.
 #[derive(Debug)]
 pub(super) struct WayOut<'a> {
-    /// The interface; where the kernel did not say, the other end.
+    /// Name of the interface; if the kernel did not tell, of the other end.
     pub(super) name: String,
     host: &'a str,
-    /// Its paths.
+    /// Paths that leave this way.
     pub(super) paths: Vec<&'a MeasuredPath>,
 }
 
 impl WayOut<'_> {
-    /// Bytes per second: those of the path that carried most, as the others use the same wire.
+    /// Returns the bytes per second of the path that carried most; the others use the same wire.
     pub(super) fn carries(&self, direction: Direction) -> Option<f64> {
         let carried = self
             .paths
@@ -128,7 +128,7 @@ impl WayOut<'_> {
     }
 }
 
-/// The ways out that these paths take, in their order.
+/// Lists the ways out of these paths, in the paths' order.
 pub(super) fn ways_out(paths: &[MeasuredPath]) -> Vec<WayOut<'_>> {
     let mut ways: Vec<WayOut<'_>> = Vec::new();
     for path in paths {

@@ -1,8 +1,8 @@
-//! The threads of one phase of a run: one per worker, each with a lane of its own, and the caller's
-//! thread, which collects their seconds.
+//! Threads of one phase of a run. Each worker has a thread and a lane of its own. The caller's
+//! thread collects their seconds.
 //!
-//! Worker 0 uses the caller's lane, because the device may have sockets that live there; it keeps
-//! turning that lane until the last worker is done.
+//! Worker 0 uses the caller's lane, because the device may have sockets that live there. It keeps
+//! turning this lane until the last worker is done.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,33 +17,34 @@ use super::worker::{self, Ended, Task};
 use crate::measure::window::Window;
 use block::{BlockDevice, Lane};
 
-/// How often worker 0 turns its lane for others, and the collector looks at the clock.
+/// Interval at which worker 0 turns its lane for others, and the collector looks at the clock.
 const TURN: Duration = Duration::from_millis(10);
 
-/// A second of a worker, by the worker's place in the crew.
+/// A worker's second, with the worker's place in the crew.
 pub struct Told {
-    /// Who.
+    /// Place of the worker in the crew.
     pub worker: usize,
-    /// What.
+    /// Second of the worker.
     pub window: Box<Window>,
 }
 
-/// What the caller does while the crew works.
+/// Collector: the caller's part while the crew works.
 pub trait Collector {
-    /// A worker's second is over.
+    /// Takes a second of a worker that is over.
     fn window(&mut self, worker: usize, window: &Window);
 
-    /// Called every few milliseconds; the time since the crew began.
+    /// Notes the passing of time, every few milliseconds. `elapsed` is the time since the crew
+    /// began.
     fn tick(&mut self, elapsed: Duration);
 }
 
-/// Runs one task per worker on the device, all beginning at the same time.
+/// Runs one task for each worker on the device. All tasks begin at the same time.
 ///
 /// # Errors
 /// A lane cannot be made, or the system refuses to wait.
 ///
 /// # Panics
-/// Where a worker does, once the others are done.
+/// A worker panics; the panic continues once the others are done.
 pub fn work(
     device: &Arc<dyn BlockDevice>,
     lane: &mut Lane,
@@ -85,7 +86,7 @@ struct Shared<'a> {
     device: &'a Arc<dyn BlockDevice>,
     start: Barrier,
     began: OnceLock<Instant>,
-    /// Workers that are not done.
+    /// Number of workers that are not done.
     active: AtomicUsize,
 }
 
@@ -107,8 +108,8 @@ impl Shared<'_> {
             // The collector listens until every worker is done.
             let _ = told.send(Told { worker, window });
         };
-        // A worker that panics is done as well: what it leaves behind is not looked at any more,
-        // but worker 0 must neither wait for it nor leave the others without its lane.
+        // A worker that panics is done as well. Its remains are not looked at any more. But worker
+        // 0 must neither wait for it nor leave the others without its lane.
         let run = AssertUnwindSafe(|| worker::run(&mut environment, task, &mut exchange));
         let ended = catch_unwind(run);
         self.active.fetch_sub(1, Ordering::AcqRel);
@@ -125,14 +126,14 @@ impl Shared<'_> {
     }
 }
 
-/// Until every worker has hung up.
+/// Collects seconds until every worker has hung up.
 fn collect(listen: &Receiver<Told>, spares: &[Sender<Box<Window>>], collector: &mut dyn Collector) {
     let began = Instant::now();
     loop {
         match listen.recv_timeout(TURN) {
             Ok(Told { worker, window }) => {
                 collector.window(worker, &window);
-                // A worker that is done needs no more.
+                // A worker that is done needs no more spare windows.
                 let _ = spares[worker].send(window);
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -1,8 +1,7 @@
-//! Time and the device as a worker sees them.
+//! Time and device as a worker sees them.
 //!
-//! A worker never looks at a clock and never touches a lane itself, so that the loop that measures
-//! is the same in a test where time is simulated: there a device of known delay and rate must show
-//! exactly these.
+//! A worker never reads a clock and never touches a lane itself. So a test with simulated time uses
+//! the very same measuring loop: a device of known delay and rate must show exactly these.
 
 use std::io;
 use std::sync::Arc;
@@ -13,22 +12,22 @@ use block::{BlockDevice, Lane, Request, Submitted, Ticket};
 
 /// Time and one device. Times are nanoseconds since the run began.
 pub trait Environment {
-    /// The time now.
+    /// Returns the present time.
     fn now_ns(&mut self) -> u64;
 
-    /// Starts a request. An answer is one that is finished; otherwise [`Environment::wait`] brings
-    /// it with its token.
+    /// Starts a request. Returns the outcome of a request that finished at once; otherwise
+    /// [`Environment::wait`] delivers it with its token.
     fn submit(&mut self, request: Request, token: u64) -> Option<Outcome>;
 
-    /// Appends what has finished; sleeps until something has, at most until `until_ns`. May come
-    /// back early with nothing.
+    /// Appends finished requests. Sleeps until one has finished, at most until `until_ns`. May
+    /// return early with nothing.
     ///
     /// # Errors
     /// The system refuses to wait: the run cannot go on.
     fn wait(&mut self, until_ns: u64, completions: &mut Vec<(u64, Outcome)>) -> io::Result<()>;
 }
 
-/// The real ones.
+/// Environment with the real clock and device.
 #[derive(Debug)]
 pub struct LaneEnvironment<'a> {
     device: Arc<dyn BlockDevice>,
@@ -37,7 +36,8 @@ pub struct LaneEnvironment<'a> {
 }
 
 impl<'a> LaneEnvironment<'a> {
-    /// A device through a lane that [`Lane::standing`] made; the run begins at `began`.
+    /// Creates an environment for a device through a lane that [`Lane::standing`] made. The run
+    /// begins at `began`.
     pub fn new(device: Arc<dyn BlockDevice>, lane: &'a mut Lane, began: Instant) -> Self {
         Self {
             device,

@@ -1,5 +1,5 @@
-//! One workload, run once: fill, ramp up, measure, and with verification flush and read everything
-//! back.
+//! One workload, run once: fill, ramp up, measure. With verification, also flush and read
+//! everything back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,59 +31,60 @@ use block::lane::Outcome;
 use block::{BlockDevice, Lane, LatencySplit, Request};
 use model::quantity::format_size;
 
-/// Most memory that verification may take to remember what was written.
+/// Most memory with which verification may remember the written blocks.
 pub const VERIFY_MEMORY: u64 = 1 << 30;
 
-/// Accesses in flight of a pass over the whole working set.
+/// Accesses in flight during a pass over the whole working set.
 const PASS_OUTSTANDING: u32 = 8;
 
-/// An end that takes less is not waited for by anybody.
+/// Time below which nobody notices a wait for the end.
 const NOTICED: Duration = Duration::from_millis(400);
 
-/// What a run is doing.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Every byte of the working set is written once.
+    /// Write every byte of the working set once.
     Fill,
-    /// The workload runs; nothing is recorded yet.
+    /// Run the workload without recording.
     RampUp,
-    /// The workload runs and is recorded.
+    /// Run the workload and record it.
     Measure,
-    /// Every byte is read and compared.
+    /// Read and compare every byte.
     ReadBack,
 }
 
-/// Who wants to see how a run goes.
+/// Observer of a run.
 pub trait Watch {
-    /// A phase begins that will move so many bytes or last so long, whatever is first.
+    /// Notes that a phase begins. It will move this many bytes or last this long, whichever comes
+    /// first.
     fn phase(&mut self, phase: Phase, bytes: Option<u64>, time: Option<Duration>);
 
-    /// The user wants no more, and what is in flight keeps the run from ending; told once in a
-    /// phase.
+    /// Notes that the user wants to stop, but accesses in flight keep the run from ending. Called
+    /// once in a phase.
     fn waits_to_end(&mut self) {}
 
-    /// A second of it is over.
+    /// Notes that a second of the phase is over.
     fn second(&mut self, second: &Second);
 
-    /// The device's queue as it is now, where it is at the end of a wire; told before a second of
-    /// measuring.
+    /// Notes the present state of the device's queue, for a device at the end of a wire. Called
+    /// before each second of measuring.
     fn queue(&mut self, queue: EsxtopQueue) {
         let _ = queue;
     }
 }
 
-/// Why a run cannot begin or go on.
+/// Reason why a run cannot begin or go on.
 #[derive(Debug)]
 pub enum RunError {
     /// The workload is wrong, or its accesses do not fit the device's blocks.
     Specification(SpecificationError),
     /// The workload does not fit the device.
     Region(RegionError),
-    /// A parameter is out of its bounds.
+    /// A parameter is out of bounds.
     Parameter(String),
     /// The working set could not be filled.
     Fill(String),
-    /// The system refuses.
+    /// The system reports an error.
     System(io::Error),
 }
 
@@ -128,7 +129,7 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Whether a workload can be run like this, without doing it.
+/// Checks whether a workload can be run with these parameters, without running it.
 pub fn check(
     workload: &Workload,
     parameters: &Parameters,
@@ -173,11 +174,11 @@ fn amount(workload: &Workload, parameters: &Parameters) -> Option<u64> {
     parameters.amount.or(workload.amount)
 }
 
-/// Runs a workload once. `run` tells this run's blocks from those of others; `stop` ends it early,
-/// and what was measured until then is returned.
+/// Runs a workload once. `run` tells this run's blocks from those of other runs. `stop` ends the
+/// run early; the measurements until then are returned.
 ///
 /// # Errors
-/// It cannot begin, or the system fails. What the device fails is part of the measurement.
+/// The run cannot begin, or the system fails. Failures of the device are part of the measurement.
 pub fn measure(
     workload: &Workload,
     parameters: &Parameters,
@@ -241,7 +242,7 @@ fn contents(
 }
 
 struct Running<'a> {
-    /// Accesses that nobody waited for any more.
+    /// Number of accesses for which nobody waited any more.
     abandoned: u64,
     workload: &'a Workload,
     parameters: &'a Parameters,
@@ -273,7 +274,7 @@ impl Running<'_> {
             .sum()
     }
 
-    /// Goes once over all parts.
+    /// Makes one pass over all parts.
     fn pass(&mut self, lane: &mut Lane, read: bool) -> io::Result<Vec<Ended>> {
         let stop = self.stop;
         let max_io = self.parameters.max_io;
@@ -306,7 +307,7 @@ impl Running<'_> {
         let (workload, parameters) = (self.workload, self.parameters);
         let amount = amount(workload, parameters);
         let ramp_up = match amount {
-            // What is written before recording would be missing from the amount.
+            // Bytes written before recording would be missing from the amount.
             Some(_) => Duration::ZERO,
             None => Duration::from_millis(parameters.ramp_up_ms),
         };
@@ -364,8 +365,8 @@ impl Running<'_> {
         ))
     }
 
-    /// Flushes, and reads everything once more; says whether the flush failed. Where the user wants
-    /// no more, all that was written stays unread.
+    /// Flushes, and reads everything once more. Reports whether the flush failed. If the user wants
+    /// to stop, all written blocks stay unread.
     fn read_back(
         &mut self,
         lane: &mut Lane,
@@ -412,12 +413,12 @@ impl Running<'_> {
     }
 }
 
-/// Accesses that nobody waited for any more.
+/// Counts the accesses for which nobody waited any more.
 fn abandoned(ended: &[Ended]) -> u64 {
     ended.iter().map(|ended| ended.abandoned).sum()
 }
 
-/// Makes what was written durable; `None` where the user had no more patience with it.
+/// Makes the written data durable; `None` if the user ran out of patience.
 fn flush(
     device: &Arc<dyn BlockDevice>,
     lane: &mut Lane,
@@ -445,20 +446,20 @@ fn flush(
     }
 }
 
-/// What the collector of a phase has.
+/// State of a phase's collector.
 struct Collecting<'w> {
     watch: &'w mut dyn Watch,
     all: Record,
-    /// The stream of each worker.
+    /// Stream of each worker.
     stream_of: Vec<usize>,
     streams: Vec<(Direction, Direction)>,
     measures: Option<Measured>,
     stop: &'w AtomicBool,
-    /// When it was first seen that the user wants no more, and whether the wait for that was told.
+    /// Time at which the user's wish to stop was first seen, and whether the wait was reported.
     stop_seen: Option<(Duration, bool)>,
 }
 
-/// The times of a measuring phase, and what is read where it begins and ends.
+/// Times of a measuring phase, with the readings at its begin and end.
 struct Measured {
     device: Arc<dyn BlockDevice>,
     ramp_up: Duration,
@@ -470,7 +471,7 @@ struct Measured {
     queue: QueueReadings,
 }
 
-/// What goes on counting by itself, at one time.
+/// Readings, at one time, of counters that run by themselves.
 #[derive(Clone, Copy)]
 struct Reading {
     at: Duration,
@@ -478,7 +479,7 @@ struct Reading {
     split: Option<LatencySplit>,
 }
 
-/// What was counted in a measuring phase.
+/// Counts of a measuring phase.
 struct Counted {
     all: Record,
     streams: Vec<(Direction, Direction)>,
@@ -506,7 +507,7 @@ impl<'w> Collecting<'w> {
         }
     }
 
-    /// Tells, where it takes longer than whoever wants to end it would notice, what is waited for.
+    /// Reports the wait for the end, if it takes long enough for the user to notice.
     fn tell_wait(&mut self, elapsed: Duration) {
         if !self.stop.load(Ordering::Relaxed) {
             return;
@@ -601,7 +602,7 @@ impl Measured {
         }
     }
 
-    /// Those of the begin and the end; the end is now where it came before its time.
+    /// Returns the readings of the begin and the end. The end is now, if it came before its time.
     fn readings(&self) -> Option<(Reading, Reading)> {
         let ended = self.ended.unwrap_or_else(|| self.read(self.last_tick));
         Some((self.begun?, ended))
@@ -696,7 +697,8 @@ mod tests {
 
     #[test]
     fn a_wait_for_the_end_is_told_once_where_it_is_noticed() {
-        // Ticks after the user had enough, in milliseconds, and how often the wait is told.
+        // Each row has ticks after the user's wish to stop, in milliseconds, and how often the wait
+        // is reported.
         for (ticks, times) in [(&[][..], 0), (&[0, 399], 0), (&[0, 400, 410, 2_000], 1)] {
             let (mut told, stop) = (Told::default(), AtomicBool::new(false));
             let mut collecting = Collecting::new(1, vec![0], &stop, &mut told);

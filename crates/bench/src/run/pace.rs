@@ -1,4 +1,4 @@
-//! When the next access may start, and from when on its latency counts.
+//! Times at which accesses may start, and from which their latency counts.
 
 use crate::parameters::Pace;
 
@@ -6,7 +6,7 @@ use crate::parameters::Pace;
 #[derive(Clone, Debug)]
 pub struct Pacer {
     kind: Kind,
-    /// Accesses started so far.
+    /// Number of accesses started so far.
     started: u64,
 }
 
@@ -19,17 +19,18 @@ enum Kind {
     Open(f64, f64),
 }
 
-/// What a pacer says.
+/// Answer of a pacer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Start now; latency counts from this time on.
+    /// Start now. Latency counts from this time on.
     Start(u64),
     /// Come again at this time.
     Wait(u64),
 }
 
 impl Pacer {
-    /// One of `workers` that share a pace; they start one after the other, not at once.
+    /// Creates the pacer of one of `workers` that share a pace. The workers start one after the
+    /// other, not all at once.
     pub fn new(pace: Pace, worker: u32, workers: u32) -> Self {
         let interval = |iops: f64| 1e9 * f64::from(workers.max(1)) / iops;
         let first = |iops: f64| interval(iops) * f64::from(worker) / f64::from(workers.max(1));
@@ -41,7 +42,8 @@ impl Pacer {
         Self { kind, started: 0 }
     }
 
-    /// Whether an access may start at `now_ns`. After [`Turn::Start`] it has started.
+    /// Reports whether an access may start at `now_ns`. After [`Turn::Start`] the access has
+    /// started.
     #[inline]
     pub fn turn(&mut self, now_ns: u64) -> Turn {
         let turn = match &mut self.kind {
@@ -50,8 +52,8 @@ impl Pacer {
                 if (now_ns as f64) < *next {
                     Turn::Wait(next.ceil() as u64)
                 } else {
-                    // What was missed is not caught up on: it is a limit, not a demand. Less than
-                    // one interval is no miss but the grain of the clock.
+                    // Missed starts are not made up for: the pace is a limit, not a demand. A delay
+                    // below one interval is no miss, but the grain of the clock.
                     *next = (*next + *interval).max(now_ns as f64);
                     Turn::Start(now_ns)
                 }
@@ -71,7 +73,8 @@ impl Pacer {
         turn
     }
 
-    /// Accesses of an open pace whose time came before `end_ns` but that have not started.
+    /// Counts the accesses of an open pace whose time came before `end_ns` but that have not
+    /// started.
     pub fn unstarted(&self, end_ns: u64) -> u64 {
         match self.kind {
             Kind::Open(interval, first) if end_ns as f64 > first => {

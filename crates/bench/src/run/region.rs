@@ -1,8 +1,8 @@
-//! Which worker uses which part of the device.
+//! Assigns parts of the device to workers.
 //!
-//! The parts are disjoint: workers need no lock against each other, a sequential worker meets
-//! nobody on its way (as IOmeter's do, who then read from caches what others have just read), and
-//! each can verify its own part. Random accesses of all workers together still go everywhere.
+//! The parts are disjoint. So workers need no lock against each other, and each can verify its own
+//! part. A sequential worker meets no other on its way; IOmeter's workers do, and then read from
+//! caches what others have just read. Random accesses of all workers together still go everywhere.
 
 use std::fmt;
 
@@ -11,44 +11,44 @@ use crate::parameters::Parameters;
 use crate::workload::Workload;
 use model::quantity::format_size;
 
-/// Parts start at multiples of this where they are large enough.
+/// Alignment of parts, if they are large enough.
 const UNIT: u64 = 1 << 20;
 
-/// The part of one worker.
+/// Part of one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The stream, by its place in the workload.
+    /// Index of the stream in the workload.
     pub stream: usize,
-    /// The worker's number within the stream, and how many there are.
+    /// Number of the worker within the stream.
     pub worker: u32,
-    /// Workers of the stream.
+    /// Number of workers of the stream.
     pub workers: u32,
-    /// Accesses in flight.
+    /// Number of accesses in flight.
     pub outstanding: u32,
-    /// Its part.
+    /// Part of the device.
     pub part: Part,
 }
 
-/// Why a workload does not fit the device.
+/// Reason why a workload does not fit the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegionError {
     /// The working set goes beyond the device.
     Beyond {
-        /// One past its last byte.
+        /// End of the working set: one past its last byte.
         end: u64,
         /// Bytes of the device.
         len: u64,
     },
     /// The parts are too small for the accesses.
     TooSmall {
-        /// Whose.
+        /// Name of the stream.
         stream: String,
         /// Bytes that each part has.
         part: u64,
-        /// Bytes that it needs.
+        /// Bytes that each part needs.
         needed: u64,
     },
-    /// No workers or nothing in flight.
+    /// The workload has no workers, or no accesses in flight.
     Idle,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for RegionError {
 
 impl std::error::Error for RegionError {}
 
-/// The working set on a device of `len` bytes.
+/// Returns the working set on a device of `len` bytes.
 pub fn working_set(
     parameters: &Parameters,
     len: u64,

@@ -1,18 +1,18 @@
-//! The accesses that one worker has in flight: a fixed number of places, so that nothing is
-//! allocated while measuring, and the token of a completion says its place.
+//! Accesses that one worker has in flight. Their places are fixed in number, so that nothing is
+//! allocated while measuring. The token of a completion names the place.
 
 use crate::generator::Operation;
 
-/// An access in flight.
+/// Access in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct InFlight {
-    /// What was asked for.
+    /// Operation of the access.
     pub operation: Operation,
-    /// From when on its latency counts.
+    /// Time from which the latency counts.
     pub start_ns: u64,
-    /// Pieces of it that have not come back.
+    /// Number of pieces that have not come back.
     pub pieces_left: u32,
-    /// Whether a piece of it has failed.
+    /// Whether a piece has failed.
     pub failed: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Room for this many.
+    /// Creates this many places.
     pub fn new(count: u32) -> Self {
         Self {
             places: (0..count).map(|_| None).collect(),
@@ -32,21 +32,21 @@ impl Slots {
         }
     }
 
-    /// Whether another one can start.
+    /// Reports whether another access can start.
     #[inline]
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// How many are in flight.
+    /// Returns the number of accesses in flight.
     pub fn in_flight(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Puts one into a free place.
+    /// Puts an access into a free place.
     ///
     /// # Panics
-    /// Where there is no room.
+    /// No place is free.
     #[inline]
     pub fn put(&mut self, access: InFlight) -> u32 {
         let place = self.free.pop().expect("the caller asked for room before");
@@ -54,8 +54,8 @@ impl Slots {
         place
     }
 
-    /// A piece of the access at this place has come back: the access, if it was the last piece,
-    /// else nothing. `None` also for a place that is empty.
+    /// Handles a piece of the access at this place that has come back. Returns the access with its
+    /// last piece. Returns `None` before that, and for an empty place.
     #[inline]
     pub fn piece_back(&mut self, place: u32, failed: bool) -> Option<InFlight> {
         let slot = self.places.get_mut(place as usize)?;
@@ -69,13 +69,13 @@ impl Slots {
         slot.take()
     }
 
-    /// The access at a place.
+    /// Returns the access at a place.
     pub fn get(&self, place: u32) -> Option<&InFlight> {
         self.places.get(place as usize)?.as_ref()
     }
 
-    /// Whether an operation must not start now, because one that overlaps it is in flight and
-    /// either writes: which of them is first would be anybody's guess.
+    /// Reports whether an operation must not start now, because an overlapping one is in flight and
+    /// one of them writes. Nobody could tell which of the two comes first.
     pub fn conflicts(&self, operation: &Operation) -> bool {
         let end = operation.offset + u64::from(operation.len);
         self.places.iter().flatten().any(|access| {

@@ -1,8 +1,9 @@
-//! The loop that measures: one thread, one device, so many accesses in flight.
+//! The measuring loop: one thread, one device, a number of accesses in flight.
 //!
-//! What an access costs here: its operation from the generator, a reference to bytes that exist,
-//! two looks at the clock (when it is submitted, and when completions are taken, shared by all that
-//! came together), and a step in a histogram. No allocation, no lock, no system call of its own.
+//! An access costs its operation from the generator, a reference to existing bytes, two looks at
+//! the clock, and a step in a histogram. The clock is read when the access is submitted, and when
+//! completions are taken (shared by all that came together). There is no allocation, no lock, and
+//! no system call of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,33 +19,33 @@ use crate::verify::Verifier;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 
-/// A worker that has failed this often in a row gives up: a device that is gone fails a million
+/// Number of failures in a row after which a worker gives up. A device that is gone fails a million
 /// times a second, which is no measurement.
 const MAX_FAILURES_IN_A_ROW: u32 = 100;
 
 /// A second, in nanoseconds.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// How long accesses in flight are waited for once the user wants no more: a device that hangs must
-/// not keep what was measured from whoever has lost patience with it.
+/// Time for which accesses in flight are waited for once the user wants to stop. A hanging device
+/// must not withhold the measurements from a user who has lost patience.
 pub(super) const PATIENCE_NS: u64 = 2 * SECOND_NS;
 
-/// How long a worker waits at most before it looks whether the user still wants it.
+/// Longest time for which a worker waits before it checks whether the user wants to stop.
 pub(super) const LOOK_NS: u64 = SECOND_NS / 5;
 
 /// Bytes of each access of a pass over a whole part.
 const PASS_LEN: u32 = 1 << 20;
 
-/// What a worker asks for.
+/// Operations of a worker.
 #[derive(Debug)]
 pub enum Operations {
-    /// A workload, without end.
+    /// Workload without end.
     Workload(Box<Generator>),
-    /// Every byte of a part once, in order.
+    /// Pass over every byte of a part, in order.
     Pass {
         /// Bytes that are left.
         left: Part,
-        /// Whether they are read; else written.
+        /// Whether the pass reads; otherwise it writes.
         read: bool,
     },
 }
@@ -57,7 +58,7 @@ impl Operations {
         }
     }
 
-    /// The next one, of a pass that is not over.
+    /// Returns the next operation. A pass must not be over.
     fn next(&mut self) -> Operation {
         match self {
             Self::Workload(generator) => generator.next_operation(),
@@ -77,61 +78,61 @@ impl Operations {
     }
 }
 
-/// The bytes of a worker's writes, and what becomes of its reads.
+/// Bytes of a worker's writes, and the treatment of its reads.
 #[derive(Debug)]
 pub enum Content {
-    /// Bytes of a pattern; what is read is not looked at.
+    /// Bytes of a pattern; read data is ignored.
     Plain(DataSource),
-    /// Blocks that say what they are, and that are checked when read.
+    /// Blocks that carry their identity, and that are checked when read.
     Verified(Box<Verifier>),
 }
 
-/// Everything a worker is told.
+/// Task of a worker.
 #[derive(Debug)]
 pub struct Task<'a> {
-    /// What it asks for.
+    /// Operations of the worker.
     pub operations: Operations,
-    /// The bytes.
+    /// Content of the blocks.
     pub content: &'a mut Content,
     /// Most accesses in flight.
     pub outstanding: u32,
-    /// When accesses start.
+    /// Pace at which accesses start.
     pub pacer: Pacer,
-    /// Larger accesses are split into pieces of this size.
+    /// Size of the pieces into which larger accesses are split.
     pub max_io: Option<u32>,
-    /// When recording starts.
+    /// Time at which recording starts.
     pub record_from_ns: u64,
-    /// When no access starts any more, if there are still any to start.
+    /// Time from which no access starts, if any are still left.
     pub stop_at_ns: u64,
-    /// After how many bytes no access starts any more.
+    /// Number of bytes after which no access starts.
     pub amount: Option<u64>,
-    /// Set when the user wants no more.
+    /// Flag that is set when the user wants to stop.
     pub stop: &'a AtomicBool,
 }
 
-/// What a worker says in the end, beside its seconds.
+/// Final report of a worker, beside its seconds.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// When the measured time was over: with the last access where nothing was left to start, else
-    /// when accesses no longer started.
+    /// Time at which the measured time was over: the end of the last access if none was left to
+    /// start, otherwise the time from which no access started.
     pub at_ns: u64,
-    /// Accesses that were still in flight when the time was over. Their latencies are recorded, for
-    /// a command that was stuck must not vanish; they are in no rate.
+    /// Accesses that were still in flight when the time was over. Their latencies are recorded,
+    /// because a stuck command must not vanish; they are in no rate.
     pub late: Window,
-    /// Accesses of an open pace that never started: the rate was not reached.
+    /// Accesses of an open pace that never started. The rate was not reached then.
     pub unstarted: u64,
-    /// Longest time between two accesses that ended. Accesses that were late count.
+    /// Longest time between the ends of two accesses, including late ones.
     pub longest_gap_ns: u64,
-    /// Failures by kind: how many, and the words of the first.
+    /// Failures by kind: their number, and the words of the first.
     pub failures: BTreeMap<&'static str, (u64, String)>,
-    /// Whether it gave up because everything failed.
+    /// Whether the worker gave up because everything failed.
     pub gave_up: bool,
-    /// Accesses without an answer so long after the user wanted no more that they were not waited
-    /// for. They are in no figure, and may still reach the device.
+    /// Accesses without an answer that were given up some time after the user wanted to stop. They
+    /// are in no figure, and may still reach the device.
     pub abandoned: u64,
 }
 
-/// Takes a second that is over and leaves an empty one in its place.
+/// Function that takes a second that is over, and leaves an empty one in its place.
 pub type Exchange<'a> = dyn FnMut(&mut Box<Window>) + 'a;
 
 /// Runs a task to its end; `full` takes each second that is over.
@@ -166,10 +167,10 @@ pub fn run<E: Environment>(
     Ok(worker.ended)
 }
 
-/// An operation that has not started.
+/// Operation that has not started.
 struct Prepared {
     operation: Operation,
-    /// Of a write, once nothing in flight stands against it.
+    /// Data of a write, once no access in flight conflicts with it.
     data: Option<Pages>,
 }
 
@@ -180,21 +181,21 @@ struct Worker<'t, 'r, E> {
     window: Box<Window>,
     window_end_ns: u64,
     full: &'r mut Exchange<'r>,
-    /// Its time has not come, or it overlaps one in flight.
+    /// Operation that waits for its time, or for an overlapping access in flight.
     prepared: Option<Prepared>,
     begun_bytes: u64,
     pause_until_ns: u64,
-    /// When the last access succeeded.
+    /// Time at which the last access succeeded.
     last_success_ns: u64,
-    /// When the last access ended, in success or not.
+    /// Time at which the last access ended, successfully or not.
     last_over_ns: u64,
     failures_in_a_row: u32,
-    /// What ends after this time is late: the task's time to stop, or when the worker was stopped
-    /// before.
+    /// Time after which an access that ends is late: the task's time to stop, or an earlier stop of
+    /// the worker.
     time_over_ns: u64,
-    /// Nothing starts any more, for whatever reason.
+    /// Whether nothing starts any more, for any reason.
     stopping: bool,
-    /// When what is in flight is given up; never, unless the user wants no more.
+    /// Time at which accesses in flight are given up; never, unless the user wants to stop.
     abandon_at_ns: u64,
     ended: Ended,
 }
@@ -228,8 +229,8 @@ impl<E: Environment> Worker<'_, '_, E> {
         }
     }
 
-    /// Starts accesses until there is no room, no turn or no more to do. Returns when the next one
-    /// may start, if time is all it waits for.
+    /// Starts accesses until there is no room, no turn or no more work. Returns the time at which
+    /// the next may start, if it waits for time only.
     fn start_what_may(&mut self) -> u64 {
         while !self.stopping && self.slots.has_room() {
             let Some(mut next) = self.prepared.take().or_else(|| self.next_operation()) else {
@@ -279,19 +280,19 @@ impl<E: Environment> Worker<'_, '_, E> {
         })
     }
 
-    /// Whether every operation of the task has been taken.
+    /// Reports whether every operation of the task has been taken.
     fn nothing_is_left(&self) -> bool {
         let amount = self.task.amount;
         amount.is_some_and(|amount| self.begun_bytes >= amount) || self.task.operations.are_over()
     }
 
-    /// With verification no write overlaps anything in flight: else nobody could say what must be
-    /// there.
+    /// Reports whether an operation must wait. With verification no write may overlap anything in
+    /// flight: otherwise the right content would be unknown.
     fn must_wait(&self, operation: &Operation) -> bool {
         matches!(self.task.content, Content::Verified(_)) && self.slots.conflicts(operation)
     }
 
-    /// Starts nothing more where the time is over or the user has had enough.
+    /// Stops starting accesses if the time is over or the user wants to stop.
     fn stop_if_over(&mut self, now_ns: u64) -> bool {
         let is_enough = self.task.stop.load(Ordering::Relaxed);
         if now_ns >= self.time_over_ns || is_enough {
@@ -351,7 +352,7 @@ impl<E: Environment> Worker<'_, '_, E> {
         }
     }
 
-    /// Hands bytes that were read to the verifier.
+    /// Passes bytes that were read to the verifier.
     #[inline]
     fn check(&mut self, place: u32, piece: u32, done: Done) {
         let (Content::Verified(verifier), Some(access)) =
@@ -374,7 +375,7 @@ impl<E: Environment> Worker<'_, '_, E> {
         }
     }
 
-    /// An access has ended.
+    /// Handles an access that has ended.
     #[inline]
     fn over(&mut self, access: &InFlight, now_ns: u64) {
         if let (Content::Verified(verifier), false) =
@@ -429,7 +430,7 @@ impl<E: Environment> Worker<'_, '_, E> {
         entry.or_insert_with(|| (0, error.to_string())).0 += 1;
     }
 
-    /// Hands out the seconds that are over.
+    /// Passes on the seconds that are over.
     #[inline]
     fn roll(&mut self, now_ns: u64) {
         while now_ns >= self.window_end_ns && self.window_end_ns < self.time_over_ns {
@@ -445,8 +446,8 @@ impl<E: Environment> Worker<'_, '_, E> {
     }
 
     fn finish(&mut self) {
-        // When to stop is one thing, when it ended another: a run that has done all it was told is
-        // over with its last access, however much time there was.
+        // The time to stop and the end are two things. A run that has done all its work is over
+        // with its last access, however much time was left.
         let all_started = self.prepared.is_none() && self.nothing_is_left();
         self.ended.at_ns = if all_started {
             self.last_over_ns.min(self.time_over_ns)
@@ -474,7 +475,7 @@ fn request(operation: &Operation, data: Option<&Pages>, at: u32, len: u32) -> Re
     }
 }
 
-/// A stable word for a kind of failure.
+/// Returns the stable word for a kind of failure.
 fn kind_name(kind: BlockErrorKind) -> &'static str {
     match kind {
         BlockErrorKind::Medium => "medium",

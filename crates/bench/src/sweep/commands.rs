@@ -1,15 +1,15 @@
-//! What to type to have a setting of an initiator: on ESXi, on Linux, and here. Names and values
+//! Commands that give an initiator a setting: on ESXi, on Linux, and in Sandstone. Names and values
 //! are those of the options of `iscsi://` URLs ([`model::initiator::options`]).
 //!
 //! Devices, vendors and products are those that were measured ([`Names`]). Words in capitals stand
-//! for what only the user knows: `vmhbaN` the adapter, `vmkN` a vmkernel port, `DEVICE` a disk as
-//! in `/sys/block`.
+//! for names that only the user knows: `vmhbaN` the adapter, `vmkN` a vmkernel port, `DEVICE` a
+//! disk as in `/sys/block`.
 
 use super::knob::{Commands, Names};
 use model::quantity::parse_size;
 use multipath::Psp;
 
-/// How an option of a session is called by ESXi and by open-iscsi, where it can be set. (open-iscsi
+/// Names of a session's options in ESXi and in open-iscsi, if they can be set there. (open-iscsi
 /// asks for MaxOutstandingR2T=1 whatever is configured.)
 const SESSION_KEYS: [(&str, Option<&str>, Option<&str>); 8] = [
     ("max_outstanding_r2t", Some("MaxOutstandingR2T"), None),
@@ -50,7 +50,7 @@ const SESSION_KEYS: [(&str, Option<&str>, Option<&str>); 8] = [
     ),
 ];
 
-/// What to type for this unit; nothing where a system does not have the setting.
+/// Returns the commands for this unit; a system without the setting has no command.
 pub fn of_initiator(option: &str, value: &str, of: &Names<'_>) -> Commands {
     let (esxi, linux) = match option {
         "queue_depth" => queue_depth(value),
@@ -68,7 +68,7 @@ pub fn of_initiator(option: &str, value: &str, of: &Names<'_>) -> Commands {
     }
 }
 
-/// The verbs of this program's own initiator.
+/// Returns the command for Sandstone's own initiator.
 fn on_sandstone(option: &str, value: &str, of: &Names<'_>) -> Option<String> {
     let device = of.device;
     let set = format!("sandstone initiator device set -d {device}");
@@ -129,7 +129,7 @@ fn yes_no(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
 }
 
-/// Whom a claim rule is for.
+/// Returns the criteria of a claim rule for the unit.
 fn claim(of: &Names<'_>) -> String {
     format!(
         "-s {} -V {} -M {}",
@@ -139,7 +139,7 @@ fn claim(of: &Names<'_>) -> String {
     )
 }
 
-/// One word of a shell.
+/// Quotes one word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -148,7 +148,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What to type on both systems.
+/// Commands on ESXi and on Linux.
 type Both = (Option<String>, Option<String>);
 
 fn queue_depth(value: &str) -> Both {
@@ -244,7 +244,7 @@ fn round_robin(option: &str, value: &str, of: &Names<'_>) -> Both {
     }
 }
 
-/// A device section of multipath.conf with these lines.
+/// Returns a device section of multipath.conf with these lines.
 fn multipath(settings: &str, of: &Names<'_>) -> String {
     let in_quotes = |name: &str| name.replace('"', "\"\"");
     let (vendor, product) = (in_quotes(of.vendor), in_quotes(of.model));

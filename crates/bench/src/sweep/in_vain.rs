@@ -1,6 +1,6 @@
-//! Knobs that cannot make a difference as things stand: a queue that is never filled, a choice
-//! among paths where there is one. A sweep over them ends after hours with "no difference", which
-//! is true and misleads; so it is said before.
+//! Knobs that cannot make a difference in the present situation: a queue that is never filled, a
+//! choice among paths if there is one path. A sweep over them would end after hours with "no
+//! difference", which is true but misleads. So the user is told before.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use multipath::Psp;
 /// Knobs that choose among paths.
 const CHOICES: [&str; 4] = ["psp", "iops", "bytes", "use_ano"];
 
-/// Has round robin in all setups where sessions are turned and the path selection that is in force
-/// would leave all but one of them idle: more of them would be measured as if they were none. Says
-/// so.
+/// Sets round robin in all setups if sessions are varied and the path selection in force would
+/// leave all but one idle. Otherwise more sessions would be measured as if there were one. Returns
+/// a note about the change.
 pub fn use_all_sessions(setups: &mut [Setup], reached: &Reached) -> Option<String> {
     let in_force = Psp::from_name(&reached.psp)?;
     let is_turned = setups
@@ -40,7 +40,7 @@ pub fn use_all_sessions(setups: &mut [Setup], reached: &Reached) -> Option<Strin
     })
 }
 
-/// What is turned in vain, a sentence for each.
+/// Lists the knobs that are turned in vain, a sentence for each.
 pub fn remarks(setups: &[Setup], reached: &Reached) -> Vec<String> {
     let queue = queue_never_filled(setups, reached);
     queue.into_iter().chain(one_path(setups, reached)).collect()
@@ -68,7 +68,8 @@ fn queue_never_filled(setups: &[Setup], reached: &Reached) -> Option<String> {
     ))
 }
 
-/// Commands that a workload has in flight at most, longer accesses split as they will be.
+/// Returns the most commands that a workload has in flight, with longer accesses split as they will
+/// be.
 fn in_flight(workload: &Workload, parameters: &Parameters, reached: &Reached) -> u64 {
     let largest = parameters.max_io.unwrap_or(u32::MAX);
     let largest = match reached.max_io {
@@ -99,7 +100,7 @@ fn one_path(setups: &[Setup], reached: &Reached) -> Option<String> {
     ))
 }
 
-/// The values that an option of sessions has in these setups, each once.
+/// Returns the values that a session option has in these setups, each once.
 fn values<'s>(setups: &'s [Setup], option: &str) -> BTreeSet<&'s str> {
     let values = setups
         .iter()

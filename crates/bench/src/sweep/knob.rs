@@ -1,5 +1,5 @@
-//! What can be set: a name, values worth trying, how to apply one, and what to type to have it on
-//! ESXi, on Linux and here.
+//! Knobs: settings with a name, values worth trying, a way to apply a value, and the commands that
+//! set it on ESXi, on Linux and in Sandstone.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::results::Target;
 use crate::workload::Profile;
 use model::quantity::{format_size, parse_size};
 
-/// What a run is made of before it begins; knobs change it.
+/// Setup of a run before it begins; knobs change it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// What is run.
+    /// Profile to run.
     pub profile: Profile,
     /// How.
     pub parameters: Parameters,
-    /// What the one who opens the target is told, by name: settings of an initiator. The target is
-    /// opened anew where they change.
+    /// Options for opening the target, by name: settings of an initiator. If they change, the
+    /// target is opened anew.
     pub target_options: BTreeMap<String, String>,
     /// Whether the logical unit's write cache is to be on; `None` leaves it alone.
     pub write_cache: Option<bool>,
@@ -28,21 +28,21 @@ pub struct Setup {
     pub volume: BTreeMap<String, String>,
 }
 
-/// What to type to have a setting; `None` where there is nothing to type.
+/// Commands that set a value; `None` for a system without a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
-    /// In the shell of ESXi.
+    /// Command in the shell of ESXi.
     pub esxi: Option<String>,
-    /// On Linux.
+    /// Command on Linux.
     pub linux: Option<String>,
-    /// For Sandstone.
+    /// Command for Sandstone.
     pub sandstone: Option<String>,
 }
 
-/// What commands name. What is not known is a word in capitals, which the user replaces.
+/// Names that commands contain. An unknown name is a word in capitals, which the user replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names<'a> {
-    /// The unit: `naa.…`.
+    /// Name of the unit: `naa.…`.
     pub device: &'a str,
     /// T10 vendor.
     pub vendor: &'a str,
@@ -55,7 +55,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Those of nothing known.
+    /// Names if nothing is known.
     pub const UNKNOWN: Names<'static> = Names {
         device: "NAA",
         vendor: "VENDOR",
@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
         target: "IQN",
     };
 
-    /// Those of what was measured.
+    /// Returns the names of the measured target.
     pub fn of(target: &'a Target) -> Self {
         let Some(unit) = &target.unit else {
             return Self::UNKNOWN;
@@ -80,40 +80,41 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Something that can be set.
+/// Setting that can be varied.
 pub trait Knob: Send + Sync {
-    /// Its name on the command line and in results.
+    /// Returns the name on the command line and in results.
     fn name(&self) -> &str;
 
-    /// What it does, in one line.
+    /// Describes the effect in one line.
     fn about(&self) -> &str;
 
-    /// Values worth trying, where the user names none. The first is what others are compared with.
+    /// Returns the values worth trying if the user names none. The others are compared with the
+    /// first.
     fn values(&self) -> Vec<String>;
 
     /// Changes a setup.
     ///
     /// # Errors
-    /// It is no value of this knob: which are.
+    /// The value is unknown; the error lists the possible ones.
     fn apply(&self, value: &str, setup: &mut Setup) -> Result<(), String>;
 
-    /// What to type to have this value for this unit.
+    /// Returns the commands that set this value for this unit.
     fn commands(&self, value: &str, of: &Names<'_>) -> Commands;
 
-    /// Without what it does nothing.
+    /// Returns the setting without which the knob has no effect.
     fn need(&self) -> Option<Need> {
         None
     }
 }
 
-/// The knobs there are.
+/// Registry of knobs.
 #[derive(Default)]
 pub struct Registry {
     knobs: Vec<Box<dyn Knob>>,
 }
 
 impl Registry {
-    /// Those that every target has.
+    /// Creates the registry of the knobs that every target has.
     pub fn of_every_target() -> Self {
         let mut registry = Self::default();
         for knob in SIMPLE {
@@ -128,19 +129,19 @@ impl Registry {
         self.knobs.push(knob);
     }
 
-    /// The knob of this name.
+    /// Finds the knob of this name.
     pub fn find(&self, name: &str) -> Option<&dyn Knob> {
         self.iter()
             .find(|knob| knob.name().eq_ignore_ascii_case(name))
     }
 
-    /// All of them.
+    /// Iterates over all knobs.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Knob> {
         self.knobs.iter().map(|knob| &**knob)
     }
 }
 
-/// A knob of the workload.
+/// Knob of the workload.
 #[derive(Clone, Copy)]
 struct Simple {
     name: &'static str,
@@ -311,7 +312,7 @@ fn each_stream(setup: &mut Setup, change: impl Fn(&mut crate::workload::Stream))
     }
 }
 
-/// What to type for a largest I/O of so many bytes.
+/// Returns the commands for a largest I/O of this many bytes.
 fn max_io(bytes: u32, of: &Names<'_>) -> Commands {
     let kib = bytes / 1024;
     Commands {
@@ -329,7 +330,7 @@ fn max_io(bytes: u32, of: &Names<'_>) -> Commands {
     }
 }
 
-/// The bytes of a number of KiB.
+/// Converts a number of KiB to bytes.
 fn kib(value: &str) -> Result<u32, String> {
     let bytes = value
         .parse()

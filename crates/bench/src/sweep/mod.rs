@@ -1,12 +1,12 @@
-//! Finding the settings that matter: the same workloads under every setting, in turns, and what
-//! came of it.
+//! Search for the settings that matter: runs the same workloads under every setting, in turns, and
+//! evaluates them.
 //!
-//! - [`knob`]: what can be set, how, and what to type to have it elsewhere;
-//! - [`session_knobs`]: those of an initiator, with [`commands`], what to type for them;
-//! - [`volume_knobs`]: those of a volume of our own;
-//! - [`plan`]: which settings are tried, and in which order;
-//! - [`in_vain`]: which of them cannot differ as things stand;
-//! - [`verdict`]: which of them differ from the first, and which is best.
+//! - [`knob`]: settings that can be varied, and the commands that set them elsewhere;
+//! - [`session_knobs`]: knobs of an initiator, with their commands in [`commands`];
+//! - [`volume_knobs`]: knobs of a volume of Sandstone's own pools;
+//! - [`plan`]: the settings that are tried, and their order;
+//! - [`in_vain`]: knobs that cannot make a difference in the present situation;
+//! - [`verdict`]: settings that differ from the first, and the best one.
 
 pub mod commands;
 pub mod in_vain;

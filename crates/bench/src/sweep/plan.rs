@@ -1,43 +1,43 @@
-//! Which settings are tried, and in which order: in rounds, each of which has every setting once,
-//! in an order of its own. What changes meanwhile (a cache that fills, a neighbour that wakes) hits
-//! all settings alike.
+//! The settings that are tried, and their order. Each round has every setting once, in an order of
+//! its own. A change meanwhile (a cache that fills, a neighbour that wakes) hits all settings
+//! alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random::Random;
 
-/// Most settings of one sweep: beyond this nobody waits for the end.
+/// Most settings of one sweep; nobody waits for the end of more.
 pub const MAX_SETTINGS: usize = 1000;
 
 /// Values of knobs, by name.
 pub type Settings = BTreeMap<String, String>;
 
-/// How the values of several knobs are combined.
+/// Combination of the values of several knobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Design {
-    /// One knob is turned at a time, all others at their first value. Says what each does alone.
+    /// One knob is turned at a time, with all others at their first value. This shows the effect of
+    /// each knob alone.
     #[default]
     OneAtATime,
-    /// Every value of one with every value of the others.
+    /// Every value of one knob is combined with every value of the others.
     Cross,
 }
 
-/// A value of another knob, without which a knob does nothing.
+/// Value of another knob, without which a knob has no effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// The other knob.
+    /// Name of the other knob.
     pub knob: &'static str,
-    /// A value that will do.
+    /// Value that satisfies the need.
     pub value: &'static str,
-    /// Whether another one will do too.
+    /// Function that reports whether another value satisfies the need too.
     pub is_met_by: fn(&str) -> bool,
 }
 
-/// All settings; the first has every knob at its first value, and the others are compared with it.
-/// Values that stand twice are tried once. Where there are more than [`MAX_SETTINGS`], one more
-/// than that: the rest is not made at all. A knob that needs another one is turned together with it
-/// where one is turned at a time; in the cross product it is turned only where it has what it
-/// needs.
+/// Lists all settings. The first has every knob at its first value, and the others are compared
+/// with it. Values that appear twice are tried once. If there are more than [`MAX_SETTINGS`], the
+/// list ends after one more. If one knob is turned at a time, a knob with a need is turned together
+/// with the needed one. In the cross product it is turned only where its need is met.
 pub fn settings(
     knobs: &[(String, Vec<String>)],
     design: Design,
@@ -102,7 +102,7 @@ fn combined(
     all
 }
 
-/// `(round, which setting)` in the order in which they are run.
+/// Lists `(round, index of the setting)` in the order of the runs.
 pub fn schedule(settings: usize, rounds: u32, seed: u64) -> Vec<(u32, usize)> {
     let mut random = Random::stream(seed, u64::MAX);
     let rounds = (0..rounds).flat_map(|round| {
@@ -116,7 +116,7 @@ pub fn schedule(settings: usize, rounds: u32, seed: u64) -> Vec<(u32, usize)> {
     rounds.collect()
 }
 
-/// The settings as one text.
+/// Formats the settings as one text.
 pub fn words(settings: &Settings) -> String {
     let pairs: Vec<String> = settings
         .iter()

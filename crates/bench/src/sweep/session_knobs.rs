@@ -1,5 +1,5 @@
-//! The knobs of an initiator: everything that users turn in ESXi or iscsid.conf, by the names that
-//! the options of an `iscsi://` URL have.
+//! The knobs of an initiator: the settings that users change in ESXi or iscsid.conf, under the
+//! names of the options of an `iscsi://` URL.
 
 use super::commands::of_initiator;
 use super::knob::{Commands, Knob, Names, Setup};
@@ -9,13 +9,13 @@ use model::initiator::options::OPTIONS;
 use model::initiator::url::check_option;
 use multipath::Psp;
 
-/// A knob that is an option of the target's URL.
+/// Knob that is an option of the target's URL.
 struct SessionKnob {
     name: &'static str,
     values: &'static [&'static str],
 }
 
-/// All knobs of an initiator, and of the units that it sees.
+/// Lists all knobs of an initiator, and of the units that it sees.
 pub fn session_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
     let sessions = KNOWN
         .iter()
@@ -27,7 +27,7 @@ pub fn session_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
     sessions.chain(others).chain(volume_knobs())
 }
 
-/// `quick_ack` by the name that ESXi's adapters have for its contrary.
+/// Knob for `quick_ack`, under the name that ESXi's adapters have for its opposite.
 struct DelayedAckKnob;
 
 impl DelayedAckKnob {
@@ -69,7 +69,7 @@ impl Knob for DelayedAckKnob {
     }
 }
 
-/// The write cache of the logical unit itself.
+/// Knob for the write cache of the logical unit itself.
 struct WriteCacheKnob;
 
 impl Knob for WriteCacheKnob {
@@ -130,8 +130,8 @@ impl Knob for SessionKnob {
             .target_options
             .insert(self.name.to_owned(), value.to_owned());
         if let Some(need) = self.need().filter(|_| LIMITS.contains(&self.name)) {
-            // Over what the URL says; where it is a knob too, that comes after and has the last
-            // word.
+            // The value overrides the URL. If the option is a knob too, that knob comes later and
+            // has the last word.
             let options = &mut setup.target_options;
             let other = options.entry(need.knob.to_owned());
             other.or_insert_with(|| need.value.to_owned());
@@ -148,7 +148,7 @@ impl Knob for SessionKnob {
             name if LIMITS.contains(&name) => {
                 |value| Psp::from_name(value) == Some(Psp::RoundRobin)
             }
-            // Where psp is no knob, what is in force decides:
+            // If psp is no knob, the value in force decides:
             // [`use_all_sessions`](super::in_vain::use_all_sessions).
             "sessions" => |value| Psp::from_name(value).is_some_and(Psp::uses_all_paths),
             _ => return None,
@@ -161,10 +161,10 @@ impl Knob for SessionKnob {
     }
 }
 
-/// Settings of round robin, which no other path selection asks for.
+/// Settings of round robin, which no other path selection uses.
 const LIMITS: [&str; 3] = ["iops", "bytes", "use_ano"];
 
-/// Options and the values worth trying; the first is what the others are compared with.
+/// Options and the values worth trying; the others are compared with the first.
 const KNOWN: &[(&str, &[&str])] = &[
     ("queue_depth", &["128", "64", "192"]),
     (

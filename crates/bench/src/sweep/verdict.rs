@@ -1,4 +1,4 @@
-//! What a sweep found: each setting against the first, and the best for each workload.
+//! Verdict of a sweep: each setting against the first, and the best for each workload.
 
 use serde::Serialize;
 
@@ -6,50 +6,50 @@ use super::plan::Settings;
 use crate::compare::{Comparison, Figure, Made, Verdict, compare};
 use crate::results::{Results, Run};
 
-/// One setting against the first.
+/// Comparison of one setting with the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Against {
-    /// The setting.
+    /// Settings that are compared.
     pub settings: Settings,
-    /// What it changes.
+    /// Differences from the first settings.
     pub comparison: Comparison,
 }
 
-/// The best setting for a workload.
+/// Best setting for a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
-    /// The setting; that of the sweep's start where nothing is certainly better.
+    /// Best settings; those of the sweep's start if no others are certainly better.
     pub settings: Settings,
-    /// How many times the accesses per second of the start; 1 where nothing is certainly better.
+    /// Accesses per second relative to the start; 1 if no others are certainly better.
     pub iops_ratio: f64,
-    /// Whether its mean latency is certainly worse: more at the cost of each.
+    /// Whether the mean latency is certainly worse: more accesses at the cost of each.
     pub slower_each: bool,
 }
 
-/// A sweep's result.
+/// Result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// What all are compared with.
+    /// Settings with which all others are compared.
     pub baseline: Settings,
-    /// All others, in the order of the plan.
+    /// Comparisons of all others, in the order of the plan.
     pub against: Vec<Against>,
-    /// The best, workload by workload.
+    /// Best settings of each workload.
     pub best: Vec<Best>,
 }
 
-/// Compares all settings of a sweep with the first; `alpha` is the chance that of settings that
-/// change nothing any one seems to.
+/// Compares all settings of a sweep with the first. `alpha` is the chance that any settings without
+/// an effect seem to have one.
 pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> Found {
     let of = |wanted: &Settings| -> Vec<&Run> {
         let mut runs: Vec<&Run> = results
             .runs
             .iter()
-            // What gave up has no figures.
+            // A run that gave up has no figures.
             .filter(|run| run.settings == *wanted && !run.measurement.gave_up)
             .collect();
-        // Pairs are those of one round, whatever the order within it was.
+        // The runs of one round form pairs, whatever the order within the round was.
         runs.sort_by_key(|run| run.round);
         runs
     };
@@ -120,7 +120,8 @@ mod tests {
     use crate::results::{DirectionResult, FORMAT, Machine, Measurement, Target};
     use crate::sweep::plan;
 
-    /// Results of a sweep over queue depths where 64 gives 1.5 times as much and each takes longer.
+    /// Returns results of a sweep over queue depths in which 64 gives 1.5 times as many accesses,
+    /// and each takes longer.
     fn swept(rounds: u32) -> (Results, Vec<Settings>) {
         let values = ["32", "64", "33"].map(str::to_owned).to_vec();
         let settings = plan::settings(
@@ -131,7 +132,7 @@ mod tests {
         let workload = profile::find("vmktree").expect("built in").workloads[0].clone();
         let run = |(round, setting): (u32, usize)| {
             let (iops, mean_ms) = [(100_000.0, 1.0), (150_000.0, 2.0), (100_000.0, 1.0)][setting];
-            // The machine gets slower; each measurement has noise of its own below a percent.
+            // The machine gets slower; each measurement has noise below a percent.
             let drift = 0.95f64.powi(round as i32)
                 * (1.0 + 0.002 * f64::from((round * 7 + setting as u32 * 3) % 5));
             let measurement = Measurement {

@@ -1,28 +1,28 @@
-//! The knobs of a volume of Sandstone's own pools, by the names that its properties have. They are
-//! turned at the daemon that serves the measured unit, and put back at the end. For a property that
-//! is chosen when a volume is made, volumes are made.
+//! The knobs of a volume in Sandstone's own pools, under the names of its properties. They are
+//! changed at the daemon that serves the measured unit, and restored at the end. For a property
+//! that is fixed at creation, new volumes are created.
 
 use super::knob::{Commands, Knob, Names, Setup};
 
-/// A knob that is a property of the volume.
+/// Knob that is a property of the volume.
 struct VolumeKnob {
     name: &'static str,
     about: &'static str,
     property: &'static str,
-    /// What the user says, and what the property then is.
+    /// Values as the user names them, each with the value of the property.
     values: &'static [(&'static str, &'static str)],
-    /// How many of these are worth trying where none are named.
+    /// Number of these values that are tried if the user names none.
     tried: usize,
 }
 
-/// All of them.
+/// Lists all knobs of volumes.
 pub fn volume_knobs() -> impl Iterator<Item = Box<dyn Knob>> {
     KNOWN.iter().map(|knob| Box::new(knob) as Box<dyn Knob>)
 }
 
-/// The property that a volume is made with, and keeps.
+/// Property that is fixed when a volume is created.
 pub const MADE_WITH: &str = "volblocksize";
-/// What a volume that is made for a sweep has of the measured one, where that has it set.
+/// Properties that a volume created for a sweep copies from the measured one, if set there.
 pub const PROPERTIES: [&str; 4] = ["sync", "checksum", "compression", "primarycache"];
 
 const KNOWN: &[VolumeKnob] = &[

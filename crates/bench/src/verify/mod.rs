@@ -1,16 +1,16 @@
-//! Proof that a device keeps what it was given, while it is measured.
+//! Proof that a device keeps its data, made while it is measured.
 //!
-//! Every block that is written says where it belongs, in which run and how many times it was
-//! written before, and carries a checksum over all of it ([`stamp`]). The verifier remembers, per
-//! block, how often it was written; every block that is read, while running and once more at the
-//! end, must be the one that was written last. So a write that was lost, put elsewhere, torn or
-//! undone is found, and so is a read that was answered from the wrong place.
+//! Every written block states its place, its run, and how many times it was written before, and
+//! carries a checksum over all of it ([`stamp`]). The verifier remembers how often each block was
+//! written. Every block that is read, while running and once more at the end, must be the last one
+//! written. So a write that was lost, misplaced, torn or undone is found, and so is a read that was
+//! answered from the wrong place.
 //!
-//! Nothing that overlaps a write is in flight with it (the worker sees to that), so for each block
-//! there is one right answer; after a failed write there are two, the old block and the new one,
-//! until it is written again.
+//! Nothing that overlaps a write is in flight with it (the worker ensures this), so each block has
+//! one right content. After a failed write there are two, the old block and the new one, until the
+//! block is written again.
 //!
-//! Memory: four bytes per block of the device in the worker's part ([`memory_needed`]).
+//! Memory: four bytes for each block of the device in the worker's part ([`memory_needed`]).
 
 pub mod stamp;
 
@@ -23,40 +23,40 @@ use super::random::Random;
 use block::{Pages, PagesMut};
 use stamp::{Identity, Reading, STAMP_LEN};
 
-/// Mismatches that are kept with their details; all are counted.
+/// Most mismatches that are kept with their details; all are counted.
 const DETAILED: usize = 32;
 
-/// Bytes that the bodies of blocks are taken from.
+/// Bytes of the buffer from which the bodies of blocks are taken.
 const FILLER: usize = 64 << 10;
 
-/// Bytes that verifying this many bytes takes.
+/// Returns the memory that verifying this many bytes takes.
 pub fn memory_needed(len: u64, block: u32) -> u64 {
     len / u64::from(block) * 4
 }
 
-/// What was found where something else was expected.
+/// Wrong content that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Found {
-    /// The block as it was before its last writes: they were lost.
+    /// The block as it was before its last writes, which were lost.
     Stale {
-        /// How many times the block had been written then.
+        /// Number of times that the block had been written then.
         generation: u32,
     },
-    /// A block that belongs elsewhere: written or read at the wrong place.
+    /// A block that belongs elsewhere: written to or read from the wrong place.
     WrongPlace {
-        /// Where it belongs.
+        /// Place where the block belongs.
         lba: u64,
-        /// How many times that block had been written then.
+        /// Number of times that this block had been written then.
         generation: u32,
     },
-    /// A block whose checksum is wrong: parts of it are of different times, or damaged.
+    /// A block with a wrong checksum: its parts are of different times, or damaged.
     Torn,
     /// Zeros only.
     Zeros,
-    /// A block of another run of this benchmark.
+    /// A block of a different run of this benchmark.
     OtherRun,
-    /// Something that this benchmark never wrote.
+    /// Data that this benchmark never wrote.
     Foreign,
 }
 
@@ -75,14 +75,14 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// A block that was not what it must be.
+/// Block with wrong content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// Which block of the device.
+    /// Number of the block on the device.
     pub lba: u64,
-    /// How many times it has been written.
+    /// Number of times that the block has been written.
     pub expected_generation: u32,
-    /// What was there instead.
+    /// Content that was found instead.
     pub found: Found,
 }
 
@@ -100,35 +100,35 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// What verification has to say.
+/// Report of the verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
-    /// Bytes per block, which the LBAs count.
+    /// Bytes of a block, the unit of the LBAs.
     pub block: u32,
-    /// Blocks that were written.
+    /// Number of blocks that were written.
     pub written: u64,
-    /// Blocks that were read and compared, the pass at the end included.
+    /// Number of blocks that were read and compared, including the pass at the end.
     pub checked: u64,
-    /// Blocks that were read before they were first written, of which nothing is known.
+    /// Number of blocks that were read before they were first written, whose content is unknown.
     pub unknown: u64,
-    /// Blocks that were not what they must be.
+    /// Number of blocks with wrong content.
     pub mismatches: u64,
-    /// Blocks that were written and not compared at the end, because they could not be read or
-    /// because there was no end: of them nothing is proven.
+    /// Number of blocks that were written and not compared at the end, because they could not be
+    /// read or because the run had no end. Nothing is proven about them.
     #[serde(default)]
     pub unread: u64,
-    /// Reads that succeeded without the bytes that were asked for. Nothing of them is compared.
+    /// Number of reads that succeeded with a wrong amount of data. None of their data is compared.
     #[serde(default)]
     pub short_reads: u64,
-    /// Whether the device failed to make durable what was written.
+    /// Whether the device failed to make the written data durable.
     #[serde(default)]
     pub flush_failed: bool,
-    /// The first of the blocks that were not what they must be.
+    /// Details of the first blocks with wrong content.
     pub details: Vec<Mismatch>,
 }
 
 impl VerifyReport {
-    /// Whether everything that was written is there, and was seen.
+    /// Reports whether every written block is there, and was seen.
     pub fn is_proof(&self) -> bool {
         let Self {
             mismatches,
@@ -140,7 +140,7 @@ impl VerifyReport {
         (*mismatches, *unread, *short_reads, *flush_failed) == (0, 0, 0, false)
     }
 
-    /// Adds another worker's.
+    /// Adds the report of another worker.
     pub fn add(&mut self, other: Self) {
         self.block = other.block;
         self.written += other.written;
@@ -155,15 +155,15 @@ impl VerifyReport {
     }
 }
 
-/// What one worker knows of the blocks of its part.
+/// One worker's knowledge of the blocks of its part.
 #[derive(Debug)]
 pub struct Verifier {
     part: Part,
     block: u32,
     run: u64,
-    /// How many times each block has been written; 0 for never.
+    /// Number of times that each block has been written; 0 for never.
     generations: Vec<u32>,
-    /// Blocks whose last writes failed: every one of them may be there, up to this generation.
+    /// Blocks whose last writes failed. Any of these writes may be there, up to this generation.
     doubtful: HashMap<u64, u32>,
     filler: Vec<u8>,
     scratch: Vec<u8>,
@@ -173,7 +173,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// For a part of a device with blocks of this size; `run` tells runs apart.
+    /// Creates a verifier for a part of a device with blocks of this size. `run` tells runs apart.
     pub fn new(part: Part, block: u32, run: u64) -> Self {
         let mut filler = vec![0; FILLER + block as usize];
         Random::new(run).fill(&mut filler);
@@ -193,17 +193,17 @@ impl Verifier {
         }
     }
 
-    /// The part.
+    /// Returns the part.
     pub fn part(&self) -> Part {
         self.part
     }
 
-    /// What has been found so far.
+    /// Returns the report so far.
     pub fn report(&self) -> &VerifyReport {
         &self.report
     }
 
-    /// The bytes of a write. Nothing is known of it before [`Verifier::written`].
+    /// Returns the bytes of a write. Their fate is unknown until [`Verifier::written`].
     pub fn stamp(&mut self, operation: &Operation) -> Pages {
         let mut buffer = PagesMut::allocate(operation.len as usize);
         let block = self.block as usize;
@@ -222,7 +222,7 @@ impl Verifier {
         buffer.freeze()
     }
 
-    /// The generation that the next write of a block gives it: beyond all that may be there.
+    /// Returns the generation of the next write of a block: above all that may be there.
     fn next_generation(&self, lba: u64) -> u32 {
         let known = self.generations[self.index(lba)];
         self.doubtful.get(&lba).copied().unwrap_or(known).max(known) + 1
@@ -232,7 +232,7 @@ impl Verifier {
         (lba - self.part.start / u64::from(self.block)) as usize
     }
 
-    /// A write has ended, in success or in doubt.
+    /// Notes that a write has ended, successfully or with doubt.
     pub fn written(&mut self, operation: &Operation, success: bool) {
         let first = operation.offset / u64::from(self.block);
         for lba in first..first + u64::from(operation.len / self.block) {
@@ -253,17 +253,17 @@ impl Verifier {
         }
     }
 
-    /// From now on every block is read once, and nothing is written any more.
+    /// Begins the final pass: every block is read once, and nothing is written any more.
     pub fn begin_read_back(&mut self) {
         self.at_the_end = true;
     }
 
-    /// A read succeeded, but its answer is not the bytes that were asked for.
+    /// Notes that a read succeeded with a wrong amount of data.
     pub fn read_short(&mut self) {
         self.report.short_reads += 1;
     }
 
-    /// Compares what was read at `offset`, whole blocks, with what must be there.
+    /// Compares whole blocks that were read at `offset` with the expected content.
     pub fn check(&mut self, offset: u64, pages: &Pages) {
         let block = self.block as usize;
         for at in (0..pages.len()).step_by(block) {

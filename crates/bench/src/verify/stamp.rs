@@ -1,4 +1,4 @@
-//! What each block of a verified run says of itself, in its first 32 bytes:
+//! Stamp of each block of a verified run, in its first 32 bytes:
 //!
 //! ```text
 //!  0        8        16       24    28    32            block length
@@ -7,8 +7,8 @@
 //!  +--------+--------+--------+-----+-----+-- - - - - - - - --+
 //! ```
 //!
-//! All numbers little-endian. The CRC-32 covers everything but itself, so a block of which only a
-//! part was written is known by it.
+//! All numbers are little-endian. The CRC-32 covers everything but itself, so it reveals a block of
+//! which only a part was written.
 
 /// Bytes of the stamp.
 pub const STAMP_LEN: usize = 32;
@@ -16,32 +16,32 @@ pub const STAMP_LEN: usize = 32;
 const MAGIC: [u8; 8] = *b"SNDSTNV1";
 const CRC_AT: std::ops::Range<usize> = 28..32;
 
-/// Which block, of which run, the how-many-th.
+/// Identity of a block: its place, its run, and its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Tells runs apart.
+    /// Number that tells runs apart.
     pub run: u64,
-    /// Which block of the device.
+    /// Number of the block on the device.
     pub lba: u64,
-    /// How many times it has been written, this one included.
+    /// Number of times that the block has been written, including this time.
     pub generation: u32,
 }
 
-/// What a block turns out to be.
+/// Kind of block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// A block as it was written, somewhere, some time.
+    /// A block as it was written, at any place and time.
     Whole(Identity),
-    /// A block that was one, or half of one.
+    /// A damaged block, or a part of one.
     Damaged,
     /// Zeros only.
     Zeros,
-    /// Anything else.
+    /// Any other data.
     Foreign,
 }
 
 impl Identity {
-    /// Puts the stamp over the start of a block whose body is complete.
+    /// Writes the stamp over the start of a block whose body is complete.
     pub fn put(&self, block: &mut [u8]) {
         block[0..8].copy_from_slice(&MAGIC);
         block[8..16].copy_from_slice(&self.run.to_le_bytes());
@@ -51,7 +51,7 @@ impl Identity {
         block[CRC_AT].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// A number that differs between neighbours and generations.
+    /// Returns a number that differs between neighbours and generations.
     pub fn mixed(&self) -> u64 {
         let mixed = self.lba.wrapping_mul(0x9E37_79B9_7F4A_7C15)
             ^ u64::from(self.generation).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -59,7 +59,7 @@ impl Identity {
     }
 }
 
-/// Says what a block is.
+/// Determines the kind of a block.
 pub fn read(block: &[u8]) -> Reading {
     let number = |at: usize| {
         let mut bytes = [0; 8];

@@ -1,4 +1,4 @@
-//! Each lie by its name, and no false alarm.
+//! Tests of each lie by its name, and of no false alarm.
 
 use super::*;
 

@@ -1,41 +1,40 @@
-//! What the kernel knows of a block device: the sizes and places at which it works well, and
+//! The kernel's facts about a block device: the sizes and places at which it works well, and
 //! whether its medium rotates.
 //!
-//! Read from sysfs, from a folder that is an argument, so that tests can make devices up which no
-//! machine has.
+//! The facts are read from sysfs. Its folder is an argument, so that tests can make up devices that
+//! no machine has.
 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-/// The facts, in bytes; 0 where the kernel does not say.
+/// Facts in bytes; 0 if the kernel does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Topology {
-    /// The smallest part that the device writes without reading first.
+    /// Smallest part that the device writes without reading first.
     pub(super) physical: u32,
-    /// From the beginning of the device to the first such part.
+    /// Distance from the beginning of the device to the first physical block.
     pub(super) alignment: u32,
-    /// The least size of a request that is no waste.
+    /// Least size of a request without waste.
     pub(super) minimum: u32,
-    /// The size of a request that is fast.
+    /// Size of a request that is fast.
     pub(super) optimal: u32,
-    /// The part that a discard frees as a whole; 0 where nothing can be freed so that it reads as
-    /// zeros.
+    /// Part that a discard frees as a whole. 0: nothing can be freed so that it reads as zeros.
     pub(super) discard: u32,
-    /// From the beginning of the device to the first such part.
+    /// Distance from the beginning of the device to the first part that a discard frees.
     pub(super) discard_alignment: u32,
-    /// Whether it has no rotating medium; `None` where the kernel does not say.
+    /// Whether the device has no rotating medium; `None` if the kernel does not say.
     pub(super) is_solid_state: Option<bool>,
 }
 
 impl Topology {
-    /// Of the block device with this number.
+    /// Reads the topology of the block device with this number.
     pub(super) fn of(number: u64) -> Self {
         let (major, minor) = (major(number), minor(number));
         Self::read(&PathBuf::from(format!("/sys/dev/block/{major}:{minor}")))
     }
 
-    /// From the folder that sysfs keeps of the device.
+    /// Reads the topology from the device's folder in sysfs.
     fn read(device: &Path) -> Self {
         // A partition has its disk's queue, and alignments of its own.
         let own = device.join("queue");
@@ -45,7 +44,8 @@ impl Topology {
             device.join("../queue")
         };
         let physical = number(&queue, "physical_block_size");
-        // Freed blocks must read as zeros: a device that only forgets them is not offered as thin.
+        // Freed blocks must read as zeros. A device that merely forgets them is not offered as
+        // thin.
         let frees_to_zeros =
             size(&queue, "discard_max_bytes") > 0 && size(&queue, "write_zeroes_max_bytes") > 0;
         let discard = if frees_to_zeros {
@@ -53,8 +53,8 @@ impl Topology {
         } else {
             0
         };
-        // Both are told within the larger of physical_block_size and minimum_io_size, or not at all
-        // (-1) where what lies beneath is of several alignments.
+        // Both alignments are given within the larger of physical_block_size and minimum_io_size.
+        // They are missing (-1) if the storage beneath has several alignments.
         let within = |name: &str, part: u32| number(device, name).checked_rem(part).unwrap_or(0);
         Self {
             physical,
@@ -71,8 +71,8 @@ impl Topology {
         }
     }
 
-    /// MEDIUM ROTATION RATE (SBC-4): 1 where nothing rotates. How fast a disk does is not asked
-    /// for, so it is not reported (0).
+    /// Returns the MEDIUM ROTATION RATE (SBC-4): 1 if nothing rotates. The speed of a rotating disk
+    /// is not read, so it is reported as unknown (0).
     pub(super) fn rotation_rate(&self) -> u16 {
         match self.is_solid_state {
             Some(true) => 1,
@@ -86,12 +86,12 @@ fn text(folder: &Path, name: &str) -> String {
     text.trim().to_owned()
 }
 
-/// A number that may be larger than any request; 0 where there is none.
+/// Reads a number that may exceed any request; 0 if there is none.
 fn size(folder: &Path, name: &str) -> u64 {
     text(folder, name).parse().unwrap_or(0)
 }
 
-/// A number of bytes of one request; 0 where there is none, or it is none.
+/// Reads the bytes of one request; 0 if there is no number, or the number does not fit.
 fn number(folder: &Path, name: &str) -> u32 {
     u32::try_from(size(folder, name)).unwrap_or(0)
 }
@@ -100,7 +100,7 @@ fn number(folder: &Path, name: &str) -> u32 {
 mod tests {
     use super::*;
 
-    /// A disk as sysfs shows it, with a partition.
+    /// A disk as shown by sysfs, with a partition.
     struct Disk(tempfile::TempDir);
 
     impl Disk {
@@ -128,8 +128,8 @@ mod tests {
         }
     }
 
-    /// A disk with 4 KiB sectors, shown as 512, the eighth block of which begins the first whole
-    /// one.
+    /// Returns a disk with 4 KiB sectors, shown as 512 bytes. Its eighth block begins the first
+    /// whole sector.
     fn disk() -> Disk {
         Disk::new(&[
             ("queue/physical_block_size", "4096"),
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn alignments_stay_within_what_they_align() {
-        // Told within a chunk of 64 KiB, which lies as its sectors do.
+        // The alignment is given within a chunk of 64 KiB, which lies as its sectors do.
         let stripe = disk().with(&[("alignment_offset", "36352")]).whole();
         assert_eq!(stripe.alignment, 3584);
-        // Of several alignments.
+        // The storage beneath has several alignments.
         let mixed = disk().with(&[("alignment_offset", "-1")]).whole();
         assert_eq!(mixed.alignment, 0);
     }

@@ -1,9 +1,9 @@
-//! What lives in a lane beside its requests: something with sockets and timers of its own, such as
-//! a host adapter.
+//! Residents of a lane: things with sockets and timers of their own, such as a host adapter, that
+//! live beside the lane's requests.
 //!
-//! It runs on the thread of the lane's loop, within [`Lane::submit_batch`] and
+//! A resident runs on the thread of the lane's loop, within [`Lane::submit_batch`] and
 //! [`Lane::take_completions`], so that a request costs no switch of threads. The loop need not
-//! know: it watches the lane's one descriptor and its one deadline, as always.
+//! know: it watches the lane's one descriptor and one deadline, as always.
 
 use std::fmt;
 use std::io;
@@ -15,25 +15,26 @@ use rustix::event::epoll;
 
 use super::Lane;
 
-/// Something that lives in a lane.
+/// Object with sockets and timers that lives in a lane.
 pub trait Resident: Send + Sync + fmt::Debug {
-    /// Readable while [`Resident::turn`] has something to do. The same descriptor for life.
+    /// Returns a descriptor that is readable while [`Resident::turn`] has something to do. It never
+    /// changes.
     fn poll_fd(&self) -> BorrowedFd<'_>;
 
-    /// Sends what was queued since the last batch.
+    /// Sends the requests queued since the last batch.
     fn flush(&self, lane: &mut Lane);
 
-    /// Receives what has come and fires timers; finished requests go to the lane.
+    /// Receives data and fires timers; finished requests go to the lane.
     fn turn(&self, lane: &mut Lane);
 
-    /// When [`Resident::turn`] must be called at the latest; `None` for never.
+    /// Returns the latest time at which [`Resident::turn`] must be called; `None` for never.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// The lane ends: every request that came through any lane is answered now.
+    /// Answers every request that came through any lane, because the lane ends.
     fn leave(&self, lane: &mut Lane);
 }
 
-/// The residents of one lane and the descriptor that watches them and the ring together.
+/// Residents of one lane, and the descriptor that watches them together with the ring.
 #[derive(Debug, Default)]
 pub(super) struct Residents {
     pub(super) all: Vec<Arc<dyn Resident>>,
@@ -47,7 +48,7 @@ impl Residents {
 }
 
 impl Lane {
-    /// Takes a resident in. Before the loop asks for [`Lane::poll_fd`].
+    /// Adds a resident. The call must come before the loop asks for [`Lane::poll_fd`].
     ///
     /// # Errors
     /// The kernel has no descriptor left.

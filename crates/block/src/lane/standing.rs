@@ -1,13 +1,13 @@
-//! A lane for a loop that owns no poller: it sleeps in the lane itself.
+//! A lane for a loop that owns no poller: the loop sleeps in the lane itself.
 //!
-//! Where sessions live in the lane and several requests are under way, the next answer comes sooner
-//! than a sleep and a wake-up take: the loop then looks again at once instead ([`crate::spin`]).
-//! With few requests it sleeps: the wait is long and the core is worth more to others.
+//! If sessions live in the lane and several requests are under way, the next answer comes sooner
+//! than a sleep and a wake-up take. The loop then looks again at once ([`crate::spin`]). With few
+//! requests it sleeps: the wait is long, and the core is worth more to others.
 //!
-//! Where a pool's thread works for it, it looks again with one request, too: a wake-up costs that
-//! thread as much as many blocks, and all wait for it (measured on a virtual machine: a durable
-//! write at a time in 89 instead of 116 µs, a read from the disk in 47 instead of 78, and a tenth
-//! to a fifth more reads with 32 outstanding).
+//! If a pool's thread works for the lane, the loop looks again even with one request. A wake-up
+//! costs that thread as much as many blocks, and all its users wait for it. Measured on a virtual
+//! machine: one durable write at a time took 89 instead of 116 µs, and one read from the disk 47
+//! instead of 78 µs. With 32 outstanding, reads grew by a tenth to a fifth.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -23,13 +23,13 @@ use crate::spin::{self, Spin};
 use crate::uring::Ring;
 use crate::{BlockDevice, BlockError, Request, Submitted, Ticket};
 
-/// Requests in flight from which on it pays to look again instead of sleeping.
+/// Number of requests in flight from which spinning pays.
 const SPIN_FROM: usize = 4;
 
-/// Has a device do one thing and waits for it; for threads that may block.
+/// Sends a request to a device and waits for it, on a thread that may block.
 ///
 /// # Errors
-/// What the device answered; or the system has no descriptor left.
+/// The device's error, or the system has no descriptor left.
 pub fn ask(device: &dyn BlockDevice, request: Request) -> Outcome {
     let failed = |error| BlockError::writing(error, "waiting for a device");
     let mut lane = Lane::standing_with(false).map_err(failed)?;
@@ -47,13 +47,13 @@ pub fn ask(device: &dyn BlockDevice, request: Request) -> Outcome {
     }
 }
 
-/// How a lane sleeps by itself.
+/// State with which a lane sleeps by itself.
 #[derive(Debug)]
 pub(super) struct Sleep {
     bell: Bell,
-    /// While sessions that live here answer.
+    /// Spin while sessions of this lane answer.
     for_sessions: Spin,
-    /// While pools do.
+    /// Spin while pools answer.
     for_pools: Spin,
 }
 
@@ -68,23 +68,23 @@ impl Sleep {
     }
 }
 
-/// Wakes a sleeping lane from other threads. One that is awake costs them no system call: it looks
-/// again before it sleeps.
+/// Waker of a sleeping lane, for other threads. A lane that is awake costs them no system call,
+/// because it looks again before it sleeps.
 #[derive(Clone, Debug)]
 pub(super) struct Bell(Arc<BellState>);
 
 #[derive(Debug)]
 struct BellState {
     fd: OwnedFd,
-    /// [`QUIET`], [`RUNG`] or [`ASLEEP`].
+    /// State: [`QUIET`], [`RUNG`] or [`ASLEEP`].
     is: AtomicU8,
 }
 
-/// Nobody called since the lane looked last.
+/// State without a call since the lane looked last.
 const QUIET: u8 = 0;
-/// Somebody called, and the lane did not look yet.
+/// State after a call, before the lane has looked.
 const RUNG: u8 = 1;
-/// The lane sleeps, or is about to: whoever calls has to write to the descriptor.
+/// State while the lane sleeps, or is about to sleep: a caller has to write to the descriptor.
 const ASLEEP: u8 = 2;
 
 impl Bell {
@@ -95,15 +95,15 @@ impl Bell {
     }
 
     fn ring(&self) {
-        // What was left for the lane is seen by it when it sees this.
+        // A lane that sees this state also sees the outcomes left for it.
         if self.0.is.swap(RUNG, Ordering::AcqRel) == ASLEEP {
-            // A full counter wakes as well.
+            // A full counter wakes the lane as well.
             let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Whether the lane may sleep: nobody called since it slept last. Otherwise it has to look
-    /// again.
+    /// Reports whether the lane may sleep, because nobody called since its last sleep. Otherwise
+    /// the lane has to look again.
     fn may_sleep(&self) -> bool {
         let is = &self.0.is;
         let quiet = is.compare_exchange(QUIET, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
@@ -113,7 +113,7 @@ impl Bell {
         quiet.is_ok()
     }
 
-    /// The lane slept; `was_rung`: the descriptor was written to.
+    /// Notes that the lane slept. `was_rung` tells whether the descriptor was written to.
     fn woken(&self, was_rung: bool) {
         self.0.is.swap(QUIET, Ordering::AcqRel);
         if was_rung {
@@ -123,7 +123,7 @@ impl Bell {
 }
 
 impl Lane {
-    /// A lane with its own waker, for [`Lane::wait`].
+    /// Creates a lane with its own waker, for [`Lane::wait`].
     ///
     /// # Errors
     /// The kernel has no descriptor left.
@@ -131,7 +131,8 @@ impl Lane {
         Self::standing_with(true)
     }
 
-    /// The same, with the thread pool only where io_uring is not wanted.
+    /// Creates a lane with its own waker. Without `io_uring` the lane uses the blocking threads
+    /// only.
     ///
     /// # Errors
     /// The kernel has no descriptor left.
@@ -148,12 +149,12 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Wakes the lane from its [`Lane::wait`], now or when it comes there; from any thread.
+    /// Returns a waker that ends the lane's present or next [`Lane::wait`]; usable from any thread.
     pub fn waker(&self) -> super::Waker {
         Arc::clone(&self.inbox.waker)
     }
 
-    /// There were completions in this turn.
+    /// Notes that this turn had completions.
     #[inline]
     pub(super) fn worked(&mut self) {
         if let Some(sleep) = &mut self.sleep {
@@ -163,8 +164,8 @@ impl Lane {
         }
     }
 
-    /// Sleeps until completions may be there, at most until `until`; a lane that [`Lane::standing`]
-    /// made. May wake early, and does so at once where it pays to look again instead.
+    /// Sleeps until completions may be there, at most until `until`. The lane must come from
+    /// [`Lane::standing`]. The call may end early, and ends at once if spinning pays.
     ///
     /// # Errors
     /// The kernel refuses to wait.
@@ -198,8 +199,8 @@ impl Lane {
                 tv_nsec: i64::from(left.subsec_nanos()),
             }
         });
-        // Each by itself: through the descriptor that stands for all of them a wake-up takes
-        // longer.
+        // Each descriptor is watched by itself: a wake-up through the descriptor that stands for
+        // all takes longer.
         let ring = self.ring.as_ref().map(Ring::poll_fd);
         let residents = self.residents.all.iter().map(|one| one.poll_fd());
         let bell_fd = bell.0.fd.as_fd();

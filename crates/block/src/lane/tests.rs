@@ -137,7 +137,7 @@ fn a_standing_lane_sleeps_until_a_completion_or_the_time() {
     lane.wait(None).expect("it was woken");
 }
 
-/// Answers each request that it is handed, one turn later.
+/// Resident that answers each request one turn later.
 #[derive(Debug)]
 struct Echo {
     fd: std::os::fd::OwnedFd,
@@ -201,7 +201,7 @@ fn a_resident_is_served_with_the_lane() {
 }
 
 /// Answers come at any moment: before the lane sleeps, while it falls asleep, while it sleeps, and
-/// while it looks again instead. With a call that is lost it would sleep for ever.
+/// while it spins. If a call were lost, the lane would sleep for ever.
 #[test]
 fn no_call_of_a_standing_lane_is_lost() {
     for (at_once, is_pools) in [(1, false), (8, false), (1, true), (8, true)] {
@@ -213,7 +213,7 @@ fn no_call_of_a_standing_lane_is_lost() {
         };
         let other = std::thread::spawn(move || {
             for token in asked {
-                // From at once to later than the lane needs to fall asleep.
+                // Delays range from none to more than the lane needs to fall asleep.
                 let until = Instant::now() + Duration::from_nanos(token % 97 * 700);
                 while Instant::now() < until {
                     std::hint::spin_loop();
@@ -243,7 +243,7 @@ fn no_call_of_a_standing_lane_is_lost() {
     }
 }
 
-/// One that is awake is called without a system call, and one call is enough for it to look again.
+/// Calls to a lane that is awake take no system call, and one call is enough to make it look again.
 #[test]
 fn a_standing_lane_that_was_called_looks_again_before_it_sleeps() {
     let mut lane = Lane::standing().expect("descriptors are left");
@@ -253,7 +253,7 @@ fn a_standing_lane_that_was_called_looks_again_before_it_sleeps() {
     let (begun, long) = (Instant::now(), Duration::from_secs(600));
     lane.wait(Some(begun + long)).expect("it does not sleep");
     assert!(begun.elapsed() < long);
-    // Both calls were heard.
+    // Both calls were noticed.
     let short = Instant::now() + Duration::from_millis(20);
     lane.wait(Some(short)).expect("it sleeps");
     assert!(Instant::now() >= short);

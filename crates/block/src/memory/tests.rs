@@ -1,4 +1,4 @@
-//! What only the memory device promises; the rest is in the shared suite.
+//! Promises that only the memory device makes; the rest is in the shared suite.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ fn extents_of_a_full_device_are_told_a_piece_at_a_time() {
     }
     assert_eq!(at, LEN);
     assert_eq!(pieces, LEN / (PAGE * MAX_LOOKS as u64));
-    // What holds nothing is passed over quickly.
+    // Empty parts are skipped quickly.
     let empty = MemoryDevice::new(1 << 40, 4096, MIB).expect("a sound size");
     let all = Request::Extents {
         offset: 0,

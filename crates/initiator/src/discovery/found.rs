@@ -1,5 +1,5 @@
-//! The answer of a portal, checked: it comes from whoever listens there. Each target or address
-//! that cannot be used is left out by itself, and named.
+//! The checked answer of a portal. Anybody may be listening there, so each target or address that
+//! cannot be used is left out and named.
 
 use std::collections::HashMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -9,22 +9,23 @@ use iscsi::send_targets::{self, Answer, DiscoveredPortal, DiscoveredTarget};
 use model::initiator::url::with_port;
 use model::name;
 
-/// Lines of one answer for people.
+/// Most lines of notes about one answer.
 const MAX_NOTES: usize = 100;
 
-/// The answer of a portal.
+/// Answer of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The targets that can be used, under the names that they told.
+    /// Targets that can be used, under the names in the answer.
     pub targets: Vec<DiscoveredTarget>,
     /// Whether something was left out.
     pub has_left_out: bool,
-    /// For people, one line each: what was left out and why, and which names bend the standard.
+    /// Notes for the user, one line each: parts that were left out and why, and names that bend the
+    /// standard.
     pub notes: Vec<String>,
 }
 
 impl Found {
-    /// A portal cannot make us print without end.
+    /// Limits the notes, so that a portal cannot cause endless output.
     fn limit_notes(&mut self) {
         let more = self.notes.len().saturating_sub(MAX_NOTES);
         if more > 0 {
@@ -81,8 +82,9 @@ pub(super) fn found(text: &[u8], asked: SocketAddr) -> Found {
     found
 }
 
-/// An address that can be connected to from here, or why there is none. A zone that the target
-/// names is one of its own interfaces; ours is the one through which it was asked.
+/// Returns an address that can be connected to from here, or the reason why there is none. A zone
+/// in the target's answer is one of the target's own interfaces. The right zone here is the one
+/// through which the portal was asked.
 fn checked(portal: DiscoveredPortal, asked: SocketAddr) -> Result<DiscoveredPortal, String> {
     let broken = || format!("{:?} is no portal", portal.address);
     let address = with_port(&portal.address).map_err(|_| broken())?;

@@ -1,9 +1,9 @@
-//! What is logged in to changes while I/O runs: sessions come and go one at a time, devices get
-//! other settings.
+//! Changes of the logins while I/O runs: sessions come and go one at a time, and devices get new
+//! settings.
 //!
-//! A session that is not wanted any more takes no new I/O, ends what is on it, and logs out. One
-//! whose settings changed is made anew, one after another, so that the others carry the I/O
-//! meanwhile.
+//! A session that is not wanted any more takes no new I/O, ends its present I/O, and logs out.
+//! Sessions whose settings changed are made anew, one after another, so that the others carry the
+//! I/O meanwhile.
 
 use std::net::SocketAddr;
 
@@ -13,24 +13,24 @@ use super::super::nexus::{State, us};
 use super::{Fabric, Target};
 use model::initiator::settings::{Bind, DeviceSettings, SessionSettings, TargetSettings};
 
-/// How long a session that leaves may take to end its commands.
+/// Time that a leaving session has to end its commands.
 const DRAIN_US: u64 = 5_000_000;
-/// How long a session that was made anew may take before the next one's turn.
+/// Time that a renewed session has before the next one's turn.
 const RENEWAL_US: u64 = 10_000_000;
-/// When a session that leaves tries again to end what it left at the target.
+/// Interval at which a leaving session tries again to end its remains at the target.
 const FENCE_AGAIN_US: u64 = 100_000;
 
 /// Sessions that are to be made anew, one after another.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
-    /// Who is next; the last one first.
+    /// Sessions that wait for renewal; the last one goes first.
     waiting: Vec<usize>,
-    /// Who is being made anew, and until when that is waited for.
+    /// Session being renewed, and the time until which the renewal is waited for.
     current: Option<(usize, u64)>,
 }
 
 impl Fabric {
-    /// Gives a target other ways and settings, with its portals' addresses in the order of the
+    /// Replaces a target's routes and settings, with the portals' addresses in the order of the
     /// routes. With `renew`, sessions that stay are made anew.
     pub(in super::super) fn set_target(
         &mut self,
@@ -79,8 +79,8 @@ impl Fabric {
         self.tick();
     }
 
-    /// Puts other settings of a target's sessions in force; sessions that are there stay as they
-    /// are. Who waits for its next login does not wait for longer than it would now.
+    /// Changes the settings of a target's sessions; existing sessions stay as they are. A session
+    /// that waits for its next login waits no longer than the new settings say.
     pub(in super::super) fn set_session(&mut self, target: usize, settings: SessionSettings) {
         let latest = self.now_us() + us(settings.back_off.most);
         self.targets[target].settings.session = settings;
@@ -105,7 +105,7 @@ impl Fabric {
         self.tick();
     }
 
-    /// A place for a target: one whose sessions are all over, or a new one.
+    /// Finds a place for a target: one whose sessions are all over, or a new one.
     pub(super) fn place_target(&mut self, settings: TargetSettings) -> usize {
         let used = |at: usize| {
             let mine = self.nexuses.iter().filter(|nexus| nexus.target == at);
@@ -125,33 +125,33 @@ impl Fabric {
         at
     }
 
-    /// Whether a session is to be there.
+    /// Reports whether a session is wanted.
     pub(super) fn is_wanted(&self, at: usize) -> bool {
         let nexus = &self.nexuses[at];
         nexus.parting_until_us.is_none()
             && !matches!(nexus.state, State::Leaving { .. } | State::Gone)
     }
 
-    /// A session is not wanted any more.
+    /// Marks a session as no longer wanted.
     fn part(&mut self, at: usize, now: u64) {
         self.renewals.waiting.retain(|other| *other != at);
         let nexus = &mut self.nexuses[at];
         nexus.parting_until_us = Some(now + DRAIN_US);
-        // A scan that ended now would bring its paths up again.
+        // A scan that ended now would bring the session's paths up again.
         nexus.scan = None;
         nexus.scan_at_us = None;
         for path in &mut nexus.paths {
             path.is_known = false;
         }
-        // Nothing new goes down it; what is on it ends.
+        // No new I/O goes down the session; its present I/O ends.
         self.each_path(at, now, |policy, path, now, out| {
             policy.path_suspect(path, now, out);
         });
         self.take_leave(at, now);
     }
 
-    /// Logs a session out that has nothing left to do, or has taken too long over it: that one logs
-    /// in once more first, which ends what it left at the target.
+    /// Logs out a session that has nothing left to do. A session that took too long first logs in
+    /// once more, which ends its remains at the target.
     pub(super) fn take_leave(&mut self, at: usize, now: u64) {
         let nexus = &mut self.nexuses[at];
         let Some(until) = nexus.parting_until_us else {
@@ -165,8 +165,8 @@ impl Fabric {
             return;
         }
         if !is_idle {
-            // What was not answered may still be performed, until the target knows that we are
-            // gone.
+            // Commands without an answer may still be performed, until the target knows that this
+            // end is gone.
             self.note_unfenced(at);
             self.drop_link(at);
         }
@@ -181,7 +181,7 @@ impl Fabric {
                 let retry_us = now + FENCE_AGAIN_US;
                 self.nexuses[at].state = State::Down { retry_us };
                 if self.nexuses[at].fence_from_us.is_some() {
-                    // The own portal is closed to us.
+                    // The session's own portal refuses it.
                     self.take_detour(at, now);
                 }
             }
@@ -199,7 +199,7 @@ impl Fabric {
         self.count_change();
     }
 
-    /// Lets the next session be made anew, when the one before is there again.
+    /// Renews the next session, when the one before is up again.
     pub(super) fn renew_next(&mut self, now: u64) {
         if let Some((at, until)) = self.renewals.current {
             let nexus = &self.nexuses[at];
@@ -218,12 +218,12 @@ impl Fabric {
         }
     }
 
-    /// When [`Self::renew_next`] must look at the latest.
+    /// Returns the latest time at which [`Self::renew_next`] must look.
     pub(super) fn renewal_deadline_us(&self) -> Option<u64> {
         self.renewals.current.map(|(_, until)| until)
     }
 
-    /// Looks again at the units of a target, or of all.
+    /// Looks again at the units of one target, or of all targets.
     pub(in super::super) fn rescan(&mut self, target: Option<usize>) {
         for at in 0..self.nexuses.len() {
             if target.is_none_or(|target| self.nexuses[at].target == target) && self.is_wanted(at) {
@@ -232,7 +232,7 @@ impl Fabric {
         }
     }
 
-    /// Puts other settings of devices in force, for I/Os from now on.
+    /// Changes the settings of devices, for I/Os from now on.
     pub(in super::super) fn set_devices(&mut self, settings: DeviceSettings) {
         self.device_settings = settings;
         for at in 0..self.devices.len() {
@@ -240,8 +240,8 @@ impl Fabric {
         }
     }
 
-    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as
-    /// is set.
+    /// Limits the time for which I/O of a device waits while all paths are down. `None`: as long as
+    /// the settings say.
     pub(in super::super) fn set_patience(&mut self, device: usize, patience_us: Option<u64>) {
         self.devices[device].patience_us = patience_us;
         self.settle_settings(device);
@@ -265,24 +265,24 @@ impl Fabric {
         }
     }
 
-    /// Something changed that others may wait for: a device came, grew, or lost its paths.
+    /// Counts a change that others may wait for: a device came, grew, or lost its paths.
     pub(super) fn count_change(&mut self) {
         self.changes += 1;
     }
 
-    /// Whether nothing is ever answered again.
+    /// Reports whether nothing is ever answered again.
     #[inline]
     pub(in super::super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// How often that was.
+    /// Returns the number of changes.
     pub(in super::super) fn changes(&self) -> u64 {
         self.changes
     }
 }
 
-/// Every way to a target, as often as there are to be sessions on it.
+/// Lists every way to a target, repeated for each session that it is to have.
 pub(super) fn ways(
     settings: &TargetSettings,
     addresses: &[SocketAddr],

@@ -1,11 +1,11 @@
-//! How the lives of a session that are lost are made certain to be over: no write of them may land
-//! after what was repeated elsewhere.
+//! Fencing: makes certain that the lost lives of a session are over. None of their writes may land
+//! after a repeat elsewhere.
 //!
 //! A LOGIN with the session's ISID ends its old life (session reinstatement, RFC 7143 §6.3.5), but
-//! only in the portal group in which that life was. The own portal is tried first; where that is
-//! silent or closed, the LOGIN takes a detour through the portal of another session in the same
-//! group. Its answer proves what the standard says, not what every target does: the policy lets the
-//! writes settle after it.
+//! only in the portal group of that life. The session's own portal is tried first. If it is silent
+//! or closed, the LOGIN takes a detour through the portal of another session in this portal group.
+//! The answer proves what the standard says, which not every target obeys. So the policy lets the
+//! writes settle afterwards.
 
 use std::net::SocketAddr;
 
@@ -13,28 +13,28 @@ use super::super::nexus::{Nexus, State, us};
 use super::Fabric;
 use model::initiator::settings::Bind;
 
-/// How long a lost session's own portal is tried before its old life is ended through another.
+/// Time for which a lost session's own portal is tried. Then its old life is ended through another
+/// portal.
 pub(super) const DETOUR_AFTER_US: u64 = 50_000;
-/// How long the writes of a lost session are waited for where no other session leads to its portal
-/// group: nobody but its own portal could confirm that they are over, and that may be gone for
-/// good.
+/// Time for which the writes of a lost session are waited for, if no other session leads to its
+/// portal group. Only its own portal could confirm their end, and the portal may be gone for good.
 const UNCONFIRMED_US: u64 = 5_000_000;
 
-/// How long a session that leaves tries to end what it left, beyond the time for its commands to
-/// end.
+/// Time, beyond the time for its commands, for which a leaving session tries to end its remains.
 const LEAVE_US: u64 = 15_000_000;
 
-/// A portal group, by its tag, where the target told it.
+/// A portal group, by the tag that the target told.
 pub(in super::super) type PortalGroup = Option<u16>;
 
 impl Fabric {
-    /// The own portal does not answer: ends the last life through another's, or goes on waiting.
+    /// Handles a session whose own portal does not answer: ends the last life through another
+    /// portal, or goes on waiting.
     pub(super) fn take_detour(&mut self, at: usize, now: u64) {
         match self.detour(at) {
             Some(through) => {
                 self.nexuses[at].fence_from_us = None;
                 self.drop_link(at);
-                // Where the detour fails at once, that is one more try that failed.
+                // A detour that fails at once counts as one more failed try.
                 self.nexuses[at].state = State::Down { retry_us: now };
                 self.connect(at, Some(through), now);
             }
@@ -42,8 +42,8 @@ impl Fabric {
         }
     }
 
-    /// A life is lost: what it sent may still be performed. A group in which nothing of earlier
-    /// lives can land any more, or only settles, needs no fence.
+    /// Notes that a life is lost, whose commands may still be performed. A group needs no fence if
+    /// no write of earlier lives can land there any more, or if they only settle.
     pub(super) fn note_unfenced(&mut self, at: usize) {
         let is_awaited = self.is_fence_awaited(at);
         let nexus = &mut self.nexuses[at];
@@ -56,14 +56,14 @@ impl Fabric {
         }
     }
 
-    /// Whether some write of lost lives waits for the confirmation that they are over. For one that
-    /// has it and settles, nothing more can be done at the target.
+    /// Reports whether some write of lost lives waits for the confirmation of its end. For a
+    /// confirmed write that settles, nothing more can be done at the target.
     fn is_fence_awaited(&self, at: usize) -> bool {
         let mut paths = self.nexuses[at].paths.iter();
         paths.any(|path| self.devices[path.device].policy.needs_fence(path.path))
     }
 
-    /// Another session's way to a portal group in which a lost life was.
+    /// Returns another session's way to a portal group in which a lost life was.
     pub(super) fn detour(&self, at: usize) -> Option<(SocketAddr, Option<Bind>)> {
         let mut groups = self.nexuses[at].unfenced.iter().flatten();
         let through = groups.find_map(|group| {
@@ -74,8 +74,8 @@ impl Fabric {
         Some((portal, through.bind.clone()))
     }
 
-    /// Other sessions of the same target that lead, or led and are to lead again, to a portal
-    /// group.
+    /// Lists other sessions of the target that lead to a portal group, or led there and will lead
+    /// there again.
     fn siblings(&self, at: usize, group: PortalGroup) -> impl Iterator<Item = &Nexus> {
         let target = self.nexuses[at].target;
         let others = self.nexuses.iter().enumerate();
@@ -86,7 +86,7 @@ impl Fabric {
             .filter(move |sibling| sibling.portal_group() == group)
     }
 
-    /// The target takes a LOGIN that ends the last life: its answer is waited for.
+    /// Notes that the target takes a LOGIN that ends the last life. Its answer is waited for.
     pub(super) fn ask_for_fence(&mut self, at: usize) {
         let now = self.now_us();
         let target = self.nexuses[at].target;
@@ -97,8 +97,8 @@ impl Fabric {
         });
     }
 
-    /// A LOGIN to that group was answered: the lives that were there are over. What was sent in
-    /// lives that were elsewhere, before a redirection, may still land.
+    /// Notes that a LOGIN to a group was answered, so the lives in that group are over. Commands
+    /// from lives in other groups, before a redirection, may still land.
     pub(super) fn login_fences(&mut self, at: usize, group: PortalGroup, now: u64) {
         let unfenced = &mut self.nexuses[at].unfenced;
         unfenced.retain(|other| *other != group);
@@ -111,7 +111,8 @@ impl Fabric {
         }
     }
 
-    /// Where nobody else leads to where lost lives were, their end is not waited for as long.
+    /// Shortens the wait for the end of lost lives, if no other session leads to their portal
+    /// groups.
     pub(super) fn give_up_confirmation(&mut self, at: usize, now: u64) {
         let mut groups = self.nexuses[at].unfenced.iter();
         if groups.any(|group| self.siblings(at, *group).next().is_some()) {
@@ -123,8 +124,8 @@ impl Fabric {
         });
     }
 
-    /// Whether a session that is not wanted any more has yet to end what it left at the target, and
-    /// somebody is there through whom it can.
+    /// Reports whether an unwanted session has yet to end its remains at the target, and some
+    /// portal is there for this.
     pub(super) fn waits_for_fence(&self, at: usize, now: u64) -> bool {
         let nexus = &self.nexuses[at];
         let mut groups = nexus.unfenced.iter();

@@ -1,5 +1,5 @@
-//! Commands that a target does not answer although it answers pings: they are aborted and repeated,
-//! and a target that does not even answer the abort loses the session.
+//! Commands without an answer from a target that still answers pings. They are aborted and
+//! repeated. If the target does not even answer the abort, the session is given up.
 
 use std::time::Duration;
 
@@ -11,31 +11,32 @@ use super::traffic::{cookie, device_and_io, path_of};
 use super::{Fabric, Way};
 use multipath::{Ended, IoId, PathId};
 
-/// How often is looked: a timeout of many seconds need not be exact.
+/// Interval of the checks. A timeout of many seconds need not be exact.
 const LOOK_EVERY_US: u64 = 1_000_000;
-/// The most that an answer to an abort may take.
+/// Longest time for an answer to an abort.
 const ABORT_LIMIT_US: u64 = 10_000_000;
 
-/// An abort that was asked for.
+/// Abort that was requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abort {
     pub(super) nexus: usize,
-    /// Its own number: the command's may be another command's when the answer comes.
+    /// Number of the abort. The command's number may belong to another command when the answer
+    /// comes.
     number: u64,
-    /// The command's.
+    /// Cookie of the command.
     cookie: u64,
     asked_us: u64,
 }
 
 impl Fabric {
-    /// When to look next; never while nothing is under way.
+    /// Returns the time of the next check; `None` while nothing is under way.
     pub(super) fn overdue_deadline_us(&self) -> Option<u64> {
         let active = |device: &super::Device| device.policy.queue_snapshot().actv > 0;
         let busy = !self.errands.is_empty() || self.devices.iter().any(active);
         busy.then_some(self.looked_us + LOOK_EVERY_US)
     }
 
-    /// Looks for commands that wait too long for their answers.
+    /// Looks for commands that have waited too long for their answers.
     pub(super) fn look_for_overdue(&mut self, now: u64) {
         if now < self.looked_us + LOOK_EVERY_US {
             return;
@@ -99,7 +100,7 @@ impl Fabric {
         let number = self.next_abort;
         self.next_abort += 1;
         if !session.task_management(number, function, lun, Some(cookie), out) {
-            // It has not even left: the target's command window stays closed.
+            // The command has not even left: the target's command window stays closed.
             return self.lose(
                 at,
                 LinkError::Ended("the target takes no commands any more"),
@@ -115,8 +116,8 @@ impl Fabric {
         self.mark_dirty(at);
     }
 
-    /// A command ended while its abort is under way: the answer to that means nothing any more, and
-    /// the command's number may be given to another.
+    /// Handles a command that ended while its abort is under way. The abort's answer means nothing
+    /// any more, and the command's number may be given to another.
     #[inline]
     pub(super) fn forget_abort(&mut self, at: usize, cookie: u64) {
         if !self.aborts.is_empty() {
@@ -125,7 +126,8 @@ impl Fabric {
         }
     }
 
-    /// The answer to an abort: the command does not end any more, unless it has.
+    /// Handles the answer to an abort: the command does not end any more, unless it has ended
+    /// already.
     pub(super) fn abort_answered(
         &mut self,
         at: usize,
@@ -138,7 +140,7 @@ impl Fabric {
             return;
         };
         let cookie = self.aborts.swap_remove(place).cookie;
-        // A task that does not exist any more was answered before this answer, or got lost.
+        // A task that does not exist any more was answered before this answer, or was lost.
         if !matches!(
             result,
             TaskManagementResult::Complete | TaskManagementResult::TaskDoesNotExist

@@ -1,4 +1,4 @@
-//! What a session shows becomes devices and paths.
+//! Turns the units that a session shows into devices and paths.
 
 use super::super::adapter::AdapterError;
 use super::super::commands::{CommandLimits, geometry};
@@ -14,14 +14,13 @@ use scsi::application_client::probe::{Portrait, ProbeError};
 use scsi::application_client::report_luns;
 use scsi::application_client::target_port_groups::{self, TargetPortGroup};
 
-/// How long a unit that is busy or becoming ready is left alone.
+/// Time for which a unit that is busy or becoming ready is left alone.
 const SCAN_AGAIN_US: u64 = 100_000;
-/// A scan that did not find what it should is repeated after this, and then after twice as long
-/// each time, up to about a minute.
+/// Pause before the first repeat of a scan that missed units. The pause doubles each time, up to
+/// about a minute.
 const FIRST_RESCAN_US: u64 = 1_000_000;
 const MAX_RESCAN_DOUBLINGS: u32 = 6;
-/// Ways that a device may have had: a target whose units come and go for ever must not fill the
-/// memory.
+/// Most ways that a device may have had. Units that come and go for ever must not fill the memory.
 const MAX_WAYS: usize = 4096;
 
 impl Fabric {
@@ -42,7 +41,7 @@ impl Fabric {
         self.run_errand(at, lun, Purpose::Scan, cdb, direction, length, Vec::new());
     }
 
-    /// The scan's command was answered.
+    /// Handles the answer to the scan's command.
     pub(super) fn scan_answered(
         &mut self,
         at: usize,
@@ -81,12 +80,13 @@ impl Fabric {
                 "{more} LUNs of the target are not used: {MAX_LUNS} are looked at"
             ));
         }
-        // A unit that is busy or broken may come back as it was; where none is, it is gone.
+        // A unit that is busy or broken may come back as it was. A unit that does not exist is
+        // gone.
         let refused = |lun: u64| {
             let mut refused = scanned.refused.iter();
             refused.any(|(other, error)| *other == lun && !matches!(error, ProbeError::NoDisk(_)))
         };
-        // Paths to units that are not shown any more, or are others by now.
+        // These are paths to units that are no longer shown, or are other units by now.
         let is_shown = |path: &PathOf| {
             let unit = scanned.units.iter().find(|unit| unit.lun == path.lun);
             let name = unit.map(|unit| self.device_name(at, unit));
@@ -96,7 +96,7 @@ impl Fabric {
         let is_gone = |path: &PathOf| !is_shown(path) && !refused(path.lun);
         let gone: Vec<PathOf> = paths.filter(is_gone).collect();
         if gone.iter().any(|path| self.carries_io(path)) {
-            // Only the end of this session makes sure that what was sent does not land any more.
+            // Only the end of this session guarantees that its commands do not land any more.
             return self.lose(at, LinkError::Ended("a unit went away under I/O"));
         }
         for path in gone {
@@ -124,7 +124,7 @@ impl Fabric {
         self.count_change();
     }
 
-    /// A unit said who it is; whether it is a path now.
+    /// Handles a unit that has identified itself. Reports whether it is a path now.
     fn unit_found(&mut self, at: usize, unit: Unit, now: u64) -> bool {
         let name = self.device_name(at, &unit);
         let Unit { lun, portrait } = unit;
@@ -207,9 +207,9 @@ impl Fabric {
         true
     }
 
-    /// Whether a unit can be the device whose name it bears. Two units that were given one name, or
-    /// one whose blocks are others by now, must not be mixed: what belongs to one would land on the
-    /// other.
+    /// Reports whether a unit can be the device whose name it bears. Two units may have been given
+    /// one name, or the blocks of a unit may have changed. They must not be mixed: data of one
+    /// would land on the other.
     fn fits(&mut self, at: usize, device: usize, portrait: &Portrait) -> bool {
         let known = self.devices[device].portrait.capacity;
         let (Some(known), Some(told)) = (known, portrait.capacity) else {
@@ -232,14 +232,14 @@ impl Fabric {
         };
         let (known, told) = (known.blocks, told.blocks);
         tracing::warn!(device = name, %portal, known, told, "another path tells another size");
-        // Where the unit grew, the others say so as well when they are asked.
+        // If the unit grew, the other paths report the new size as well when they are asked.
         let purpose = Purpose::Capacity { device };
         let cdb = cdb::read_capacity_16();
         self.run_errand(other, lun, purpose, cdb, Direction::Read, 32, Vec::new());
         false
     }
 
-    /// What the unit is called; one that names itself by nothing cannot be recognised on another
+    /// Returns the name of a unit. A unit without an identifier cannot be recognised on another
     /// path.
     fn device_name(&self, at: usize, unit: &Unit) -> String {
         let name = unit.portrait.identification.name.clone();
@@ -280,7 +280,7 @@ impl Fabric {
         }
     }
 
-    /// The device of that name, claimed now if it is new.
+    /// Returns the device of this name. A new device is claimed now.
     fn device_named(&mut self, name: &str, portrait: &Portrait, identity: &PathIdentity) -> usize {
         if let Some(device) = self
             .devices
@@ -308,7 +308,7 @@ impl Fabric {
         self.devices.len() - 1
     }
 
-    /// A path says how the unit looks; one in standby does not know its size.
+    /// Takes a path's portrait of the unit. A path in standby does not know the size.
     fn take_portrait(&mut self, at: usize, portrait: &Portrait) {
         let device = &mut self.devices[at];
         let Some(capacity) = portrait.capacity else {
@@ -341,7 +341,7 @@ impl Fabric {
         self.carry_out(path.device, now);
     }
 
-    /// The states of target port groups, as asked for.
+    /// Handles the answer with the states of target port groups.
     pub(super) fn groups_answered(&mut self, device: usize, data: &[u8], now: u64) {
         for TargetPortGroup {
             group,
@@ -356,7 +356,7 @@ impl Fabric {
         self.carry_out(device, now);
     }
 
-    /// Asks how things stand on a path: is the unit there, and in which state?
+    /// Asks on a path whether the unit is there, and in which state.
     pub(super) fn probe_path(&mut self, device: usize, path: PathId) {
         let Some(&Way { nexus: at, lun, .. }) = self.devices[device].paths.get(path.0 as usize)
         else {
@@ -403,7 +403,7 @@ impl Fabric {
         self.run_errand(at, lun, purpose, cdb, Direction::Write, length, list);
     }
 
-    /// Reads again what changed.
+    /// Reads the changed data again.
     pub(super) fn refresh(&mut self, device: usize, path: PathId, what: multipath::Refresh) {
         let Some(&Way { nexus: at, lun, .. }) = self.devices[device].paths.get(path.0 as usize)
         else {
@@ -420,8 +420,8 @@ impl Fabric {
         }
     }
 
-    /// The target says that its units changed: nothing goes down any path of the session before
-    /// each unit has said again who it is.
+    /// Handles the target's report that its units changed. No I/O goes down any path of the session
+    /// before each unit has identified itself again.
     pub(super) fn doubt(&mut self, at: usize) {
         if !self.nexuses[at].is_up() {
             return;
@@ -450,7 +450,7 @@ impl Fabric {
         }
     }
 
-    /// A new size was told.
+    /// Handles the answer with a new size.
     pub(super) fn capacity_answered(&mut self, device: usize, data: &[u8]) {
         if let Some(capacity) = scsi::application_client::shape::Capacity::parse_16(data) {
             let mut portrait = self.devices[device].portrait.clone();
@@ -459,7 +459,7 @@ impl Fabric {
         }
     }
 
-    /// The device behind a LUN of a target; any LUN's where none is named.
+    /// Returns the device behind a LUN of a target, or behind any LUN if none is named.
     pub(in super::super) fn device_of(&self, target: usize, lun: Option<u16>) -> Option<usize> {
         let nexuses = self.nexuses.iter().filter(|nexus| nexus.target == target);
         let lun = lun.map(report_luns::from_number);
@@ -470,7 +470,7 @@ impl Fabric {
             .find(|device| self.devices[*device].geometry.is_some())
     }
 
-    /// Whether a target shows what was asked of it.
+    /// Checks whether a target shows the wanted unit.
     pub(in super::super) fn shows_a_unit(&self, target: usize) -> Result<(), AdapterError> {
         let settings = &self.targets[target].settings;
         match self.device_of(target, settings.lun) {
@@ -486,7 +486,8 @@ impl Fabric {
         }
     }
 
-    /// The shape of a device; nothing fits into one that has not told its size.
+    /// Returns the geometry of a device. A device whose size is not known has no room for any
+    /// request.
     #[inline]
     pub(in super::super) fn geometry(&self, device: usize) -> Geometry {
         self.devices[device].geometry.unwrap_or(Geometry {

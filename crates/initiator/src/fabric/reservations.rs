@@ -1,11 +1,11 @@
-//! Devices that this host keeps for itself: each path takes part in the reservation before it
-//! carries I/O.
+//! Reservations of devices for this host. Each path takes part in the reservation before it carries
+//! I/O.
 //!
-//! The errand of one path, and why a host that lost the device writes no more:
-//! `scsi::application_client::reserving`. This file decides which path goes on its errand when. A
-//! path registers only while no command of the device is under way on it: a target may perform the
-//! registration first, and then what was sent before it by a host that does not have the device any
-//! more.
+//! The errand of one path stands in `scsi::application_client::reserving`, with the reason why a
+//! host that lost the device writes no more. This file decides which path goes on its errand when.
+//! A path registers only while no command of the device is under way on it. Otherwise a target
+//! might perform the registration first, and then older commands of a host that has lost the
+//! device.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -18,47 +18,47 @@ use super::{Device, Fabric, Purpose, Way};
 use block::fence::{End, Fence, FenceOrder, FenceState, Goal};
 use multipath::{Hold, PathId};
 
-/// How long a target that is busy is left alone.
+/// Time for which a busy target is left alone.
 const LATER_US: u64 = 100_000;
-/// A path that could not take part is tried again after this.
+/// Pause after which a path that could not take part is tried again.
 const AGAIN_US: u64 = 1_000_000;
-/// How often it is looked whether nothing is under way on a path.
+/// Interval of the check whether nothing is under way on a path.
 const IDLE_US: u64 = 2_000;
 
-/// The reservation of a device, and the work on it.
+/// Reservation of a device, and the work on it.
 #[derive(Debug)]
 pub(super) struct Reservation {
     fence: Fence,
     stage: Stage,
     errands: BTreeMap<PathId, Errand>,
     job: Option<Job>,
-    /// The order that follows the job.
+    /// Order that follows the job.
     next: Option<(FenceOrder, Sender<End>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Paths are registered; another host may hold it.
+    /// The paths are registered; another host may hold the reservation.
     Registered,
-    /// It is being taken: by one path, for which the others wait.
+    /// One path takes the reservation; the others wait for it.
     Taking,
     Held,
     Unsupported,
     Lost,
-    /// It is given up.
+    /// The reservation is given up.
     Leaving,
 }
 
-/// The errand that a path is on.
+/// Errand of a path.
 #[derive(Debug)]
 struct Errand {
     number: u64,
     reserving: Reserving,
-    /// To be sent then; `None`: it is under way.
+    /// Time at which the next command is due; `None` while it is under way.
     due_us: Option<u64>,
 }
 
-/// What somebody waits for.
+/// Job that a caller waits for.
 #[derive(Debug)]
 struct Job {
     goal: Goal,
@@ -67,7 +67,7 @@ struct Job {
 }
 
 impl Fabric {
-    /// Begins to carry out an order; tells `reply` how it ended.
+    /// Begins to carry out an order, and reports its end through `reply`.
     pub(in super::super) fn fence(&mut self, device: usize, order: FenceOrder, reply: Sender<End>) {
         let now = self.now_us();
         let reservation = &mut self.devices[device].reservation;
@@ -83,7 +83,7 @@ impl Fabric {
         let stage = match (goal, before.as_ref().map(|of| of.stage)) {
             (Goal::Release, None | Some(Stage::Unsupported | Stage::Lost | Stage::Leaving)) => {
                 self.let_all_through(device, now);
-                // Nobody may wait any more.
+                // The caller may have stopped waiting.
                 return drop(reply.send(End::Done));
             }
             (Goal::Release, Some(_)) => Stage::Leaving,
@@ -92,12 +92,12 @@ impl Fabric {
         };
         let held = before.filter(|_| goal == Goal::Release);
         let goal = match held.as_ref().map(|of| of.stage) {
-            // The reservation is another's.
+            // The reservation belongs to another host.
             Some(Stage::Registered) => Goal::Leave,
             _ => goal,
         };
         self.devices[device].reservation = Some(Reservation {
-            // What it was registered with.
+            // The order uses the key of the registration.
             fence: held.map_or(fence, |of| of.fence),
             stage,
             errands: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl Fabric {
         self.job_goes_on(device, now);
     }
 
-    /// The paths of a device through sessions that are up, each with its session.
+    /// Lists the paths of a device through sessions that are up, each with its session.
     fn paths_of(&self, device: usize, wanted: impl Fn(&PathOf) -> bool) -> Vec<(usize, PathOf)> {
         let up = self.nexuses.iter().enumerate().filter(|(_, of)| of.is_up());
         let paths = up.flat_map(|(at, nexus)| nexus.paths.iter().map(move |path| (at, *path)));
@@ -193,8 +193,8 @@ impl Fabric {
         self.run_errand(at, lun, purpose, command.cdb, direction, length, list);
     }
 
-    /// A unit said who it is; whether the path carries I/O at once. Else it does when it takes part
-    /// in the reservation.
+    /// Handles a unit that has identified itself. Reports whether the path carries I/O at once;
+    /// otherwise it does so once it takes part in the reservation.
     pub(super) fn admit(&mut self, device: usize, path: PathId, now: u64) -> bool {
         let Some(reservation) = &self.devices[device].reservation else {
             return true;
@@ -209,15 +209,15 @@ impl Fabric {
             (Stage::Registered, _) => Goal::Register,
             (Stage::Held, _) => Goal::Join,
             (Stage::Taking, Some(job)) if !reservation.errands.values().any(is_taking) => job.goal,
-            // It joins when another path has taken the device.
+            // The path joins when another path has taken the device.
             (Stage::Taking, _) => return false,
         };
         self.begin_errand(device, path, goal, Some(now), now);
         false
     }
 
-    /// A path may not take part in the reservation any more: it carries nothing before that is
-    /// known.
+    /// Handles a path that may not take part in the reservation any more. It carries no I/O before
+    /// its state is known.
     pub(super) fn doubt_reservation(&mut self, device: usize, path: PathId, now: u64) {
         let Some(reservation) = &self.devices[device].reservation else {
             return;
@@ -236,14 +236,16 @@ impl Fabric {
         self.begin_errand(device, path, Goal::Join, Some(now), now);
     }
 
-    /// The same of a device's paths through a session, which a command of our own was told.
+    /// Handles the doubt for all of a device's paths through a session, after a command of the
+    /// adapter itself was refused.
     pub(super) fn doubt_reservations(&mut self, at: usize, purpose: Purpose, now: u64) {
         let device = match purpose {
             Purpose::Groups { device }
             | Purpose::Ready { device, .. }
             | Purpose::Activate { device, .. }
             | Purpose::Capacity { device } => device,
-            // The unit says who it is, and then the path takes part; or it is being asked.
+            // The unit identifies itself, and then the path takes part; or it is being asked
+            // already.
             Purpose::Scan | Purpose::Reserve { .. } => return,
         };
         for (nexus, path) in self.paths_of(device, |path| path.is_known) {
@@ -253,7 +255,7 @@ impl Fabric {
         }
     }
 
-    /// A command of an errand was answered.
+    /// Handles the answer to a command of an errand.
     pub(super) fn reserving_answered(
         &mut self,
         device: usize,
@@ -317,7 +319,7 @@ impl Fabric {
             _ => {}
         }
         if let Some(job) = reservation.job.as_mut().filter(|_| is_of_job) {
-            // Of several paths one is enough.
+            // One of several paths is enough.
             match &job.end {
                 Some(End::Done) => {}
                 _ => job.end = Some(end.clone()),
@@ -345,7 +347,7 @@ impl Fabric {
         }
     }
 
-    /// All paths but the one that took the device register as well; until then they carry nothing.
+    /// Registers all other paths after one path took the device. Until then they carry no I/O.
     fn others_join(&mut self, device: usize, taker: PathId, now: u64) {
         let others = self.paths_of(device, |of| {
             of.path != taker && (of.is_known || of.waits_to_take_part)
@@ -362,7 +364,7 @@ impl Fabric {
         self.reservations_due(now);
     }
 
-    /// There is nothing to take part in.
+    /// Lets all paths carry I/O, because there is no reservation to take part in.
     fn let_all_through(&mut self, device: usize, now: u64) {
         self.set_hold(device, Hold::None, now);
         for (_, path) in self.paths_of(device, |path| path.waits_to_take_part) {
@@ -370,7 +372,7 @@ impl Fabric {
         }
     }
 
-    /// A path carries I/O from now on.
+    /// Lets a path carry I/O from now on.
     fn take_part(&mut self, device: usize, path: PathId, now: u64) {
         let Some(of) = self
             .path_of_mut(device, path)
@@ -385,13 +387,13 @@ impl Fabric {
         self.count_change();
     }
 
-    /// Ends the job where nothing is left to be done for it.
+    /// Ends the job if it has no work left.
     fn job_goes_on(&mut self, device: usize, now: u64) {
         let Some(reservation) = &mut self.devices[device].reservation else {
             return;
         };
         let Some(job) = &reservation.job else { return };
-        // A path that failed goes on trying; whoever waits does not wait for that.
+        // A path that failed goes on trying, but the caller does not wait for it.
         let is_waited_for =
             |errand: &Errand| errand.due_us.is_none_or(|due| due < now + AGAIN_US / 2);
         if reservation.errands.values().any(is_waited_for) {
@@ -401,7 +403,7 @@ impl Fabric {
         let end = match (&job.end, is_release) {
             (Some(end), _) => end.clone(),
             (None, true) => End::Failed("no path leads to it".to_owned()),
-            // It begins when a path comes.
+            // The job begins when a path comes.
             (None, false) => return,
         };
         let is_taken = reservation.stage == Stage::Held || reservation.stage == Stage::Unsupported;
@@ -416,7 +418,7 @@ impl Fabric {
             self.let_all_through(device, now);
         }
         if let Some(job) = job {
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             let _ = job.reply.send(end);
         }
         if let Some((order, reply)) = next {
@@ -424,8 +426,8 @@ impl Fabric {
         }
     }
 
-    /// A session is lost: what its paths were at is over. Another one goes on with what is to be
-    /// done once.
+    /// Ends the errands of a lost session's paths. Another path goes on with work that is done
+    /// once.
     pub(super) fn drop_reserving(&mut self, at: usize) {
         let now = self.now_us();
         for device in 0..self.devices.len() {
@@ -458,7 +460,7 @@ impl Fabric {
         }
     }
 
-    /// A path leads to the device no more.
+    /// Forgets a path that leads to the device no more.
     pub(super) fn forget_path(&mut self, device: usize, path: PathId, now: u64) {
         if let Some(reservation) = &mut self.devices[device].reservation
             && reservation.errands.remove(&path).is_some()
@@ -467,14 +469,14 @@ impl Fabric {
         }
     }
 
-    /// When a command of an errand is to be sent.
+    /// Returns the time at which the next command of an errand is due.
     pub(super) fn reservations_deadline_us(&self) -> Option<u64> {
         let reservations = self.devices.iter().filter_map(|of| of.reservation.as_ref());
         let errands = reservations.flat_map(|of| of.errands.values());
         errands.filter_map(|errand| errand.due_us).min()
     }
 
-    /// Sends those that are due.
+    /// Sends the commands that are due.
     pub(super) fn reservations_due(&mut self, now: u64) {
         for device in 0..self.devices.len() {
             let Some(reservation) = &self.devices[device].reservation else {
@@ -499,8 +501,7 @@ impl Fabric {
         }
     }
 
-    /// Whoever used the device does not any more: what was reserved for him is released, as far as
-    /// a path leads there.
+    /// Releases the reservation of a former user, as far as a path leads to the device.
     pub(in super::super) fn drop_fence(&mut self, device: usize) {
         let Some(fence) = self.devices[device]
             .reservation
@@ -514,7 +515,7 @@ impl Fabric {
         self.fence(device, FenceOrder { fence, goal }, reply);
     }
 
-    /// How the device stands.
+    /// Returns the state of a device's fence.
     pub(in super::super) fn fence_state(&self, device: usize) -> FenceState {
         match self.devices[device].reservation.as_ref().map(|of| of.stage) {
             Some(Stage::Held) => FenceState::Held,

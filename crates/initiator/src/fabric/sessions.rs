@@ -18,17 +18,18 @@ use model::initiator::settings::Bind;
 use multipath::Actions;
 use net::entropy::random_isid;
 
-/// A session that lasted so long, or served I/O, was of use: the next one is tried at once.
+/// Life time from which a session counts as useful, as it does if it served I/O. After a useful
+/// life the next one is tried at once.
 const USEFUL_US: u64 = 2_000_000;
-/// Where no other path serves I/O, a session is tried again after this at the latest.
+/// Longest pause before a session is tried again if no other path serves I/O.
 const ALONE_US: u64 = 1_000_000;
-/// Redirections followed in a row.
+/// Most redirections followed in a row.
 const MAX_REDIRECTIONS: u32 = 8;
-/// How long an answer to a logout is waited for.
+/// Time for which an answer to a logout is waited for.
 const LOGOUT_US: u64 = 2_000_000;
 
 impl Fabric {
-    /// A session that is to be made at once.
+    /// Adds a session, which connects at once.
     pub(super) fn new_nexus(
         &self,
         target: usize,
@@ -74,7 +75,7 @@ impl Fabric {
         }
     }
 
-    /// Time has passed for a session.
+    /// Handles the passing of time for a session.
     pub(super) fn tick_nexus(&mut self, at: usize, now: u64) {
         let alone = self.is_alone(at);
         let has_left =
@@ -116,10 +117,10 @@ impl Fabric {
         nexus.deadline_us(settings, outstanding, alone)
     }
 
-    /// Pings a silent session, stops using one that does not answer, and gives it up. The ping
-    /// waits in line behind writes: on a slow link with a deep queue that may take longer than any
-    /// timeout. So as long as the other end takes bytes before it, time does not count. After that
-    /// it does: a kernel acknowledges for a program that hangs, too.
+    /// Pings a silent session, stops using one that does not answer, and finally gives it up. The
+    /// ping waits in line behind writes, which on a slow link with a deep queue may take longer
+    /// than any timeout. So time does not count while the other end takes bytes before the ping.
+    /// After the ping it does: a kernel acknowledges even for a program that hangs.
     fn listen(&mut self, at: usize, alone: bool, now: u64) {
         let nexus = &mut self.nexuses[at];
         let alive = self.targets[nexus.target].settings.session.keep_alive;
@@ -175,7 +176,7 @@ impl Fabric {
         }
     }
 
-    /// Whether no other session could take over what this one carries.
+    /// Reports whether no other session could take over this session's I/O.
     fn is_alone(&self, at: usize) -> bool {
         let mine = &self.nexuses[at].paths;
         let leads_there = |nexus: &Nexus| {
@@ -187,7 +188,7 @@ impl Fabric {
         })
     }
 
-    /// Begins a life; through another session's portal if only to end the last one.
+    /// Begins a life. A detour leads through another session's portal, only to end the last life.
     pub(super) fn connect(
         &mut self,
         at: usize,
@@ -198,7 +199,8 @@ impl Fabric {
         let nexus = &mut self.nexuses[at];
         let is_detour = detour.is_some();
         if !is_detour && nexus.needs_fence() {
-            // Also where the connection cannot even be begun: our own way may be what failed.
+            // This also holds if the connection cannot even be begun: the local way may be what
+            // failed.
             nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
         }
         let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));
@@ -221,11 +223,11 @@ impl Fabric {
         };
     }
 
-    /// A socket has something for us.
+    /// Handles a ready socket.
     pub(super) fn socket_ready(&mut self, readiness: Readiness, flags: EventFlags) {
         let at = readiness.nexus as usize;
         if self.nexuses[at].life != readiness.life {
-            // Of a connection that is closed by now.
+            // The event is of a connection that is closed by now.
             return;
         }
         if flags.contains(EventFlags::OUT) {
@@ -242,8 +244,8 @@ impl Fabric {
         {
             return;
         }
-        // Behind the last bytes of a peer that has closed there is that to be read, and nothing
-        // will say so again.
+        // Behind a closing peer's last bytes the end must be read too, and no new event will come
+        // for it.
         let is_closing = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         for _ in 0..READS_PER_TURN {
             if self.nexuses[at].life != readiness.life || self.nexuses[at].link().is_none() {
@@ -259,7 +261,7 @@ impl Fabric {
         self.ready.push((readiness, flags - EventFlags::OUT));
     }
 
-    /// Reads once from a session; whether there may be more.
+    /// Reads once from a session, and reports whether there may be more.
     fn receive(&mut self, at: usize) -> Result<bool, LinkError> {
         let mut exchange = Exchange {
             devices: &mut self.devices,
@@ -276,7 +278,7 @@ impl Fabric {
         let news = exchange.news;
         let has_output = !link.out.is_empty();
         let now = self.now_us();
-        // What ended before an error has ended.
+        // Commands that ended before an error have ended.
         self.settle(at, now);
         let received = received?;
         if has_output {
@@ -297,7 +299,7 @@ impl Fabric {
         }
     }
 
-    /// Bytes came.
+    /// Notes that bytes came.
     fn hear(&mut self, at: usize, now: u64) {
         let nexus = &mut self.nexuses[at];
         nexus.heard_us = now;
@@ -313,7 +315,7 @@ impl Fabric {
         }
     }
 
-    /// What the target says unasked.
+    /// Handles an unsolicited message of the target.
     fn heed(&mut self, at: usize, event: SessionEvent) -> Result<(), LinkError> {
         match event {
             SessionEvent::Pong | SessionEvent::Text(_) => Ok(()),
@@ -345,9 +347,9 @@ impl Fabric {
         }
     }
 
-    /// Logs out because the target asks for it (RFC 7143 §11.9.1, event 1), to log in anew. What
-    /// has not ended when that is answered is repeated then; an answer is waited for as long as one
-    /// to a ping.
+    /// Logs out at the target's request (RFC 7143 §11.9.1, event 1), to log in anew. Commands that
+    /// have not ended when the logout is answered are repeated then. The answer is waited for as
+    /// long as the answer to a ping.
     fn leave(&mut self, at: usize) {
         let now = self.now_us();
         let nexus = &mut self.nexuses[at];
@@ -384,11 +386,12 @@ impl Fabric {
         self.login_fences(at, login.portal_group_tag, now);
         let is_parting = self.nexuses[at].parting_until_us.is_some();
         if is_parting && self.waits_for_fence(at, now) && self.detour(at).is_some() {
-            // Its own portal leads elsewhere by now; there is more to be ended where it was before.
+            // The session's own portal leads elsewhere by now; its remains at the earlier place
+            // must still be ended.
             return self.take_detour(at, now);
         }
         if detour {
-            // It has done its duty; the session itself belongs to its own portal.
+            // The detour has done its duty. The session itself belongs to its own portal.
             self.drop_link(at);
             let back_off = self.targets[self.nexuses[at].target]
                 .settings
@@ -418,7 +421,7 @@ impl Fabric {
         self.send_scan(at);
     }
 
-    /// Closes a connection without a word.
+    /// Closes a connection without a logout.
     pub(super) fn drop_link(&mut self, at: usize) {
         let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
         match state {
@@ -440,14 +443,14 @@ impl Fabric {
         self.drop_reserving(at);
     }
 
-    /// Logs in at once, with an offer that is less than the one that failed. A detour goes the own
-    /// way again.
+    /// Logs in at once, with an offer that is less than the one that failed. After a detour, the
+    /// session uses its own portal again.
     fn try_another_offer(&mut self, at: usize, now: u64) {
         self.drop_link(at);
         self.nexuses[at].state = State::Down { retry_us: now };
     }
 
-    /// A session is lost, or did not come to be.
+    /// Handles a session that is lost, or that was not established.
     pub(in super::super) fn lose(&mut self, at: usize, error: LinkError) {
         let now = self.now_us();
         let state = &self.nexuses[at].state;
@@ -475,7 +478,7 @@ impl Fabric {
             .back_off;
         let is_alone = !self.nexuses[at].paths.is_empty() && self.is_alone(at);
         let nexus = &mut self.nexuses[at];
-        // A detour's portal speaks for the session whose way it is.
+        // A detour's portal speaks for the session that owns the portal.
         let may_follow = !was_detour && nexus.redirections < MAX_REDIRECTIONS;
         let elsewhere = Elsewhere::of(&error).filter(|_| may_follow);
         let mut follow_us = None;
@@ -497,8 +500,8 @@ impl Fabric {
                 });
                 follow_us = Some(now + LOOKUP_US);
             }
-            // A portal that a redirection named may be gone: the next try begins where we were
-            // told.
+            // A portal named by a redirection may be gone, so the next try begins at the configured
+            // portal.
             None if !was_up && !was_detour => nexus.moved_to = None,
             None => {}
         }
@@ -526,12 +529,12 @@ impl Fabric {
             });
             self.give_up_confirmation(at, now);
         } else if self.nexuses[at].needs_fence() && self.nexuses[at].fence_from_us.is_some() {
-            // The own portal is closed to us: no need to wait for it.
+            // The session's own portal refuses it, so waiting for it is useless.
             self.take_detour(at, now);
         }
     }
 
-    /// Tells the policy of every path of a session.
+    /// Reports an event to the policy for every path of a session.
     pub(super) fn each_path(
         &mut self,
         at: usize,
@@ -541,7 +544,8 @@ impl Fabric {
         self.each_path_if(at, now, |_| true, tell);
     }
 
-    /// Tells the policy of those whose unit has said in this life who it is.
+    /// Reports an event to the policy for those paths whose unit has identified itself in this
+    /// life.
     fn each_known_path(
         &mut self,
         at: usize,
@@ -573,7 +577,7 @@ impl Fabric {
         }
     }
 
-    /// Says goodbye to all targets; nothing is waited for.
+    /// Logs out of all targets without waiting.
     pub(in super::super) fn log_out(&mut self) {
         let now = self.now_us();
         for at in 0..self.nexuses.len() {
@@ -581,14 +585,14 @@ impl Fabric {
         }
     }
 
-    /// Says goodbye through one session.
+    /// Logs out through one session.
     pub(super) fn log_out_of(&mut self, at: usize, now: u64) {
         let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
         if let State::Up { mut link } = state {
             if let Some((session, out)) = link.session() {
                 session.logout(out);
             }
-            // Where it does not leave, the target notices the closed connection.
+            // If the logout is not sent, the target notices the closed connection.
             let _ = link.flush();
             self.nexuses[at].state = State::Leaving {
                 link,

@@ -1,4 +1,4 @@
-//! Requests become commands on paths, and the ends of commands the ends of requests.
+//! Turns requests into commands on paths, and the ends of commands into the ends of requests.
 
 use std::time::Instant;
 
@@ -16,17 +16,17 @@ use block::lane::{self, Remote};
 use block::{BlockError, BlockErrorKind, Done, Request, Ticket};
 use multipath::{self, Action, Ended, Failure, IoId, Outcome, PathId};
 
-/// What a session takes data from and gives data to, while bytes are under work.
+/// Source and sink of a session's data while bytes are processed.
 pub(super) struct Exchange<'a> {
     pub(super) devices: &'a mut [Device],
     pub(super) errands: &'a mut Slab<Errand>,
     pub(super) endings: &'a mut Vec<Ending>,
     pub(super) news: Vec<SessionEvent>,
-    /// Of the fabric's clock.
+    /// Start of the fabric's clock.
     pub(super) start: Instant,
 }
 
-/// The number by which a session knows an I/O.
+/// Returns the cookie by which a session knows an I/O.
 #[inline]
 pub(super) fn cookie(device: usize, path: PathId, io: IoId) -> u64 {
     (device as u64) << 48 | u64::from(path.0 as u16) << 32 | u64::from(io.0)
@@ -116,7 +116,7 @@ impl SessionUser for Exchange<'_> {
 }
 
 impl Fabric {
-    /// The answer to a request that needs no command.
+    /// Answers a request that needs no command.
     #[inline]
     pub(in super::super) fn answer_at_once(
         &self,
@@ -136,7 +136,7 @@ impl Fabric {
             Request::Flush if self.devices[device].has_lost_writes => {
                 Some(Err(BlockError::new(BlockErrorKind::Write, LOST_WRITES)))
             }
-            // Who does not tell which blocks are zeros has data everywhere.
+            // A unit that does not tell which blocks are zeros has data everywhere.
             Request::Extents { len, .. } if !self.devices[device].limits.lba_status => {
                 Some(Ok(Done::Extents(vec![(*len, true)])))
             }
@@ -144,7 +144,7 @@ impl Fabric {
         }
     }
 
-    /// Takes a request, whose range was checked.
+    /// Takes a request whose range was checked.
     #[inline]
     pub(in super::super) fn submit(
         &mut self,
@@ -174,9 +174,9 @@ impl Fabric {
         self.carry_out(device, now);
     }
 
-    /// Does what a device's policy asks for, and what follows from that.
+    /// Carries out the actions of a device's policy, and their consequences.
     pub(super) fn carry_out(&mut self, device: usize, now: u64) {
-        // What an action leads to is appended, and carried out in this loop.
+        // The consequences of an action are appended, and carried out in this loop.
         let mut actions = std::mem::take(&mut self.actions);
         let mut next = 0;
         while next < actions.len() {
@@ -187,8 +187,8 @@ impl Fabric {
                 }
                 Action::Probe { path } => self.probe_path(device, path),
                 Action::Fence { path } => {
-                    // A session that is lost sees to it by itself. One that lives on, when a path
-                    // of it was taken away, may still perform what was on that path.
+                    // A lost session handles its own fence. A session that lives on after one of
+                    // its paths was removed may still perform that path's commands.
                     if !self.may_still_perform(device, path) {
                         let policy = &mut self.devices[device].policy;
                         policy.path_fenced(path, now, &mut actions);
@@ -243,7 +243,7 @@ impl Fabric {
             ..
         } = &mut self.devices[device];
         let outcome = match outcome {
-            // A durable write that began after the loss, which nobody has acknowledged yet.
+            // This is a durable write that began after the loss, which nobody has acknowledged yet.
             Outcome::Good if *has_lost_writes && requests.is_flush(io) => {
                 Outcome::Failed(Failure::Sense(Reaction::MediumError))
             }
@@ -274,7 +274,7 @@ impl Fabric {
         }
     }
 
-    /// Works on commands that ended.
+    /// Processes commands that ended.
     pub(super) fn settle(&mut self, at: usize, now: u64) {
         let mut endings = std::mem::take(&mut self.endings);
         for Ending {
@@ -284,7 +284,7 @@ impl Fabric {
         } in endings.drain(..)
         {
             if !self.nexuses[at].is_up() {
-                // An answer before this one has ended the session: what was on it goes elsewhere.
+                // An earlier answer has ended the session, so its commands go elsewhere.
                 break;
             }
             if cookie & ERRAND != 0 {
@@ -310,7 +310,7 @@ impl Fabric {
         self.endings = endings;
     }
 
-    /// Sends a command of our own.
+    /// Sends a command of the adapter itself.
     #[allow(clippy::too_many_arguments)] // the parts of a command
     pub(super) fn run_errand(
         &mut self,
@@ -365,7 +365,7 @@ impl Fabric {
         let status = status.unwrap_or(0x40);
         let how = how_it_ended(Some(status), sense);
         if let Ended::Sense(Reaction::LunsChanged | Reaction::IdentityChanged) = how {
-            // Said once, and perhaps to this command alone.
+            // The target says this once, and perhaps to this command alone.
             self.doubt(at);
         }
         if how == Ended::Sense(Reaction::ReservationsChanged) {
@@ -387,7 +387,7 @@ impl Fabric {
             Purpose::Ready { device, path } => {
                 let policy = &mut self.devices[device].policy;
                 match how {
-                    // There is a unit, but perhaps another one.
+                    // A unit is there, but perhaps another one.
                     Ended::Good | Ended::Sense(Reaction::Succeeded | Reaction::UnitAttention)
                         if policy.link(path) == Some(multipath::Link::UnitGone) =>
                     {
@@ -420,9 +420,9 @@ impl Fabric {
         }
     }
 
-    /// A flush that fails, or sense data about an earlier command, says that writes are lost that
-    /// were reported as done. No later flush may say otherwise (the target may tell it only once),
-    /// nor may one that is under way.
+    /// Notes a flush that fails, or sense data about an earlier command: writes that were reported
+    /// as done are lost. No later flush may report success (the target may report the loss only
+    /// once), nor may one that is under way.
     #[inline]
     fn note_lost_writes(&mut self, device: usize, io: IoId, status: Option<u8>, sense: &[u8]) {
         if status != Some(0x02) {
@@ -440,7 +440,7 @@ impl Fabric {
         }
     }
 
-    /// Whether a life of a path's session may still have commands at the target.
+    /// Reports whether a life of a path's session may still have commands at the target.
     fn may_still_perform(&self, device: usize, path: PathId) -> bool {
         let at = self.devices[device].paths[path.0 as usize].nexus;
         self.nexuses[at].needs_fence() || self.nexuses[at].is_up()

@@ -1,4 +1,4 @@
-//! The fabric as an administrator sees it.
+//! Administrators' view of the fabric.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use model::initiator::view::{
 use multipath::{Link, PathId};
 
 impl Fabric {
-    /// The sessions, in order of target and number.
+    /// Returns the sessions, in order of target and number.
     pub(in super::super) fn sessions(&self) -> Vec<InitiatorSession> {
         let there = self.nexuses.iter().filter(|nexus| !nexus.is_free());
         let mut sessions: Vec<_> = there.map(|nexus| self.session(nexus)).collect();
@@ -71,7 +71,7 @@ impl Fabric {
         }
     }
 
-    /// The devices that have paths, in order of their names.
+    /// Returns the devices that have paths, in order of their names.
     pub(in super::super) fn devices(&self) -> Vec<InitiatorDevice> {
         let mut devices: Vec<_> = (0..self.devices.len())
             .map(|at| self.device_view(at))
@@ -81,7 +81,7 @@ impl Fabric {
         devices
     }
 
-    /// One of them.
+    /// Returns the view of one device.
     pub(in super::super) fn device_view(&self, at: usize) -> InitiatorDevice {
         let device = &self.devices[at];
         let inquiry = &device.portrait.inquiry;
@@ -124,7 +124,7 @@ impl Fabric {
             .collect()
     }
 
-    /// Why a device cannot be used now.
+    /// Returns the reason why a device cannot be used now.
     pub(in super::super) fn device_fault(&self, at: usize) -> Option<String> {
         let device = &self.devices[at];
         let ways = self.ways(device);
@@ -144,13 +144,13 @@ impl Fabric {
         Some(format!("all paths are down: {}", reasons.join("; ")))
     }
 
-    /// The device of that name, if it has told its size.
+    /// Returns the device of this name, if its size is known.
     pub(in super::super) fn device_called(&self, name: &str) -> Option<usize> {
         let mut devices = self.devices.iter();
         devices.position(|device| device.policy.name() == name && device.geometry.is_some())
     }
 
-    /// The names of the devices that no other target leads to.
+    /// Returns the names of the devices to which no other target leads.
     pub(in super::super) fn devices_only_behind(&self, targets: &[usize]) -> Vec<String> {
         let led_to_by = |at: usize, inside: bool| {
             self.nexuses.iter().any(|nexus| {
@@ -165,7 +165,7 @@ impl Fabric {
     }
 }
 
-/// Why a path is dead.
+/// Returns the reason why a path is dead.
 fn reason(link: Link, nexus: &Nexus) -> Option<String> {
     match link {
         Link::Up | Link::Suspect => None,
@@ -193,7 +193,7 @@ fn times(session: &SessionSettings) -> SessionTimes {
     }
 }
 
-/// The keys of a login in the order of RFC 7143 §13.
+/// Returns the keys of a login in the order of RFC 7143 §13.
 fn parameters(login: &LoggedIn) -> Vec<(String, String)> {
     let yes = |flag: bool| if flag { "Yes" } else { "No" }.to_owned();
     let digest = |flag: bool| if flag { "CRC32C" } else { "None" }.to_owned();

@@ -1,4 +1,4 @@
-//! What follows from each way in which an attempt can end.
+//! Consequences of each way in which an attempt can end.
 
 use scsi::application_client::sense::Reaction;
 use scsi::application_client::target_port_groups::AccessState;
@@ -6,7 +6,7 @@ use scsi::application_client::target_port_groups::AccessState;
 use super::super::*;
 use super::host::{Host, READ, WRITE, failed, good, probe, send};
 
-/// A device with one read on path 0.
+/// Returns a device with one read on path 0.
 fn asked(paths: u32) -> Host {
     let mut host = Host::with_psp(paths, Psp::Mru);
     host.submit(0, READ, 0);
@@ -14,8 +14,8 @@ fn asked(paths: u32) -> Host {
     host
 }
 
-/// Lets path 0 answer the same until the I/O fails; how many attempts there were, and how long it
-/// took.
+/// Lets path 0 give one answer until the I/O fails. Returns the number of attempts, the time they
+/// took, and the failure.
 fn insist(how: Ended) -> (u32, u64, Failure) {
     let mut host = asked(1);
     let begun_us = host.now_us;
@@ -234,19 +234,19 @@ fn a_path_that_may_not_take_part_in_the_reservation_is_looked_at_first() {
         host.device.set_hold(Hold::Held, host.now_us, &mut host.out);
         host.ended(0, 0, how);
         assert_eq!(host.actions(), [doubt]);
-        // It takes part again.
+        // The path takes part again.
         host.device.path_up(path, host.now_us, &mut host.out);
         assert_eq!(host.actions(), [send(0, 0)]);
         host.ended(0, 0, how);
         assert_eq!(host.actions(), [doubt]);
         assert!(host.device.is_path_idle(path));
-        // Another host has it: nothing is sent any more.
+        // Another host has the device: no I/O is sent any more.
         host.device.set_hold(Hold::Lost, host.now_us, &mut host.out);
         assert_eq!(host.actions(), [failed(0, Failure::ReservationConflict)]);
         host.device.path_up(path, host.now_us, &mut host.out);
         assert_eq!(host.actions(), []);
     }
-    // Without one, other hosts' reservations are none of its business.
+    // Without a reservation of its own, the device ignores other hosts' reservations.
     let mut host = asked(1);
     host.ended(0, 0, Ended::Sense(Reaction::ReservationsChanged));
     assert_eq!(host.actions(), [send(0, 0)]);

@@ -1,4 +1,4 @@
-//! Claim rules: which one wins, how they are read, what is refused.
+//! Claim rules: the winner among several, the reading of options, and refusals.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn rules(all: &[&str]) -> ClaimRules {
     rules
 }
 
-/// The array type, policy and limit of I/Os that the rules give to a device.
+/// Returns the array type, policy and limit of I/Os that the rules give to a device.
 fn claim(rules: &ClaimRules, identity: &PathIdentity) -> (Satp, Psp, u32) {
     let claim = rules.claim(NAA, identity);
     (claim.satp, claim.psp, claim.round_robin.iops)
@@ -119,7 +119,7 @@ fn the_rule_of_the_field_report_claims() {
     };
     assert_eq!(found.round_robin, limits);
     assert_eq!(found.rule.map(|(group, _)| group), Some(RuleGroup::User));
-    // Without ALUA the rule of an ALUA type does not claim.
+    // Without ALUA, the rule of an ALUA type does not claim.
     let plain = claim(&rules, &array("SUN", "COMSTAR", 0));
     assert_eq!(plain, (Satp::DefaultAa, Psp::Fixed, 1000));
     let line = rules.lines().pop().expect("the user's rule");

@@ -1,4 +1,5 @@
-//! Paths lost and restored: what is repeated at once, what waits, and when a device is down.
+//! Paths lost and restored: I/Os that are repeated at once, I/Os that wait, and the moment at which
+//! a device is down.
 
 use scsi::application_client::sense::Reaction;
 use scsi::application_client::target_port_groups::AccessState;
@@ -107,7 +108,8 @@ fn without_a_timeout_only_the_fence_ends_the_wait() {
     assert_eq!(host.actions(), [send(0, 1)]);
 }
 
-/// Of a target that ends a session while threads of it are still at its writes.
+/// Returns the host of a target that ends a session while its threads are still at the session's
+/// writes.
 fn settling(fence_timeout_us: Option<u64>) -> Host {
     let settings = Settings {
         fence_timeout_us,
@@ -282,7 +284,7 @@ fn a_fence_at_the_last_moment_leaves_the_whole_time_to_settle() {
     host.dead(0);
     host.submit(1, WRITE, 0);
     host.out.clear();
-    // Longer than a ghost is ever made to last without confirmation.
+    // This is longer than a ghost may last without confirmation.
     host.pass(20_000_000);
     host.fenced(0);
     host.pass(999_999);
@@ -450,7 +452,7 @@ fn io_waits_through_an_outage_that_ends_in_time() {
     host.pass(100_000_000);
     host.up(0);
     assert_eq!(host.actions(), [probe(0), send(0, 0)]);
-    // The next outage has its whole time again.
+    // The next outage gets the full time again.
     host.ended(0, 0, Ended::Good);
     host.dead(0);
     assert_eq!(host.device.next_deadline(), Some(host.now_us + 140_000_000));
@@ -596,7 +598,7 @@ fn io_without_an_active_path_waits_for_its_time_limit() {
     assert_eq!(host.actions(), [failed(0, Failure::NoActivePath)]);
 }
 
-/// A target that breaks the session at one command would be asked for ever.
+/// Guards against asking for ever: a target may break the session at one command.
 #[test]
 fn what_kills_every_path_fails_when_its_time_is_over() {
     let mut host = Host::with_psp(1, Psp::Mru);
@@ -613,9 +615,9 @@ fn what_kills_every_path_fails_when_its_time_is_over() {
         host.pass(limit_us / 40);
         host.up(0);
     }
-    // Its time is over with the 41st.
+    // The time of the I/O is over at the 41st loss.
     assert_eq!(ended, Some(41));
-    // The path and others go on.
+    // The path and other I/Os go on.
     host.up(0);
     host.out.clear();
     host.submit(1, READ, 0);

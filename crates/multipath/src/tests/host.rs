@@ -1,4 +1,4 @@
-//! A host of one device for tests: says what happens, and hears what is to be done.
+//! Host of one device for tests: reports events to the device, and collects its actions.
 
 use scsi::application_client::target_port_groups::AccessState;
 
@@ -7,7 +7,7 @@ use super::super::*;
 pub(super) const READ: Direction = Direction::Read;
 pub(super) const WRITE: Direction = Direction::Write;
 
-/// A device with its clock and the actions that were not looked at yet.
+/// A device with its clock, and the actions that were not read yet.
 pub(super) struct Host {
     pub(super) device: Device,
     pub(super) now_us: u64,
@@ -29,8 +29,8 @@ pub(super) fn identity(number: u32) -> PathIdentity {
 }
 
 impl Host {
-    /// A device of type ALUA with so many paths, all up and active/optimized, each in a group of
-    /// its own.
+    /// Creates a device of type ALUA with this number of paths, all up and active/optimized, each
+    /// in a group of its own.
     pub(super) fn new(paths: u32, settings: Settings) -> Self {
         let mut host = Self {
             device: Device::new("naa.600144f009d4d236000056918f920002", settings),
@@ -81,7 +81,7 @@ impl Host {
         self.submit_shape(io, direction, block, false);
     }
 
-    /// The same; its end promises that something is durable.
+    /// Submits a 4 KiB I/O at this block, whose success promises durability.
     pub(super) fn submit_durable(&mut self, io: u32, direction: Direction, block: u64) {
         self.submit_shape(io, direction, block, true);
     }
@@ -107,12 +107,12 @@ impl Host {
         self.device.tick(self.now_us, &mut self.out);
     }
 
-    /// What is to be done since the last look.
+    /// Returns the actions since the last call.
     pub(super) fn actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.out)
     }
 
-    /// As [`Self::actions`], where only I/Os are sent: which, and where to.
+    /// Returns the I/Os sent since the last call, each with its path. No other actions are allowed.
     pub(super) fn sent(&mut self) -> Vec<(u32, u32)> {
         let sent = |action| match action {
             Action::Send { io, path } => (io.0, path.0),
@@ -121,7 +121,7 @@ impl Host {
         self.actions().into_iter().map(sent).collect()
     }
 
-    /// Which path an I/O takes that is submitted now and answered at once.
+    /// Returns the path that an I/O takes if it is submitted now and answered at once.
     pub(super) fn path_of_next(&mut self) -> u32 {
         self.out.clear();
         self.submit(999, READ, 0);
@@ -134,7 +134,7 @@ impl Host {
     }
 }
 
-/// Of a target that has ended a session's tasks when it says so.
+/// Returns settings for a target that has ended a session's tasks by the time it says so.
 pub(super) fn settings(psp: Psp) -> Settings {
     Settings {
         satp: Satp::Alua,

@@ -1,11 +1,11 @@
-//! What administrators see, in the words of the field reports.
+//! Administrators' listings, in the words of the field reports.
 
 use scsi::application_client::target_port_groups::AccessState;
 
 use super::super::*;
 use super::host::{Host, settings};
 
-/// As in the report: two paths in one group, without explicit ALUA.
+/// Returns the host of the report: two paths in one group, without explicit ALUA.
 fn omnios(psp: Psp) -> Host {
     let mut host = Host::new(0, settings(psp));
     for number in 0..2 {

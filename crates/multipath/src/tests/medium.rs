@@ -1,7 +1,7 @@
-//! What a logical unit holds while writes of several sessions race: a register per block, checked
-//! for every content that no order of the writes explains.
+//! Content of a logical unit while writes of several sessions race. The medium is a register per
+//! block, checked for every content that no order of the writes explains.
 
-/// A write as its submitter saw it.
+/// A write as seen by its submitter.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     value: u64,
@@ -13,7 +13,7 @@ struct Written {
 pub(super) struct Medium {
     blocks: Vec<u64>,
     history: Vec<Vec<Written>>,
-    /// Orders all events.
+    /// Counter that orders all events.
     moment: u64,
 }
 
@@ -36,7 +36,7 @@ impl Medium {
         self.moment
     }
 
-    /// A write is submitted.
+    /// Notes that a write is submitted.
     pub(super) fn begin(&mut self, (at, len): (u64, u64), value: u64) {
         let begun = self.now();
         for history in &mut self.history[at as usize..(at + len) as usize] {
@@ -48,11 +48,11 @@ impl Medium {
         }
     }
 
-    /// A copy of a write lands that its submitter knows nothing of. Once the write was reported as
-    /// done, nobody may notice: what it writes is there already.
+    /// Lands a copy of a write unknown to its submitter. Once the write was reported as done, the
+    /// copy must change nothing: its data is there already.
     ///
     /// # Panics
-    /// Something else is.
+    /// The blocks hold other data.
     pub(super) fn land(&mut self, (at, len): (u64, u64), value: u64) {
         for block in at..at + len {
             let mut history = self.history[block as usize].iter();
@@ -66,12 +66,12 @@ impl Medium {
         self.apply((at, len), value);
     }
 
-    /// A write is performed.
+    /// Performs a write.
     pub(super) fn apply(&mut self, (at, len): (u64, u64), value: u64) {
         self.blocks[at as usize..(at + len) as usize].fill(value);
     }
 
-    /// A write was reported as done.
+    /// Notes that a write was reported as done.
     pub(super) fn end(&mut self, (at, len): (u64, u64), value: u64) {
         let ended = self.now();
         for history in &mut self.history[at as usize..(at + len) as usize] {
@@ -81,13 +81,13 @@ impl Medium {
         }
     }
 
-    /// What a read finds now.
+    /// Returns the content that a read finds now.
     pub(super) fn read(&self, (at, len): (u64, u64)) -> Vec<u64> {
         self.blocks[at as usize..(at + len) as usize].to_vec()
     }
 
-    /// Panics if what a read that began at `begun` found had been overwritten before, by a write
-    /// that was done by then.
+    /// Panics if a read returned content that was outdated when the read began at `begun`:
+    /// overwritten by a write that was done by then.
     pub(super) fn check_read(&self, at: u64, found: &[u64], begun: u64) {
         for (offset, value) in found.iter().enumerate() {
             let history = &self.history[at as usize + offset];

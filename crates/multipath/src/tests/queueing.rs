@@ -58,12 +58,12 @@ fn a_path_gets_less_after_task_set_full_and_recovers() {
         host.submit(io, READ, 0);
     }
     host.out.clear();
-    // ESXi's sample: the fourth refusal halves.
+    // ESXi's sample: the fourth refusal halves the share.
     for io in 0..4 {
         assert_eq!(host.device.snapshot().paths[0].window, 16);
         host.ended(io, 0, Ended::TaskSetFull);
     }
-    // 12 are still there and the refused one counts: 13 / 2.
+    // 12 I/Os are still there, and the refused one counts: 13 / 2.
     assert_eq!(host.device.snapshot().paths[0].window, 6);
     assert_eq!(host.actions(), [], "the refused wait for their delay");
     host.pass(1_000);
@@ -71,7 +71,7 @@ fn a_path_gets_less_after_task_set_full_and_recovers() {
     for io in 4..12 {
         host.ended(io, 0, Ended::Good);
     }
-    // Eight good answers make one more place.
+    // Eight good answers make room for one more I/O.
     assert_eq!(host.device.snapshot().paths[0].window, 7);
     let window = |host: &mut Host| host.device.snapshot().paths[0].window;
     for _ in 0..1_000 {
@@ -145,8 +145,8 @@ fn the_sums_tell_queue_and_device_apart() {
     assert_eq!(host.device.counters(), expected);
 }
 
-/// A queue that is deeper than the target's command window waits in the session: that is no time of
-/// the device.
+/// Checks a queue that is deeper than the target's command window: its I/Os wait in the session,
+/// and this wait is no time of the device.
 #[test]
 fn the_wait_for_the_window_of_the_target_is_a_wait_in_the_queue() {
     let mut host = with_depth(2);
@@ -155,7 +155,7 @@ fn the_wait_for_the_window_of_the_target_is_a_wait_in_the_queue() {
     host.now_us += 100;
     host.ended(0, 0, Ended::Good);
     host.device.sent_late(IoId(1), PathId(0), host.now_us);
-    // It is not there any more.
+    // The I/O is not on the path any more.
     host.device.sent_late(IoId(0), PathId(0), host.now_us);
     host.now_us += 30;
     host.ended(1, 0, Ended::Good);

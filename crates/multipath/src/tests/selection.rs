@@ -1,4 +1,4 @@
-//! Which path an I/O takes: each policy, and access states before all policies.
+//! Choice of an I/O's path: each policy, and access states before all policies.
 
 use scsi::application_client::target_port_groups::AccessState;
 
@@ -179,7 +179,7 @@ fn least_queue_takes_the_emptier_path() {
     let mut paths: Vec<_> = host.sent().into_iter().map(|(_, path)| path).collect();
     paths.sort_unstable();
     assert_eq!(paths, [0, 0, 1, 1]);
-    // Whatever was on path 1 is answered, so that it is the emptier one.
+    // All I/Os on path 1 are answered, so that it is the emptier path.
     for io in 0..4 {
         host.ended(io, 1, Ended::Good);
     }
@@ -208,11 +208,11 @@ fn lowest_latency_takes_the_faster_path_and_finds_one_again_that_recovered() {
         (0..count).filter(|_| one_io(host, latency_us) == 0).count()
     };
     slow(&mut host, 10, [5_000, 100]);
-    // Path 0 is 50 times slower: it only gets the one I/O a second that tries it.
+    // Path 0 is 50 times slower: it gets only the one I/O a second that tries it.
     let tried = slow(&mut host, 10_000, [5_000, 100]);
     assert!((1..=2).contains(&tried), "{tried} I/Os on the slow path");
-    // It recovers, and is ten times faster now: found by those same tries.
-    // Ten seconds are enough.
+    // Path 0 recovers, and is ten times faster now. The same tries find this; ten seconds are
+    // enough.
     slow(&mut host, 100_000, [10, 100]);
     assert!(slow(&mut host, 1_000, [10, 100]) >= 999);
 }

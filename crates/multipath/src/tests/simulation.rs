@@ -1,5 +1,5 @@
-//! A device under random submissions, answers, path losses, fences and changes of state. The seed
-//! of a failure is printed; `SANDSTONE_SEED=<seed>` repeats it.
+//! A device under random submissions, answers, path losses, fences and changes of state. A failure
+//! prints its seed; `SANDSTONE_SEED=<seed>` repeats it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::medium::Medium;
 const BLOCKS: u64 = 12;
 const MOST_IOS: usize = 24;
 const SEEDS: u64 = 300;
-/// How long after a fence the target may still perform what it had.
+/// Times for which the target may still perform writes after a fence.
 const SETTLE_US: [u64; 4] = [0, 1_000, 20_000, 1_000_000];
 
 /// A small deterministic generator (SplitMix64).
@@ -41,19 +41,19 @@ impl Dice {
     }
 }
 
-/// An I/O as its submitter sees it.
+/// An I/O as seen by its submitter.
 #[derive(Clone, Debug)]
 struct Submitted {
     shape: IoShape,
     value: u64,
-    /// Moment of the medium's clock.
+    /// Moment of the medium's clock at submission.
     begun: u64,
     submitted_us: u64,
     order: u64,
     on: Option<PathId>,
     sent: bool,
     answered_badly: bool,
-    /// The attempt on the path has been performed at the target already.
+    /// Whether the target has already performed the attempt on the path.
     performed: bool,
     found: Vec<u64>,
 }
@@ -65,15 +65,15 @@ struct Ghost {
     range: (u64, u64),
     value: u64,
     until_us: Option<u64>,
-    /// The target has said that its session is over.
+    /// Whether the target has said that the session is over.
     is_fenced: bool,
-    /// The target has performed it and will not again.
+    /// Whether the target has performed the write, and will not perform it again.
     landed: bool,
-    /// Whoever wrote it was told that it is done, after so many had been submitted.
+    /// Number of submissions at the time when the write was reported as done.
     reported: Option<u64>,
 }
 
-/// What the device was told about a path.
+/// State of a path, as told to the device.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     link: Link,
@@ -90,7 +90,7 @@ struct World {
     ghosts: Vec<Ghost>,
     told: Vec<Told>,
     fences: Vec<PathId>,
-    /// The path that does not exist right now.
+    /// Path that does not exist right now.
     removed: Option<PathId>,
     medium: Medium,
     orders: u64,
@@ -158,8 +158,9 @@ impl World {
         }
     }
 
-    /// Whether a ghost stands in its way. Its own whose session is over does so only while
-    /// something else writes the same blocks, and where its end is a promise.
+    /// Reports whether a ghost forbids the I/O. A ghost of the I/O itself whose session is over
+    /// does so in two cases: something else writes the same blocks, or the I/O's success is a
+    /// promise.
     fn forbidden(&self, io: &Submitted) -> bool {
         let overlaps = |range: (u64, u64)| {
             let shape = IoShape {
@@ -182,7 +183,7 @@ impl World {
         }
     }
 
-    /// Carries out what the device asked for, checking each of it.
+    /// Carries out the device's actions, and checks each of them.
     fn obey(&mut self) {
         for action in std::mem::take(&mut self.out) {
             match action {
@@ -315,7 +316,7 @@ impl World {
         self.obey();
     }
 
-    /// The target performs an I/O that is on a path.
+    /// Lets the target perform an I/O that is on a path.
     fn perform(&mut self, id: IoId) {
         let io = self.ios.get_mut(&id).expect("on a path");
         if std::mem::replace(&mut io.performed, true) {
@@ -330,7 +331,7 @@ impl World {
         }
     }
 
-    /// Some I/O on a path that answers ends.
+    /// Ends an I/O on a path that answers.
     fn answer(&mut self, only_good: bool) {
         let up = |io: &Submitted| {
             let path = io.on.map(|path| self.told[path.0 as usize].link);
@@ -346,7 +347,7 @@ impl World {
         if self.told[path.0 as usize].link == Link::UnitGone {
             return self.end(id, path, Ended::Sense(Reaction::UnitGone));
         }
-        // What was performed can only be reported as done.
+        // An I/O that was performed can only be reported as done.
         if only_good || self.ios[&id].performed || self.dice.percent(80) {
             self.perform(id);
             return self.end(id, path, Ended::Good);
@@ -385,7 +386,7 @@ impl World {
         self.obey();
     }
 
-    /// The path's session is lost; what the target has of it may still land, once.
+    /// Loses the path's session. The target's remains of it may still land, once.
     fn lose(&mut self, path: PathId) {
         let until_us = self.settings.fence_timeout_us.map(|us| self.now_us + us);
         let mut lost = Vec::new();
@@ -410,7 +411,7 @@ impl World {
         }
         self.link(path, Link::Dead);
         match lost.first() {
-            // The first I/O that fails tells of the loss as well as the session does.
+            // A failed I/O reports the loss as well as the session does.
             Some(io) if self.dice.percent(50) => {
                 self.device
                     .ended(*io, path, Ended::TransportLost, self.now_us, &mut self.out);
@@ -433,8 +434,9 @@ impl World {
         }
     }
 
-    /// A LOGIN ends all lives of a path's session so far, and perhaps one more does so again. What
-    /// the target has of them may land until it has settled, counted from the first one.
+    /// Performs a LOGIN, which ends all earlier sessions of a path, and perhaps a second LOGIN. The
+    /// target's remains of the sessions may land until it has settled, counted from the first
+    /// LOGIN.
     fn fence(&mut self) {
         let Some(path) = self.fences.pop() else {
             return;
@@ -454,7 +456,7 @@ impl World {
         self.obey();
     }
 
-    /// Those whose time is over land now at the latest.
+    /// Lands the ghosts whose time is over.
     fn end_ghosts(&mut self) {
         let now_us = self.now_us;
         let over = |ghost: &Ghost| ghost.until_us.is_some_and(|until_us| until_us <= now_us);
@@ -462,7 +464,7 @@ impl World {
         self.ghosts.retain(|ghost| !over(ghost));
     }
 
-    /// Some of the ghosts land, at the last moment.
+    /// Lands the selected ghosts at the last moment.
     fn land_all(&mut self, which: impl Fn(&Ghost) -> bool) {
         for ghost in self.ghosts.iter_mut().filter(|ghost| which(ghost)) {
             if !ghost.landed && self.dice.percent(50) {
@@ -528,7 +530,7 @@ impl World {
         self.obey();
     }
 
-    /// A path goes for ever, and one of the same number comes.
+    /// Removes a path for good, and adds a new one with its number.
     fn replace_path(&mut self) {
         let path = PathId(self.dice.below(self.told.len()) as u32);
         if self.told[path.0 as usize].link != Link::Dead {
@@ -594,7 +596,7 @@ impl World {
         }
     }
 
-    /// Everything is well again: then everything must come to its end.
+    /// Makes everything healthy again, after which every I/O must end.
     fn settle(&mut self) {
         for at in 0..self.told.len() {
             let path = PathId(at as u32);

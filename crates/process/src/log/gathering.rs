@@ -1,27 +1,28 @@
-//! Repeated lines become one line and a count.
+//! Gathers repeated log lines into one line and a count.
 //!
-//! The first line of a group is written at once. Those that follow are counted. Their sum is
-//! written when the interval ends, and once more, over all intervals, when one passes without any.
+//! The first line of a group is written at once. Lines that follow are counted. Their sum is
+//! written at the end of each interval. When an interval passes without any line, a last sum over
+//! all intervals is written.
 //!
-//! Memory is bounded: kinds are places in the program, of which there are few. A kind has
-//! [`MOST_OF_A_KIND`] groups at most; further objects and clients share one more. So a client that
-//! makes up names fills neither memory nor disk.
+//! Memory is bounded. A kind is a place in the program, so there are few kinds. A kind has at most
+//! [`MOST_OF_A_KIND`] groups; further objects and clients share one more. A client that makes up
+//! names therefore fills neither memory nor disk.
 //!
-//! Time is an argument.
+//! Callers pass the time as an argument.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::line::{Kind, Line};
 
-/// The interval after the first line of a group.
+/// Interval after the first line of a group.
 pub(super) const FIRST: Duration = Duration::from_secs(10);
-/// The intervals that follow where it goes on.
+/// Length of each later interval, while lines still come.
 pub(super) const LATER: Duration = Duration::from_secs(60);
-/// Groups of one kind that are kept apart.
+/// Most groups of one kind that are kept apart.
 pub(super) const MOST_OF_A_KIND: usize = 16;
 
-/// All groups that are open.
+/// All open groups.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     kinds: HashMap<Kind, HashMap<String, Group>>,
@@ -30,39 +31,39 @@ pub(super) struct Gathering {
 /// Lines of one kind about one object and client.
 #[derive(Debug)]
 struct Group {
-    /// When its first line was written.
+    /// Time at which the first line was written.
     since: Duration,
-    /// When the sum of this interval is due.
+    /// Time at which the sum of this interval is due.
     due: Duration,
-    /// Lines of this interval that were not written.
+    /// Number of lines of this interval that were held back.
     held: u64,
-    /// All lines, with the one that was written at once.
+    /// Number of all lines, including the first, which was written at once.
     total: u64,
-    /// Sums that were written.
+    /// Number of sums written so far.
     sums: u32,
-    /// The newest line.
+    /// Newest line.
     last: Line,
-    /// How long this interval is.
+    /// Length of the present interval.
     interval: Duration,
 }
 
-/// A line to be written of a group.
+/// Sum of a group that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
-    /// The newest line of it.
+    /// Newest line of the group.
     pub(super) line: Line,
-    /// How often, and in which time.
+    /// Text that gives the number of lines, and their time span.
     pub(super) count: String,
 }
 
 impl Gathering {
-    /// Takes note of a line. Whether it is to be written at once.
+    /// Notes a line, and reports whether to write it at once.
     pub(super) fn note(&mut self, now: Duration, line: Line) -> bool {
         let groups = self.kinds.entry(line.kind).or_default();
         let is_known = groups.contains_key(&line.about);
         let about = match is_known || groups.len() < MOST_OF_A_KIND {
             true => line.about.clone(),
-            // No line is about nothing: this one is of all others.
+            // Every line has a subject, so the empty key stands for the shared group of all others.
             false => String::new(),
         };
         if let Some(group) = groups.get_mut(&about) {
@@ -84,13 +85,14 @@ impl Gathering {
         true
     }
 
-    /// When [`Self::sums`] is to be called; `None`: not before the next line.
+    /// Returns the time at which to call [`Self::sums`]; `None` if only a new line can make one
+    /// due.
     pub(super) fn due(&self) -> Option<Duration> {
         let groups = self.kinds.values().flat_map(HashMap::values);
         groups.map(|group| group.due).min()
     }
 
-    /// The sums that are due. Groups that ended are forgotten.
+    /// Returns the sums that are due, and forgets groups that ended.
     pub(super) fn sums(&mut self, now: Duration) -> Vec<Sum> {
         let mut sums = Vec::new();
         for groups in self.kinds.values_mut() {
@@ -110,7 +112,7 @@ impl Gathering {
         sums
     }
 
-    /// The sums of all that is held: the program ends.
+    /// Returns the sums of all lines held back, when the program ends.
     pub(super) fn finish(&mut self, now: Duration) -> Vec<Sum> {
         let kinds = std::mem::take(&mut self.kinds);
         let groups = kinds.into_values().flatten();
@@ -121,7 +123,7 @@ impl Gathering {
 }
 
 impl Group {
-    /// The line to be written when an interval ends; none where all of it was told.
+    /// Returns the sum to write when an interval ends; `None` if every line was written.
     fn sum(&mut self, now: Duration, is_of_others: bool) -> Option<Sum> {
         let seconds = |time: Duration| time.as_secs().max(1);
         let others = if is_of_others {
@@ -185,7 +187,7 @@ mod tests {
         let sums = gathering.sums(at(10));
         assert_eq!(counts(&sums), ["100 more in 10 s"]);
         assert_eq!(sums[0].line.text, "it failed, vm1");
-        // It ended, and all of it was told.
+        // The group ended, and every line was written.
         assert!(gathering.sums(at(70)).is_empty());
         assert_eq!(gathering.due(), None);
         assert!(gathering.note(at(71), line(1, "vm1")), "it begins anew");
@@ -234,7 +236,7 @@ mod tests {
         }
         let groups: usize = gathering.kinds.values().map(HashMap::len).sum();
         assert!(groups <= MOST_OF_A_KIND + 1, "{groups} groups");
-        // In 100 s.
+        // The lines took 100 s.
         assert!(written < 200, "{written} lines");
         let last = gathering.finish(at(100));
         assert!(

@@ -1,4 +1,4 @@
-//! The layer between the program's events and the lines of the log: it holds back what
+//! Layer between the program's events and the lines of the log. It holds back lines that
 //! [`Gathering`] counts, and writes the sums.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,26 +12,26 @@ use super::EACH;
 use super::gathering::{Gathering, Sum};
 use super::line::Line;
 
-/// The one that writes this process's log.
+/// Gatherer that writes this process's log.
 static LOG: OnceLock<Arc<Gatherer>> = OnceLock::new();
 
 /// Lines that are held back, and the clock that says for how long.
 #[derive(Debug)]
 struct Gatherer {
     since: Instant,
-    /// How long ago that is.
+    /// Function that returns the time since `since`.
     clock: fn(&Instant) -> Duration,
     gathering: Mutex<Gathering>,
-    /// There is a line again that may be repeated.
+    /// Signal that a line began a new group, whose sum will be due.
     begun: Condvar,
 }
 
-/// Holds back lines that repeat others.
+/// Layer that holds back repeated lines.
 #[derive(Debug)]
 pub(super) struct GatheringLayer(Arc<Gatherer>);
 
 impl GatheringLayer {
-    /// Begins, with a thread that writes sums when they are due.
+    /// Starts the layer, with a thread that writes sums when they are due.
     pub(super) fn start() -> Self {
         let gatherer = Arc::new(Gatherer {
             since: Instant::now(),
@@ -43,7 +43,7 @@ impl GatheringLayer {
         let writer = Arc::clone(&gatherer);
         let thread = std::thread::Builder::new().name("log".into());
         if let Err(error) = thread.spawn(move || writer.write_sums()) {
-            // Sums are written late then: at the end of the daemon.
+            // Without the thread, sums are written only when the daemon ends.
             eprintln!("sandstone: no thread for the log: {error}");
         }
         Self(gatherer)
@@ -71,13 +71,14 @@ impl Gatherer {
         let mut gathering = self.lock();
         let is_first = gathering.note(self.now(), line);
         if is_first {
-            // Its sum may be due before those that are waited for.
+            // The sum of this group may be due before those the thread waits for.
             self.begun.notify_all();
         }
         is_first
     }
 
-    /// Sleeps until sums are due, without end while nothing is held.
+    /// Sleeps until sums are due, then writes them. Sleeps without a limit while no line is held
+    /// back.
     fn write_sums(&self) {
         loop {
             let mut gathering = self.lock();
@@ -99,7 +100,7 @@ impl Gatherer {
     }
 }
 
-/// Writes the sums of all that is held back: the program ends.
+/// Writes the sums of all lines held back, when the program ends.
 pub fn flush() {
     let Some(log) = LOG.get() else {
         return;
@@ -108,7 +109,8 @@ pub fn flush() {
     sums.iter().for_each(write);
 }
 
-/// The level of an event is part of the program's text, so each has one of its own.
+/// Writes a sum. The level of a tracing event is fixed at compile time, so each level has a call of
+/// its own.
 fn write(sum: &Sum) {
     let Sum { line, count } = sum;
     let text = &line.text;
@@ -142,7 +144,7 @@ mod tests {
         }
     }
 
-    /// One client on a full pool wrote 101 lines in 0.2 s.
+    /// Reproduces a client on a full pool that wrote 101 lines in 0.2 s.
     #[test]
     fn a_client_that_repeats_itself_has_one_line_and_changes_have_one_each() {
         let lines = Lines::default();

@@ -1,9 +1,9 @@
-//! The subject of a line of the log.
+//! The subject of a log line.
 //!
-//! Two lines are the same news where they come from one place in the program, about one object and
-//! one client, and for one reason. Objects and clients are fields of the event, or words of its
-//! message. Numbers (an offset, a port, how often) make no other news, unless they are a part of a
-//! name.
+//! Two lines are repeats if they come from one place in the program, concern one object and one
+//! client, and have one reason. Objects and clients are fields of the event, or words of its
+//! message. Numbers (an offset, a port, a count) do not make a line new, unless they are a part of
+//! a name.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use tracing::{Event, Level};
 /// A place in the program: file and line.
 pub(super) type Kind = (&'static str, u32);
 
-/// Fields whose numbers matter: they name objects and clients.
+/// Fields in which numbers matter, because they name objects and clients.
 const NAMES: [&str; 14] = [
     "unit",
     "pool",
@@ -31,19 +31,19 @@ const NAMES: [&str; 14] = [
     "lun",
     "command",
 ];
-/// The most of a line that is kept, in bytes.
+/// Most bytes of a line that are kept.
 const MOST: usize = 1000;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// How grave it is.
+    /// Severity of the line.
     pub(super) level: Level,
-    /// Where it comes from.
+    /// Place in the program from which the line comes.
     pub(super) kind: Kind,
-    /// The words of the line, without those that make no other news.
+    /// Words of the line, without the numbers that do not make it new.
     pub(super) about: String,
-    /// The message and its fields.
+    /// Message and its fields.
     pub(super) text: String,
 }
 
@@ -72,7 +72,7 @@ impl Line {
     }
 }
 
-/// Reads the fields of an event.
+/// Visitor that reads the fields of an event.
 #[derive(Default)]
 struct Reader {
     message: String,
@@ -92,12 +92,12 @@ impl Visit for Reader {
         let value = format!("{value:?}");
         let name = field.name();
         let told = match name {
-            // A client comes from another port each time.
+            // A client comes from a different port each time.
             "peer" => address_of(&value).to_owned(),
             _ if NAMES.contains(&name) => value.clone(),
             _ => without_numbers(&value),
         };
-        // Nothing fails that writes to a String.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.about, "{name}={told}");
         match name {
             "message" => self.message = value,
@@ -106,16 +106,16 @@ impl Visit for Reader {
     }
 }
 
-/// An address without its port.
+/// Returns an address without its port.
 fn address_of(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(address, _)| address)
 }
 
-/// Separators of words of a text. Names of initiators and targets have none of these.
+/// Separators between the words of a text. Names of initiators and targets contain none of these.
 const SEPARATORS: [char; 8] = [' ', '=', ',', ';', '(', ')', '"', '\n'];
 
-/// A text with one sign in place of each number. Numbers that are a part of a name stay, and so do
-/// addresses.
+/// Replaces each number of a text by one sign. Addresses, and numbers that are a part of a name,
+/// stay.
 fn without_numbers(text: &str) -> String {
     let words = text.split_inclusive(SEPARATORS);
     let mut out = String::with_capacity(text.len());

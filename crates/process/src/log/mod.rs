@@ -1,12 +1,12 @@
 //! The daemon's log: lines on stderr, for the journal of the machine.
 //!
-//! | what | where |
+//! | subject | where |
 //! |---|---|
-//! | which lines are gathered, and when their sum is due | `gathering.rs` |
-//! | what a line is about: its kind, its object, its client | `line.rs` |
+//! | lines that are gathered, and when their sum is due | `gathering.rs` |
+//! | the subject of a line: its kind, its object, its client | `line.rs` |
 //! | the layer between the program's events and the lines | `layer.rs` |
 //!
-//! Start, stop and changes by administrators are never gathered: each of them counts.
+//! Start, stop and changes by administrators are never gathered, because each of them counts.
 
 mod gathering;
 mod layer;
@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use self::layer::GatheringLayer;
 pub use self::layer::flush;
 
-/// The target of lines that are each written: start, stop, and who changed what.
+/// Tracing target of lines that are never gathered: start, stop, and changes by administrators.
 pub const EACH: &str = "sandstone::each";
 
 /// Sends events of this level and above to stderr.
@@ -29,11 +29,11 @@ pub fn to_stderr(level: &str) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
-        // A terminal that was closed takes no lines. The daemon goes on without them.
+        // A closed terminal takes no lines. The daemon goes on without them.
         .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .finish();
-    // A second subscriber in one process (tests) is refused; the first goes on.
+    // A second subscriber in one process (in tests) is refused; the first goes on.
     let _ = lines.with(GatheringLayer::start()).try_init();
 }

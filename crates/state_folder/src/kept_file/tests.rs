@@ -1,5 +1,5 @@
-//! Every fault at every step of a save, and every damage to what was saved: the old content or the
-//! new one, never anything else, and never less than what was acknowledged.
+//! Every fault at every step of a save, and every damage to saved files. The result is the old
+//! content or the new one, and no acknowledged change is missing.
 
 use super::super::steps::faults;
 use super::*;
@@ -14,7 +14,7 @@ fn load(path: &Path) -> (KeptFile, Found<u64>) {
     (file, found)
 }
 
-/// A folder whose file was saved three times.
+/// Returns a folder in which the file was saved three times.
 fn saved() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("numbers.json");
@@ -54,7 +54,7 @@ fn a_fault_at_any_step_leaves_what_was_in_force() {
                 let (mut file, found) = load(&path);
                 let expected = if outcome.is_ok() { 4 } else { 3 };
                 let left = content(&found);
-                // Where even going back fails, that is said, and both are allowed.
+                // If going back fails too, the error says so, and both contents are allowed.
                 let is_halfway = outcome.as_ref().is_err_and(KeptFile::is_halfway);
                 assert!(!is_halfway || how == "read-only", "{how} at {at}");
                 assert!(!is_halfway || at >= 3, "nothing had its name yet: {at}");
@@ -88,7 +88,7 @@ fn a_crash_at_any_step_leaves_the_old_or_the_new_content() {
             faults::during(crash, || file.save(4, &sealed(4))).expect("saved");
             let path = crashed.path().join("numbers.json");
             if !path.exists() {
-                // It has fewer steps than that.
+                // The save has fewer steps.
                 continue;
             }
             let (mut file, found) = load(&path);
@@ -100,7 +100,7 @@ fn a_crash_at_any_step_leaves_the_old_or_the_new_content() {
     }
 }
 
-/// Copies the files that a crash leaves; of those that were not renamed yet perhaps the first bytes
+/// Copies the files that a crash leaves. A file that was not renamed yet may keep its first bytes
 /// only.
 fn copy_folder(from: &Path, to: &Path, torn: Option<usize>) {
     for entry in fs::read_dir(from).expect("a folder").flatten() {
@@ -143,7 +143,7 @@ fn one_damaged_file_costs_nothing_and_two_are_told() {
         file.put_right(Some(3));
         let (file, found) = load(&path);
         assert!(found.trouble.is_none(), "{how}");
-        // Only the copy.
+        // The copy alone is damaged.
         if how != "older" {
             damage(&file.copy(3));
             let (_, found) = load(&path);
@@ -155,7 +155,7 @@ fn one_damaged_file_costs_nothing_and_two_are_told() {
             if how == "missing" {
                 continue;
             }
-            // Both.
+            // Copy and file are damaged.
             damage(&path);
             let (_, found) = load(&path);
             assert_eq!(content(&found), Some(2), "{how}");

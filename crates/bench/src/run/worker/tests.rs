@@ -13,20 +13,20 @@ use ::iometer::access::{AccessLine, AccessSpecification};
 const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
-/// A device that takes `latency_ns` for each request and moves at most `rate` bytes per second, in
-/// a time that passes only while it is waited for.
+/// A device that takes `latency_ns` for each request and moves at most `rate` bytes per second. Its
+/// time passes only while it is waited for.
 struct Simulated {
     now_ns: u64,
     latency_ns: u64,
     rate: Option<u64>,
     busy_until_ns: u64,
-    /// Nothing ends between these times.
+    /// Period in which no request ends.
     stall: std::ops::Range<u64>,
     pending: BinaryHeap<Reverse<(u64, u64)>>,
     requests: Vec<(u64, u64)>,
     failing: bool,
     store: Vec<u8>,
-    /// Set by the user when so much time has passed.
+    /// Flag that the user sets when a given time has passed.
     stop: Arc<AtomicBool>,
     stop_at_ns: u64,
 }
@@ -99,7 +99,7 @@ impl Environment for Simulated {
     }
 }
 
-/// What a run showed.
+/// Figures that a run showed.
 struct Shown {
     seconds: Vec<Window>,
     ended: Ended,
@@ -185,7 +185,8 @@ fn a_device_of_known_delay_shows_exactly_that() {
     for (latency_ms, outstanding) in [(1, 1), (2, 8), (5, 32), (10, 7)] {
         let shown =
             Setup::new(random_read(), outstanding).run(&mut Simulated::new(latency_ms * MS, None));
-        // 10 seconds of `outstanding` at a time; those that end as the time is over are in it.
+        // 10 seconds of `outstanding` at a time; accesses that end as the time is over are
+        // included.
         assert_eq!(shown.count(), 10_000 / latency_ms * u64::from(outstanding));
         let latencies = shown.all().latencies.summary();
         assert_eq!(latencies.mean_ns, (latency_ms * MS) as f64);
@@ -219,7 +220,7 @@ fn the_ramp_up_is_in_no_figure() {
     let mut device = Simulated::new(MS, None);
     device.stall = 500 * MS..2_500 * MS;
     let shown = setup.run(&mut device);
-    // The access that ends just as recording starts is in it as well.
+    // The access that ends just as recording starts is included.
     assert_eq!((shown.count(), shown.seconds.len()), (10_001, 10));
     assert_eq!(shown.all().latencies.max_ns(), MS);
 }
@@ -251,10 +252,12 @@ fn a_stall_is_not_omitted_by_an_open_pace() {
         device.stall = 5_000 * MS..6_000 * MS;
         setup.run(&mut device)
     };
-    // A closed loop meets the second of silence once, however many would have wanted to come.
+    // A closed loop meets the second of silence once, however many accesses would have wanted to
+    // start.
     let closed = stalled(Pace::Closed).all().latencies;
     assert!(closed.percentile_ns(99.9) < MS && closed.max_ns() >= 1_000 * MS);
-    // At their appointed times a tenth of all came into it and waited half a second on average.
+    // At their appointed times, a tenth of all accesses came into the silence and waited half a
+    // second on average.
     let open = stalled(Pace::Open(1000.0)).all().latencies;
     assert!(
         open.percentile_ns(90.0) < 150 * MS,
@@ -299,7 +302,8 @@ fn bursts_pause() {
         ..random_read()
     };
     let shown = Setup::new(line, 1).run(&mut Simulated::new(MS, None));
-    // Nine accesses of 1 ms, and the tenth within the pause of 99 ms that follows its start.
+    // There are nine accesses of 1 ms, and the tenth within the pause of 99 ms that follows its
+    // start.
     assert!(
         shown.count().abs_diff(10_000 / 108 * 10) <= 10,
         "{}",
@@ -367,7 +371,7 @@ fn all_of_an_amount_has_started() {
     setup.pace = Pace::Open(1000.0);
     setup.amount = Some(100 * 4096);
     let shown = setup.run(&mut Simulated::new(5 * MS, None));
-    // The last starts after 99 ms.
+    // The last access starts after 99 ms.
     assert_eq!((shown.count(), shown.ended.at_ns), (100, 104 * MS));
     assert_eq!(shown.ended.unstarted, 0, "nothing more was wanted");
 }
@@ -395,8 +399,8 @@ fn what_is_stuck_when_the_time_is_over_is_waited_for_and_said() {
     assert_eq!(shown.seconds.len(), 10, "the silent seconds are there");
 }
 
-/// A device that hangs from 1.5 s on until `back_ns`, a run of so long, and a user who has had
-/// enough after 3 s.
+/// Runs against a device that hangs from 1.5 s on until `back_ns`, with a run of this time and a
+/// user who stops it after 3 s.
 fn hung(run_time_ms: u64, back_ns: u64) -> (Simulated, Ended, u64) {
     let mut device = Simulated::new(MS, None);
     device.stall = 1_500 * MS..back_ns;
@@ -410,7 +414,7 @@ fn hung(run_time_ms: u64, back_ns: u64) -> (Simulated, Ended, u64) {
 
 #[test]
 fn what_hangs_is_given_up_when_the_user_has_had_enough() {
-    // While it measures, and while it waits for what was in flight when the time was over.
+    // The user stops the run while it measures, and while it waits for late accesses.
     for run_time_ms in [10_000, 2_000] {
         let (device, ended, count) = hung(run_time_ms, u64::MAX);
         assert_eq!((ended.abandoned, ended.gave_up), (4, false));
@@ -452,7 +456,7 @@ fn verified_writes_never_overlap_anything_in_flight() {
     setup.run_time_ms = 200;
     let mut device = Simulated::new(MS, None);
     let mut content = Content::Verified(Box::new(verifier));
-    // With 64 places and 16 in flight, nearly every one would meet another.
+    // With 64 places and 16 in flight, nearly every access would meet another.
     let specification = AccessSpecification::single("x", setup.line);
     let generator = Generator::new(&specification, part, 512, 1, Random::new(1));
     let stop = AtomicBool::new(false);
@@ -472,7 +476,7 @@ fn verified_writes_never_overlap_anything_in_flight() {
     let Content::Verified(mut verifier) = content else {
         panic!("it stays what it is");
     };
-    // Had two writes of one block been under way, the store would not hold the last generation.
+    // If two writes of one block had been under way, the store would not hold the last generation.
     for offset in (0..4 * MIB as usize).step_by(65_536) {
         verifier.check(
             offset as u64,
