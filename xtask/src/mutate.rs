@@ -209,9 +209,9 @@ fn copy(to: &Path) -> Result<(), String> {
 
 /// Module that is added to the store.
 const CHOOSER: &str = "\
-//! Which fault is chosen.
+//! Number of the chosen fault.
 
-/// Whether it is this one.
+/// Reports whether the fault of this number is chosen.
 pub(crate) fn is(name: &str) -> bool {
     static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     CHOSEN.get_or_init(|| std::env::var(\"SANDSTONE_MUTANT\").unwrap_or_default()) == name

@@ -111,7 +111,7 @@ impl Verdict {
 pub enum Made {
     /// First one side, then the other.
     Apart,
-    /// In turns: each run of one side pairs with the other side's run of that round.
+    /// Runs in turns: each run of one side pairs with the other side's run of that round.
     InTurns,
 }
 

@@ -14,9 +14,9 @@ pub enum Pace {
     Closed,
     /// A new access starts as in `Closed`, but at most this many start each second.
     Limited(f64),
-    /// This many accesses start each second, each at its appointed time, whatever the device does.
-    /// Latency counts from the appointed time: an access that could not start because the device
-    /// was stuck has waited all the same.
+    /// Open loop: this many accesses start each second, each at its appointed time, whatever the
+    /// device does. Latency counts from the appointed time: an access that could not start because
+    /// the device was stuck has waited all the same.
     Open(f64),
 }
 

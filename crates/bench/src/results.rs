@@ -108,7 +108,7 @@ pub struct Run {
     pub settings: BTreeMap<String, String>,
     /// Workload of the run.
     pub workload: Workload,
-    /// How.
+    /// Parameters of the run.
     pub parameters: Parameters,
     /// State in which the logical unit was reached at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,85 +1,85 @@
-//! What one initiator may do at one target: the answer to a login, from the configuration alone.
+//! Access of one initiator to one target: the answer to a login, from the configuration alone.
 //!
 //! # How hosts, maps and secrets combine
-//! - An initiator belongs to every host one of whose patterns matches its name, but for the names
-//!   that the host excepts. It sees the maps of all of them, and the maps for every host. Without
+//! - An initiator belongs to every host that has a pattern matching its name, unless the host
+//!   excepts the name. It sees the maps of all these hosts, and the maps for every host. Without
 //!   any map there is no access.
 //! - [`super::validate`] refuses configurations in which two maps that can meet share a LUN or a
-//!   logical unit, so the order of maps means nothing.
-//! - If any of its hosts asks for CHAP, the initiator must authenticate, against the host with the
-//!   narrowest matching pattern that has a secret. There is exactly one acceptable secret: knowing
-//!   the secret of a wide host is no proof of being a member of a narrow one.
+//!   logical unit. So the order of maps means nothing.
+//! - If any of its hosts asks for CHAP, the initiator must authenticate. Its proof is checked
+//!   against one host: the one with the narrowest matching pattern that has a secret. So exactly
+//!   one secret is acceptable: the secret of a wide host does not prove membership of a narrow one.
 
 use std::net::{IpAddr, SocketAddr};
 
 use model::config::{ChapSecret, Config, HostSpec, MapSpec, PortalGroupSpec, TargetSpec};
 use model::pattern;
 
-/// A login that may go on.
+/// Permission for a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The hosts that the initiator belongs to, narrowest first; empty where only maps for every
-    /// host let it in.
+    /// Hosts that the initiator belongs to, narrowest first. Empty if only maps for every host let
+    /// the initiator in.
     pub hosts: Vec<String>,
-    /// How it must prove who it is.
+    /// Authentication that the initiator needs.
     pub authentication: Authentication,
-    /// The portal group it came to.
+    /// Portal group of the login.
     pub portal_group: PortalGroupSpec,
-    /// What it sees, ascending by LUN, never empty.
+    /// LUNs that the initiator sees, ascending, never empty.
     pub luns: Vec<LunView>,
 }
 
-/// One logical unit in a view.
+/// Logical unit in a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LunView {
-    /// The LUN.
+    /// LUN of the unit.
     pub lun: u16,
-    /// The logical unit's name.
+    /// Name of the logical unit.
     pub unit: String,
-    /// The logical unit's designator: tells a unit from its successor of the same name.
+    /// Designator of the logical unit. It tells a unit from its successor of that name.
     pub naa: String,
-    /// Refuse writes: the map or the unit says so.
+    /// Whether writes are refused, by the map or by the unit.
     pub read_only: bool,
 }
 
-/// How an initiator must prove who it is.
+/// Authentication of an initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authentication {
     /// AuthMethod=None is enough.
     None,
-    /// CHAP is demanded.
+    /// CHAP is required.
     Chap {
-        /// What the initiator must know.
+        /// Secret that the initiator must prove.
         initiator: ChapSecret,
-        /// What the target answers when asked to authenticate itself.
+        /// Secret that the target proves if the initiator asks for mutual authentication.
         target: Option<ChapSecret>,
     },
 }
 
-/// A login that must not go on.
+/// Reason for refusing a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No target of that name.
+    /// The target's name is unknown.
     UnknownTarget,
-    /// The target does not listen at that portal.
+    /// The target does not listen at the portal.
     WrongPortal,
-    /// No map gives the initiator anything here.
+    /// No map gives the initiator a unit at this target.
     NotMapped,
-    /// Discovery is for those who can see something.
+    /// The initiator sees nothing, and discovery is only for initiators that do.
     UnknownInitiator,
     /// The administrator took the target offline.
     TargetOffline,
-    /// Go elsewhere.
+    /// The initiator must log in elsewhere.
     Redirect {
-        /// TargetAddress.
+        /// Address to log in to (TargetAddress).
         address: String,
-        /// For good.
+        /// Whether the redirection is permanent.
         permanent: bool,
     },
 }
 
 impl Refusal {
-    /// Status-Class and Status-Detail of the Login Response (RFC 7143 11.13.5).
+    /// Returns Status-Class and Status-Detail of the Login Response (RFC 7143 11.13.5).
     pub fn login_status(&self) -> (u8, u8) {
         match self {
             Self::Redirect {
@@ -110,13 +110,13 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What `initiator` may do at `target` when it logs in, having connected to the local address
-/// `portal` (`None`: as if it had come to the first portal group).
+/// Decides on a login of `initiator` to `target`, over a connection to the local address `portal`
+/// (`None`: as if to the first portal group).
 ///
-/// Both names may be as the initiator sent them: [`iscsi::name`] says when two are one.
+/// Both names may be as the initiator sent them: [`iscsi::name`] decides when two names are equal.
 ///
 /// # Errors
-/// The login must not go on.
+/// The login is refused.
 pub fn access(
     config: &Config,
     initiator: &str,
@@ -137,11 +137,11 @@ pub fn access(
     }
 }
 
-/// The same once it is logged in: a target that is offline, or sends initiators elsewhere, keeps
-/// the sessions that it has.
+/// Decides on a session that is logged in already. A target that is offline, or redirects
+/// initiators, keeps its sessions.
 ///
 /// # Errors
-/// The session must not go on.
+/// The session must end.
 pub fn granted(
     config: &Config,
     initiator: &str,
@@ -167,13 +167,13 @@ pub fn granted(
     })
 }
 
-/// How `initiator` must prove who it is in a discovery session. A secret of discovery's own takes
-/// the place of the hosts' secrets. With `discovery_auth` and no such secret, it proves what it
-/// must prove at a target. With `discovery_auth`, an initiator of no host discovers only where
-/// there is a map for every host.
+/// Returns the authentication of `initiator` in a discovery session. If discovery has a secret of
+/// its own, it replaces the hosts' secrets. With `discovery_auth` and no such secret, the initiator
+/// proves what it must prove at a target. With `discovery_auth`, an initiator of no host discovers
+/// only if there is a map for every host.
 ///
 /// # Errors
-/// The login must not go on.
+/// The login is refused.
 pub fn discovery(config: &Config, initiator: &str) -> Result<Authentication, Refusal> {
     let target = config.discovery_mutual_chap.as_ref();
     let hosts = hosts(config, initiator);
@@ -191,7 +191,7 @@ pub fn discovery(config: &Config, initiator: &str) -> Result<Authentication, Ref
     })
 }
 
-/// The hosts that `initiator` belongs to, narrowest matching pattern first.
+/// Returns the hosts that `initiator` belongs to, narrowest matching pattern first.
 pub fn hosts<'a>(config: &'a Config, initiator: &str) -> Vec<&'a HostSpec> {
     let narrowest = |host: &HostSpec| host.membership(initiator).map(pattern::narrowness);
     let mut hosts: Vec<_> = config
@@ -203,7 +203,8 @@ pub fn hosts<'a>(config: &'a Config, initiator: &str) -> Vec<&'a HostSpec> {
     hosts.into_iter().map(|(_, host)| host).collect()
 }
 
-/// Whether a map applies to an initiator that belongs to `hosts`, at the target of that IQN.
+/// Reports whether a map applies to an initiator that belongs to `hosts`, at the target with this
+/// IQN.
 pub(super) fn applies(config: &Config, map: &MapSpec, hosts: &[&HostSpec], iqn: &str) -> bool {
     map.leads_to(config, iqn)
         && map
@@ -212,7 +213,7 @@ pub(super) fn applies(config: &Config, map: &MapSpec, hosts: &[&HostSpec], iqn: 
             .is_none_or(|name| hosts.iter().any(|host| host.name == *name))
 }
 
-/// The view of `initiator` at the target `iqn`, ascending by LUN.
+/// Returns the view of `initiator` at the target `iqn`, ascending by LUN.
 pub fn luns(config: &Config, initiator: &str, iqn: &str) -> Vec<LunView> {
     let hosts = hosts(config, initiator);
     let all = config.maps.iter();
@@ -233,7 +234,7 @@ pub fn luns(config: &Config, initiator: &str, iqn: &str) -> Vec<LunView> {
     luns
 }
 
-/// The portal group of `target` that listens at the local address `at`.
+/// Returns the portal group of `target` that listens at the local address `at`.
 pub fn portal_group(target: &TargetSpec, at: SocketAddr) -> Option<&PortalGroupSpec> {
     target
         .portal_groups
@@ -241,7 +242,7 @@ pub fn portal_group(target: &TargetSpec, at: SocketAddr) -> Option<&PortalGroupS
         .find(|group| group.portals.iter().any(|&portal| listens(portal, at)))
 }
 
-/// Whether a listener on `portal` accepts connections to `at`.
+/// Reports whether a listener on `portal` accepts connections to `at`.
 pub fn listens(portal: SocketAddr, at: SocketAddr) -> bool {
     let (listening, at_ip) = (portal.ip().to_canonical(), at.ip().to_canonical());
     portal.port() == at.port()

@@ -1,12 +1,12 @@
-//! Backups: one file with the whole configuration of a machine, secrets included, that restores it
-//! on a bare one.
+//! Backups: one file with the whole configuration of a machine, including its secrets. It restores
+//! the configuration on a bare machine.
 //!
 //! ```text
 //!     {"sandstone": "backup", "format": 1, "generation": 7, "crc32": "0f1e2d3c", "content":
 //!     { "version": …, "machine": …, "time_s": …, "config": { … }, "pools": [ … ] }
 //!     }
 //! ```
-//! The frame is that of the daemon's own files. A sealed backup is another frame around this one
+//! The frame is that of the daemon's own files. A sealed backup has another frame around this one
 //! ([`seal`]).
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,42 +24,42 @@ mod seal;
 
 pub use seal::SHORTEST_PASSPHRASE;
 
-/// This version of Sandstone.
+/// Version of this Sandstone.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The frame's word for a backup, and for a sealed one.
+/// The frame's name for a backup, and for a sealed one.
 const KIND: &str = "backup";
 const SEALED: &str = "sealed backup";
 
-/// The whole configuration of a machine, with its secrets.
+/// The whole configuration of a machine, including its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backup {
-    /// The version of Sandstone that made it.
+    /// Version of Sandstone that made the backup.
     pub version: String,
-    /// The name of the machine.
+    /// Name of the machine.
     pub machine: String,
-    /// When it was made, in seconds since 1970.
+    /// Time of the backup, in seconds since 1970.
     pub time_s: u64,
-    /// The configuration, with its secrets.
+    /// Configuration, including its secrets.
     pub config: Config,
-    /// Pools that are to be imported behind it: their labels hold the truth about them.
+    /// Pools to import with the configuration. Their labels hold the truth about them.
     pub pools: Vec<PoolMembers>,
 }
 
-/// A pool, and where its devices were.
+/// A pool, and the places of its devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolMembers {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Its number, 16 hexadecimal digits.
+    /// Number of the pool, in 16 hexadecimal digits.
     pub guid: String,
     /// Paths of its devices, or names of other machines' disks.
     pub devices: Vec<String>,
 }
 
 impl Backup {
-    /// A backup of this machine as it is now.
+    /// Creates a backup of this machine's present state.
     pub fn new(config: &Config, pools: Vec<PoolMembers>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let machine = rustix::system::uname();
@@ -72,15 +72,15 @@ impl Backup {
         }
     }
 
-    /// The file that holds it.
+    /// Encodes the backup as a file.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The backup cannot be written as JSON.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         seal_json(KIND, self.config.generation, self).map_err(unwritable)
     }
 
-    /// The file that holds it for those who know the passphrase.
+    /// Encodes the backup as a file that only the passphrase opens.
     ///
     /// # Errors
     /// The passphrase is too short, or the machine has no random numbers or memory.
@@ -89,10 +89,10 @@ impl Backup {
         seal_json(SEALED, self.config.generation, &sealed).map_err(unwritable)
     }
 
-    /// The backup in a file called `name`. `passphrase` is asked for where it is sealed.
+    /// Decodes the backup in a file called `name`. If the file is sealed, `passphrase` is called.
     ///
     /// # Errors
-    /// The file is damaged, of a later version or something else, or the passphrase is another.
+    /// The file is damaged, of a later version or of another kind, or the passphrase is wrong.
     pub fn from_bytes<E: From<Error>>(
         name: &str,
         bytes: &[u8],
@@ -121,12 +121,12 @@ impl Backup {
         }
     }
 
-    /// Whether a file begins as a backup does, sealed or not.
+    /// Reports whether a file begins like a backup, sealed or not.
     pub fn is_one(bytes: &[u8]) -> bool {
         begins_as(bytes, KIND) || begins_as(bytes, SEALED)
     }
 
-    /// How many secrets it holds.
+    /// Returns the number of secrets in the backup.
     pub fn secrets(&self) -> usize {
         let config = &self.config;
         let of_hosts = config.hosts.iter().map(|host| &host.chap);
@@ -139,12 +139,12 @@ impl Backup {
     }
 }
 
-/// Why a file is no backup that can be used.
+/// Reason why a file is no usable backup.
 enum Unreadable {
-    /// It is something else.
+    /// The file is of another kind.
     Foreign,
     Frame(Unfit),
-    /// It is whole, and says what this version does not understand.
+    /// The file is whole, but has content that this version does not understand.
     Content {
         version: String,
         reason: String,
@@ -181,7 +181,7 @@ impl Unreadable {
     }
 }
 
-/// Whether the first line is that of a frame of this kind, whole or not.
+/// Reports whether the first line belongs to a frame of this kind, whole or not.
 fn begins_as(bytes: &[u8], kind: &str) -> bool {
     bytes.starts_with(format!("{{\"sandstone\":\"{kind}\"").as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Every edit that an administrator can make, as data: each verb of the command line and of the
-//! API is one [`Change`], applied to a copy and validated before anything else happens.
+//! Every edit that an administrator can make, as data. Each verb of the command line and of the API
+//! is one [`Change`]. A change is applied to a copy and validated before anything else happens.
 
 use std::net::SocketAddr;
 
@@ -32,78 +32,79 @@ pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 pub use target_group::CreateTargetGroup;
 pub use unit::{CreateUnit, ModifyUnit, NewVolume};
 
-/// One edit.
+/// Edit of the configuration.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// `lu create`
+    /// Verb `lu create`.
     CreateUnit(CreateUnit),
-    /// `lu modify`, `lu online`, `lu offline`
+    /// Verbs `lu modify`, `lu online`, `lu offline`.
     ModifyUnit(String, ModifyUnit),
-    /// `lu delete`; the data behind it stays.
+    /// Verb `lu delete`. The data behind the unit stays.
     DeleteUnit(String),
-    /// `target create`
+    /// Verb `target create`.
     CreateTarget(CreateTarget),
-    /// `target modify`, `target online`, `target offline`, `target auth`, `target redirect`
+    /// Verbs `target modify`, `target online`, `target offline`, `target auth`, `target redirect`.
     ModifyTarget(String, ModifyTarget),
-    /// `target delete`
+    /// Verb `target delete`.
     DeleteTarget(String),
-    /// `target portal add`
+    /// Verb `target portal add`.
     AddPortal(String, AddPortal),
-    /// `target portal remove`
+    /// Verb `target portal remove`.
     RemovePortal(String, SocketAddr),
-    /// `target alua-state`
+    /// Verb `target alua-state`.
     SetAluaState(u16, SetAluaState),
-    /// `target-group create`
+    /// Verb `target-group create`.
     CreateTargetGroup(CreateTargetGroup),
-    /// `target-group add-target`
+    /// Verb `target-group add-target`.
     AddTarget(String, String),
-    /// `target-group remove-target`
+    /// Verb `target-group remove-target`.
     RemoveTarget(String, String),
-    /// `target-group delete`
+    /// Verb `target-group delete`.
     DeleteTargetGroup(String),
-    /// `host create`
+    /// Verb `host create`.
     CreateHost(CreateHost),
-    /// `host add-initiator`
+    /// Verb `host add-initiator`.
     AddInitiator(String, String),
-    /// `host remove-initiator`
+    /// Verb `host remove-initiator`.
     RemoveInitiator(String, String),
-    /// `host auth`; `None` asks for no secret.
+    /// Verb `host auth`; `None` asks for no secret.
     SetHostChap(String, Option<SetChap>),
-    /// `host delete`
+    /// Verb `host delete`.
     DeleteHost(String),
-    /// `map add`
+    /// Verb `map add`.
     AddMap(AddMap),
-    /// `map remove`
+    /// Verb `map remove`.
     RemoveMap(RemoveMap),
-    /// `share`; where it makes a target and names no portals, that listens at these.
+    /// Verb `share`, with the portals of a new target for which the verb names none.
     Share(Share, Vec<SocketAddr>),
-    /// `initiator adapter set`
+    /// Verb `initiator adapter set`.
     SetInitiator(SetInitiator),
-    /// `initiator login`
+    /// Verb `initiator login`.
     LogIn(LogIn),
-    /// `initiator modify`
+    /// Verb `initiator modify`.
     ModifyLogin(String, ModifyLogin),
-    /// `initiator logout`
+    /// Verb `initiator logout`.
     LogOut(String),
-    /// `initiator device set`, `initiator psp set`
+    /// Verbs `initiator device set`, `initiator psp set`.
     SetDevice(String, SetDevice),
-    /// `initiator device reset`: claim rules and defaults decide again.
+    /// Verb `initiator device reset`: claim rules and defaults decide again.
     ResetDevice(String),
-    /// `initiator claimrule add`
+    /// Verb `initiator claimrule add`.
     AddClaimRule(RuleText),
-    /// `initiator claimrule remove`
+    /// Verb `initiator claimrule remove`.
     RemoveClaimRule(RuleText),
-    /// `initiator satp set`
+    /// Verb `initiator satp set`.
     SetDefaultPsp(SetDefaultPsp),
-    /// `config discovery-auth`, `config discovery-user`, `config discovery-secret`
+    /// Verbs `config discovery-auth`, `config discovery-user`, `config discovery-secret`.
     SetDiscovery(SetDiscovery),
-    /// `config apply`: this is to be the configuration.
+    /// Verb `config apply`, with the new configuration.
     Replace(Box<Config>),
 }
 
 impl Change {
-    /// The configuration after this change; `config` is left alone. With `cascade`, what depends
-    /// on a deleted object goes with it; without, that is refused.
+    /// Returns the configuration after this change, and leaves `config` unchanged. With `cascade`,
+    /// objects that depend on a deleted object are deleted too. Without `cascade`, the deletion is
+    /// refused.
     pub fn applied(&self, config: &Config, seed: Seed, cascade: bool) -> Result<Config, Error> {
         let mut edit = Edit {
             config: config.clone(),
@@ -158,7 +159,7 @@ impl Change {
     }
 }
 
-/// A copy of the configuration being edited.
+/// Copy of the configuration that is being edited.
 struct Edit {
     config: Config,
     seed: Seed,
@@ -166,8 +167,8 @@ struct Edit {
 }
 
 impl Edit {
-    /// Puts `wanted` in force: identities and secrets that it leaves out are those of the objects
-    /// of the same name, or new.
+    /// Puts `wanted` in force. Identities and secrets that it leaves out are taken from the object
+    /// of that name, or are new.
     fn replace(&mut self, wanted: &Config) -> Result<(), Error> {
         let before = &self.config;
         let mut after = wanted.clone();
@@ -184,7 +185,7 @@ impl Edit {
         }
         for target in &mut after.targets {
             let old = before.target(&target.iqn);
-            // The spelling that its sessions and maps know stays.
+            // The spelling that the target's sessions and maps know stays.
             if let Some(old) = old {
                 target.iqn.clone_from(&old.iqn);
             }
@@ -222,7 +223,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Refuses to go on because `dependents` exist, unless they are to go too.
+    /// Refuses the edit because `dependents` exist, unless they are to be deleted too.
     fn refuse_if_used(
         &self,
         what: &str,
@@ -240,8 +241,8 @@ impl Edit {
     }
 }
 
-/// Refuses what would cut off or garble the data of a unit that stays: initiators know the disk by
-/// its designator and rely on its size and block length.
+/// Refuses a change that would cut off or garble the data of a unit that stays. Initiators know the
+/// disk by its designator, and rely on its size and block length.
 fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
     for unit in &after.units {
         let Some(old) = before.units.iter().find(|old| old.naa == unit.naa) else {
@@ -265,8 +266,8 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// A target port stays in its target port group: those who are logged in to it know it by that (VPD
-/// page 83h), and follow the states of that group.
+/// Refuses to move a target port to another target port group. Logged-in initiators know the port
+/// by its group (VPD page 83h), and follow the states of the group.
 fn keep_target_port_group(
     iqn: &str,
     before: &PortalGroupSpec,
@@ -311,7 +312,7 @@ fn complete_unit(
     Ok(())
 }
 
-/// The name of a target to be made.
+/// Checks and returns the name of a new target.
 fn own_iqn(iqn: &str) -> Result<String, Error> {
     name::own(iqn).map_err(|error| {
         Error::invalid(
@@ -321,14 +322,15 @@ fn own_iqn(iqn: &str) -> Result<String, Error> {
     })
 }
 
-/// The name of a target that is there, as it is spelled, or of one that could be made.
+/// Returns the name of an existing target in its own spelling, or the name of a possible target.
 fn target_named(config: &Config, given: &str) -> Result<String, Error> {
     config
         .target(given)
         .map_or_else(|| own_iqn(given), |target| Ok(target.iqn.clone()))
 }
 
-/// The `target` of a map: a target as it is spelled, or else the name of a target group.
+/// Resolves the `target` of a map: a target in its own spelling, or else the name of a target
+/// group.
 fn scope_named(config: &Config, given: &str) -> String {
     target_named(config, given).unwrap_or_else(|_| given.to_owned())
 }

@@ -1,4 +1,5 @@
-//! What a change does: the objects it adds, removes and modifies, and the views it alters.
+//! Effects of a change: the objects that it adds, removes and modifies, and the views that it
+//! alters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,21 +12,23 @@ use super::redact::redacted;
 use super::validate::describe;
 use model::config::{Config, MapSpec};
 
-/// One object that a change touches.
+/// Object that a change touches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Difference {
-    /// What happens to it.
+    /// Action on the object.
     pub action: Action,
-    /// `lu`, `target`, `target group`, `host`, `map`, `login`, `device`, `claim rule` or `setting`.
+    /// Kind of the object: `lu`, `target`, `target group`, `host`, `map`, `login`, `device`, `claim
+    /// rule` or `setting`.
     pub object: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its fields: all for one added, those that differ for one modified, none for one removed.
+    /// Fields of the object: all if it is added, those that differ if it is modified, none if it is
+    /// removed.
     pub fields: Vec<FieldChange>,
 }
 
 impl Difference {
-    /// The change, in a line.
+    /// Describes the change in a line.
     pub fn in_words(&self) -> String {
         let Difference {
             object,
@@ -68,20 +71,20 @@ impl Difference {
     }
 }
 
-/// What happens to an object.
+/// Action on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// It is new.
+    /// The object is new.
     Add,
-    /// It goes.
+    /// The object is removed.
     Remove,
-    /// It changes.
+    /// The object is modified.
     Modify,
 }
 
 impl Action {
-    /// The action as it stands in JSON.
+    /// Returns the action's name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -91,18 +94,18 @@ impl Action {
     }
 }
 
-/// One field that changes. Secrets are never shown.
+/// Field that changes. Secrets are never shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldChange {
-    /// Its name in the file.
+    /// Name of the field in the file.
     pub field: String,
-    /// What it was.
+    /// Old value.
     pub old: Option<String>,
-    /// What it becomes.
+    /// New value.
     pub new: Option<String>,
 }
 
-/// Lists what leads from `old` to `new`. Generation and counters are left out.
+/// Lists the differences between `old` and `new`. Generation and counters are left out.
 pub fn diff(old: &Config, new: &Config) -> Vec<Difference> {
     // A verb changes few objects of many.
     let (old, new) = (without(old, new), without(new, old));
@@ -133,7 +136,7 @@ pub fn diff(old: &Config, new: &Config) -> Vec<Difference> {
     differences
 }
 
-/// The configuration without the units, targets, hosts and maps that are the same in `other`.
+/// Returns the configuration without the units, targets, hosts and maps that are equal in `other`.
 fn without(config: &Config, other: &Config) -> Config {
     Config {
         units: different(&config.units, &other.units, |unit| &unit.name),
@@ -153,7 +156,7 @@ fn without(config: &Config, other: &Config) -> Config {
     }
 }
 
-/// The objects that are not the same in the other list.
+/// Returns the objects that are missing or different in the other list.
 fn different<'a, T: Clone + PartialEq, K: Eq + std::hash::Hash>(
     all: &'a [T],
     others: &'a [T],
@@ -164,8 +167,8 @@ fn different<'a, T: Clone + PartialEq, K: Eq + std::hash::Hash>(
     all.iter().filter(is_new).cloned().collect()
 }
 
-/// The kinds of objects, in the order of [`objects`] and of a listing: what others depend on comes
-/// first.
+/// Kind of an object. The order is that of [`objects`] and of a listing: objects on which others
+/// depend come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Setting,
@@ -314,7 +317,7 @@ fn flat(value: &Value) -> BTreeMap<String, String> {
                     out.insert(format!("{field}.{name}"), text(value));
                 }
             }
-            // One line per portal group, named by its tag.
+            // A portal group has one line, named by its tag.
             Value::Array(list) if list.iter().all(Value::is_object) && !list.is_empty() => {
                 for item in list {
                     let tag = item.get("tag").map(text).unwrap_or_default();
@@ -339,7 +342,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Secrets that differ, told without telling them; redaction makes both sides look the same.
+/// Lists secrets that differ, without showing them. Redaction makes both sides look equal.
 fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
     let change = |field: &str| FieldChange {
         field: field.into(),
@@ -408,28 +411,28 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
     out
 }
 
-/// What a new configuration means for one session that is logged in.
+/// Effect of a new configuration on one logged-in session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewChange {
-    /// Nothing.
+    /// No effect.
     Same,
-    /// Its set of LUNs, or what is behind one, changed: raise REPORTED LUNS DATA HAS CHANGED.
+    /// The set of LUNs, or a unit behind a LUN, changed: raise REPORTED LUNS DATA HAS CHANGED.
     Luns {
-        /// LUNs that now lead to a unit they did not lead to before.
+        /// LUNs that lead to a new unit.
         added: Vec<u16>,
-        /// LUNs that no longer lead to the unit they led to before.
+        /// LUNs that no longer lead to their old unit.
         removed: Vec<u16>,
         /// LUNs that became read-only or writable.
         protection: Vec<u16>,
     },
-    /// It would not be let in again: end it.
+    /// The session would not be let in again, so it must end.
     End(Refusal),
 }
 
-/// Compares what the session of `initiator` at `target` saw with what it is to see.
+/// Compares the old and new views of the session of `initiator` at `target`.
 ///
-/// A target that was taken offline or redirects keeps its sessions, so only a lost target or view
-/// ends one.
+/// A target that was taken offline or redirects keeps its sessions. So only a lost target or view
+/// ends a session.
 pub fn view_change(old: &Config, new: &Config, initiator: &str, target: &str) -> ViewChange {
     let after = match granted(new, initiator, target, None) {
         Err(refusal) => return ViewChange::End(refusal),
@@ -466,8 +469,9 @@ pub fn view_change(old: &Config, new: &Config, initiator: &str, target: &str) ->
     }
 }
 
-/// The (target, initiator pattern) pairs whose view may differ between the two configurations; a
-/// `*` stands for every initiator. A superset: [`view_change`] decides for one session.
+/// Lists the (target, initiator pattern) pairs whose view may differ between the two
+/// configurations. A `*` stands for every initiator. The list is a superset: [`view_change`]
+/// decides for one session.
 pub fn altered_views(old: &Config, new: &Config) -> Vec<(String, String)> {
     let mut out = std::collections::BTreeSet::new();
     for (one, other) in [(old, new), (new, old)] {

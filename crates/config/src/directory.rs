@@ -1,26 +1,26 @@
-//! What SendTargets answers (RFC 7143 appendix C): which targets an initiator may know of, and at
-//! which addresses.
+//! Answer to SendTargets (RFC 7143 appendix C): the targets that an initiator may know of, and
+//! their addresses.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::access::{listens, luns};
 use model::config::{Config, TargetSpec};
 
-/// A target in a SendTargets answer.
+/// Target in a SendTargets answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// TargetName.
+    /// TargetName of the target.
     pub iqn: String,
     /// TargetAddress values: address and portal group tag.
     pub addresses: Vec<(SocketAddr, u16)>,
 }
 
-/// SendTargets=All in a discovery session that arrived at the local address `at`: the targets that
-/// listen there and have something for `initiator`, with all of their portals so that it finds
-/// every path.
+/// Answers SendTargets=All in a discovery session that arrived at the local address `at`. Lists the
+/// targets that listen there and have a unit for `initiator`, with all of their portals, so that
+/// the initiator finds every path.
 ///
-/// A portal on the unspecified address is told as the address that the initiator came to; of the
-/// other addresses behind it the configuration knows nothing.
+/// A portal on the unspecified address is listed with the address to which the initiator connected.
+/// The configuration does not know the other addresses behind it.
 pub fn send_targets(config: &Config, initiator: &str, at: SocketAddr) -> Vec<Listing> {
     let here = |target: &&TargetSpec| {
         let mut portals = target.portal_groups.iter().flat_map(|group| &group.portals);
@@ -37,8 +37,8 @@ pub fn send_targets(config: &Config, initiator: &str, at: SocketAddr) -> Vec<Lis
         .collect()
 }
 
-/// SendTargets for one named target, or for the target of the session that asks: empty where
-/// `initiator` may not know of it.
+/// Answers SendTargets for one named target, or for the target of the session that asks. The answer
+/// is empty if `initiator` may not know of the target.
 pub fn send_target(config: &Config, initiator: &str, iqn: &str, at: SocketAddr) -> Option<Listing> {
     let target = config.target(iqn)?;
     let visible = !target.offline && !luns(config, initiator, &target.iqn).is_empty();

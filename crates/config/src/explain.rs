@@ -1,8 +1,8 @@
-//! "Why can't host X see LUN Y?": the answer, step by step, from the configuration; what stops I/O
-//! of what it sees is added from the data plane.
+//! Answers "Why can't host X see LUN Y?" step by step, from the configuration. The data plane adds
+//! the reasons that stop I/O on visible units.
 //!
-//! The steps follow the way of a login: the name, its hosts, the logical unit, its maps, the
-//! targets they lead to. A step that fails says the command that mends it.
+//! The steps follow the way of a login: the name, its hosts, the logical unit, its maps, and the
+//! targets of the maps. A step that fails names the command that corrects it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,62 +14,62 @@ use model::data_plane::UnitStatus;
 use model::hindrance::{Hindrance, HindranceKind, Stops};
 use model::{name, pattern};
 
-/// The whole answer.
+/// Whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
-    /// The initiator asked about.
+    /// Initiator in question.
     pub initiator: String,
-    /// The logical unit asked about, if one was.
+    /// Logical unit in question, if one was named.
     pub unit: Option<String>,
-    /// Whether it sees the unit (or anything, where none was asked about).
+    /// Whether the initiator sees the unit (or any unit, if none was named).
     pub visible: bool,
-    /// One sentence.
+    /// Conclusion in one sentence.
     pub conclusion: String,
-    /// How the conclusion was reached.
+    /// Steps that led to the conclusion.
     pub steps: Vec<Step>,
-    /// What it sees, at every target.
+    /// Units that the initiator sees, at every target.
     pub sees: Vec<Sight>,
 }
 
-/// One question on the way.
+/// Step of the explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// How it went.
+    /// Outcome of the step.
     pub outcome: Outcome,
-    /// What was found.
+    /// Finding of the step.
     pub finding: String,
-    /// The command or action that mends it, where something is to be mended.
+    /// Command or action that corrects the problem, if there is one.
     pub next: Option<String>,
 }
 
-/// How a step went.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Nothing in the way.
+    /// Nothing is in the way.
     Ok,
     /// Access works, but something may surprise.
     Note,
-    /// This is why there is no access.
+    /// Access fails here.
     Blocked,
 }
 
-/// One logical unit that the initiator sees.
+/// Logical unit that the initiator sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sight {
-    /// The target it logs in to.
+    /// Target to which the initiator logs in.
     pub target: String,
-    /// The LUN it finds there.
+    /// LUN of the unit at the target.
     pub lun: u16,
     /// The logical unit.
     pub unit: String,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// The map that gives it.
+    /// Map that gives access.
     pub by: String,
 }
 
-/// Explains what `initiator` sees, or why it does not see `unit`.
+/// Explains which units `initiator` sees, or why it does not see `unit`.
 pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanation {
     let initiator = initiator.trim().to_owned();
     let name_step = check_name(&initiator);
@@ -130,7 +130,7 @@ pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanat
 }
 
 impl Explanation {
-    /// Adds what stops or refuses the initiator's I/O on the units that it sees.
+    /// Adds reasons that stop or refuse the initiator's I/O on the units that it sees.
     pub fn add_hindrances(&mut self, config: &Config, units: &[UnitStatus]) {
         let mut stopped = Vec::new();
         for unit in units {
@@ -149,7 +149,7 @@ impl Explanation {
             if groups.is_empty() {
                 stopped.push(unit.name.as_str());
             }
-            // The configuration has told that it is offline.
+            // The configuration has already shown that the unit is offline.
             let news = all.iter().filter(|it| it.kind != HindranceKind::Offline);
             self.steps.extend(news.map(|hindrance| Step {
                 outcome: Outcome::Note,
@@ -168,7 +168,7 @@ impl Explanation {
         }
     }
 
-    /// The target port groups through which it sees a unit.
+    /// Returns the target port groups through which the initiator sees a unit.
     fn target_port_groups(&self, config: &Config, unit: &str) -> Vec<u16> {
         let sights = self.sees.iter().filter(|sight| sight.unit == unit);
         let targets = sights.filter_map(|sight| config.target(&sight.target));
@@ -265,14 +265,15 @@ fn membership(host: &HostSpec, initiator: &str) -> String {
     }
 }
 
-/// A host that would have this initiator, were it not excepted.
+/// Finds a host that would have this initiator if it did not except it.
 fn excepting<'a>(config: &'a Config, initiator: &str) -> Option<&'a HostSpec> {
     let matched = |list: &[String]| list.iter().any(|p| pattern::matches(p, initiator));
     let mut hosts = config.hosts.iter();
     hosts.find(|host| matched(&host.initiators) && matched(&host.except))
 }
 
-/// A configured initiator that differs by at most two characters: most likely a typing error.
+/// Finds a configured initiator that differs by at most two characters, most likely because of a
+/// typing error.
 fn resembling<'a>(config: &'a Config, initiator: &str) -> Option<(&'a str, &'a str)> {
     let all = config.hosts.iter().flat_map(|host| {
         host.initiators
@@ -283,7 +284,7 @@ fn resembling<'a>(config: &'a Config, initiator: &str) -> Option<(&'a str, &'a s
         .min_by_key(|(_, other)| distance(other, initiator))
 }
 
-/// Levenshtein's distance.
+/// Computes the Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -391,7 +392,7 @@ fn check_maps(config: &Config, initiator: &str, hosts: &[&HostSpec], unit: &Unit
     steps
 }
 
-/// A map of a target group without members leads nowhere.
+/// Notes that a map of a target group without members leads nowhere.
 fn empty_group(config: &Config, map: &MapSpec) -> Option<Step> {
     let group = config.target_group(map.target.as_deref()?)?;
     group.targets.is_empty().then(|| {

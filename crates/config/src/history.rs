@@ -1,8 +1,8 @@
-//! Notes on generations of the configuration: when each was made, by whom, and which objects it
+//! Notes on generations of the configuration: the time of each, its author, and the objects that it
 //! changed.
 //!
-//! A note is a comment in the file of its generation, beneath the file's checksum, and so is kept
-//! and lost with it. Files of older versions have none, and older versions skip it.
+//! A note is a comment in the file of its generation, covered by the file's checksum. So it is kept
+//! and lost with the file. Files of older versions have no notes, and older versions skip them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,76 +11,76 @@ use utoipa::ToSchema;
 
 use super::diff::{Action, Difference};
 
-/// Begins the line of a note.
+/// Beginning of a note's line.
 const MARK: &str = "# made: ";
-/// The most objects that are named of one change; an import may make thousands.
+/// Most objects of one change that are named. An import may make thousands.
 const MOST_OBJECTS: usize = 32;
 
-/// How a generation came to be.
+/// Note on the origin of a generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When, in seconds since 1970.
+    /// Time of the generation, in seconds since 1970.
     pub time_s: u64,
-    /// Its changes, in their order: those that came together make one generation.
+    /// Changes in their order. Changes that came together make one generation.
     pub changes: Vec<NotedChange>,
 }
 
-/// A change of the configuration.
+/// Change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotedChange {
-    /// The user of this machine who asked for it; empty where nobody knows.
+    /// User of this machine who asked for the change; empty if not known.
     pub user: String,
-    /// The command line, or the request of the API.
+    /// Command line, or request of the API.
     pub command: String,
-    /// The daemon did it by itself.
+    /// Whether the daemon made the change by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_internal: bool,
-    /// Objects that it touched.
+    /// Objects that the change touched.
     pub objects: Vec<NotedObject>,
-    /// How many more it touched than are named.
+    /// Number of touched objects that are not named.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub others: usize,
 }
 
-/// An object that a change touched.
+/// Object that a change touched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotedObject {
-    /// Its fate.
+    /// Action on the object.
     pub action: Action,
-    /// Its kind, as in a difference.
+    /// Kind of the object, as in a difference.
     pub object: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Fields that changed, where it stays.
+    /// Fields that changed, if the object stays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
 }
 
-/// A generation of the configuration that is kept.
+/// Generation of the configuration that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GenerationView {
-    /// Its number.
+    /// Number of the generation.
     pub generation: u64,
     /// Whether it is in force.
     pub in_force: bool,
-    /// When it was made, in seconds since 1970; `None` where that is unknown.
+    /// Time of the generation, in seconds since 1970; `None` if not known.
     pub time_s: Option<u64>,
-    /// The changes that made it; `None` where they are unknown.
+    /// Changes that made the generation; `None` if they are not known.
     pub changes: Option<Vec<NotedChange>>,
 }
 
 impl Note {
-    /// These changes, made just now.
+    /// Creates the note of changes made just now.
     pub fn of(changes: Vec<NotedChange>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
-            // A clock that stands before 1970 tells nothing.
+            // A clock before 1970 tells nothing.
             time_s: since.map_or(0, |since| since.as_secs()),
             changes,
         }
     }
 
-    /// Something that the program did by itself just now.
+    /// Describes a change that the program made by itself just now.
     pub fn now(what: &str) -> Self {
         Self::of(vec![NotedChange {
             command: what.to_owned(),
@@ -89,16 +89,16 @@ impl Note {
         }])
     }
 
-    /// The line that keeps it in a file, line end and all.
+    /// Returns the note's line for a file, including the line end.
     pub(super) fn line(&self) -> String {
-        // Text and numbers can always be written, on one line. JSON may hold DEL as it is, which
+        // Text and numbers can always be written on one line. JSON may contain DEL unescaped, but
         // comments of TOML may not.
         let json = serde_json::to_string(self).unwrap_or_default();
         let json = json.replace('\x7f', "\\u007f");
         format!("{MARK}{json}\n")
     }
 
-    /// The note in the comments that a file begins with.
+    /// Finds the note in the comments at the beginning of a file.
     pub(super) fn find(text: &str) -> Option<Self> {
         let mut comments = text.lines().take_while(|line| line.starts_with('#'));
         let json = comments.find_map(|line| line.strip_prefix(MARK))?;
@@ -107,7 +107,7 @@ impl Note {
 }
 
 impl NotedChange {
-    /// The change with the objects of these differences, as far as they are kept.
+    /// Adds the objects of these differences to the change, up to the limit.
     pub fn touching(self, differences: &[Difference]) -> Self {
         let noted = |difference: &Difference| NotedObject {
             action: difference.action,
@@ -129,7 +129,7 @@ impl NotedChange {
         }
     }
 
-    /// One clause for each object.
+    /// Describes each object in a clause.
     pub fn clauses(&self) -> Vec<String> {
         let mut clauses: Vec<String> = self.objects.iter().map(NotedObject::clause).collect();
         if clauses.is_empty() && !self.command.is_empty() {
@@ -154,7 +154,7 @@ impl NotedObject {
 }
 
 impl GenerationView {
-    /// The generation of that number with what is noted of it.
+    /// Creates the view of a generation from its number and its note.
     pub(super) fn new(generation: u64, in_force: bool, note: Option<Note>) -> Self {
         let (time_s, changes) = note.map(|note| (note.time_s, note.changes)).unzip();
         Self {

@@ -1,8 +1,9 @@
 //! Identities that must be unique for ever: NAA designators, serial numbers, relative port ids.
 //!
 //! # The NAA designator
-//! Initiators recognise a disk by it, so two logical units that ever shared one would be taken for
-//! two paths to the same data. It is of type 6 (SPC-4 7.8.6.6.5), 32 hexadecimal digits:
+//! Initiators recognise a disk by its designator. Two logical units with one designator would be
+//! taken for two paths to one disk. The designator is of type 6 (SPC-4 7.8.6.6.5), 32 hexadecimal
+//! digits:
 //!
 //! ```text
 //!     6  52534e  iiiiiiiii  cccccc  rrrrrrrrrr
@@ -13,37 +14,37 @@
 //!     NAA type 6
 //! ```
 //!
-//! We own no IEEE company id and borrow nobody's: `52-53-4E` has the locally-administered bit set
-//! (IEEE 802c, the quadrant for administratively assigned identifiers), so it collides with no
-//! registered one. The counter keeps units of one installation apart, the random bits keep them
+//! Sandstone owns no IEEE company id and borrows none. `52-53-4E` has the locally-administered bit
+//! set (IEEE 802c, the quadrant for administratively assigned identifiers), so it collides with no
+//! registered id. The counter keeps units of one installation apart. The random bits keep them
 //! apart even when a state folder is restored from an old copy and counts the same numbers again.
 //!
-//! The serial number is 20 of the same digits, so a disk is recognised by either.
+//! The serial number is 20 of these digits, so both identify a disk.
 
 use model::config::{Config, IdentitySpec};
 use model::error::{Error, ErrorKind};
 
-/// The company id in every designator that is made here; see the module's text.
+/// Company id in every designator that is made here; the module's text explains it.
 pub const COMPANY_ID: &str = "52534e";
 
-/// What every target name made here begins with. `internal` is the domain that ICANN reserved in
-/// 2024-08 for names of private use, so it needs no owner.
+/// Beginning of every target name made here. ICANN reserved `internal` in 2024-08 for names of
+/// private use, so the domain needs no owner.
 pub const TARGET_PREFIX: &str = "iqn.2024-08.internal.sandstone";
 
-/// The most units one installation can make (24 bits).
+/// Most units that one installation can make (24 bits).
 const MAX_UNITS: u32 = 0xff_ffff;
 
-/// A source of unpredictable bits for one change; the same seed yields the same identities.
+/// Source of unpredictable bits for one change. Equal seeds yield equal identities.
 #[derive(Clone, Debug)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// A seed with a known value, for tests.
+    /// Creates a seed with a known value, for tests.
     pub fn fixed(value: u64) -> Self {
         Self(value)
     }
 
-    /// A seed from the operating system.
+    /// Creates a seed from the operating system.
     pub fn random() -> Result<Self, Error> {
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|source| {
@@ -57,7 +58,7 @@ impl Seed {
         Ok(Self(u64::from_le_bytes(bytes)))
     }
 
-    /// The next 64 bits (SplitMix64).
+    /// Returns the next 64 bits (SplitMix64).
     fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -67,7 +68,7 @@ impl Seed {
     }
 }
 
-/// The identity of a new installation.
+/// Creates the identity of a new installation.
 pub fn new_installation(seed: &mut Seed) -> IdentitySpec {
     IdentitySpec {
         installation: format!("{:09x}", seed.draw() >> 28),
@@ -77,7 +78,7 @@ pub fn new_installation(seed: &mut Seed) -> IdentitySpec {
     }
 }
 
-/// A new designator and the serial number that goes with it.
+/// Creates a new designator, with its serial number.
 pub fn new_unit(identity: &mut IdentitySpec, seed: &mut Seed) -> Result<(String, String), Error> {
     if identity.units_made >= MAX_UNITS {
         return Err(Error::invalid(
@@ -88,7 +89,7 @@ pub fn new_unit(identity: &mut IdentitySpec, seed: &mut Seed) -> Result<(String,
         ));
     }
     if identity.installation.is_empty() {
-        // A configuration that was made by hand, not by opening a state folder.
+        // The configuration was made by hand, not by opening a state folder.
         identity.installation = new_installation(seed).installation;
     }
     identity.units_made += 1;
@@ -100,12 +101,12 @@ pub fn new_unit(identity: &mut IdentitySpec, seed: &mut Seed) -> Result<(String,
     Ok((naa, serial))
 }
 
-/// The serial number that goes with a designator made elsewhere.
+/// Derives the serial number of a designator that was made elsewhere.
 pub fn serial_of(naa: &str) -> String {
     naa.get(7..27).unwrap_or(naa).to_owned()
 }
 
-/// A relative target port identifier that no port had before.
+/// Creates a relative target port identifier that no port had before.
 pub fn new_relative_port_id(identity: &mut IdentitySpec) -> Result<u16, Error> {
     identity.last_relative_port_id = identity.last_relative_port_id.checked_add(1).ok_or_else(
         || {
@@ -118,8 +119,8 @@ pub fn new_relative_port_id(identity: &mut IdentitySpec) -> Result<u16, Error> {
     Ok(identity.last_relative_port_id)
 }
 
-/// Raises the counters of `config` to cover what it holds and what `before` had given out, so that
-/// going back to an older configuration never gives an identity out again.
+/// Raises the counters of `config` above its own identities and above all that `before` had given
+/// out. So a return to an older configuration never gives out an identity again.
 pub fn carry_over(before: &IdentitySpec, config: &mut Config) {
     let highest = config
         .targets
@@ -136,7 +137,7 @@ pub fn carry_over(before: &IdentitySpec, config: &mut Config) {
         .last_relative_port_id
         .max(before.last_relative_port_id)
         .max(highest);
-    // Both: which one holds is told by the name that the unit has.
+    // Both notes are kept: the unit's name tells which one holds.
     let more = before
         .volumes
         .iter()

@@ -1,13 +1,13 @@
-//! What an administrator configured: logical units, targets, hosts and the map that joins them.
+//! The administrator's configuration: logical units, targets, hosts, and the map that joins them.
 //!
 //! Everything here is data and pure functions, except [`store`], which keeps the one file.
 //!
 //! # Invariants
 //! - A configuration that the store returns or accepts passed [`validate::validate`].
 //! - A stored configuration is replaced whole or not at all, whatever happens to the machine.
-//! - An identity (NAA, serial number, relative port id) is never given out twice, not even after
-//!   going back to an older configuration.
-//! - A secret leaves this module only for the file, for the login it belongs to, and for a backup.
+//! - An identity (NAA, serial number, relative port id) is never given out twice, even after a
+//!   return to an older configuration.
+//! - A secret leaves this module only for the file, for its login, and for a backup.
 
 pub mod access;
 pub mod backup;

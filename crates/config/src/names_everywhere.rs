@@ -1,5 +1,5 @@
-//! One rule for the names that others chose: the same verdict at every place that takes one, and
-//! the name kept byte for byte.
+//! One rule for names that others chose: each place that takes a name gives one verdict, and keeps
+//! the name byte for byte.
 
 use iscsi::chap::Entropy;
 use iscsi::initiator::{Login, LoginSettings};
@@ -23,7 +23,7 @@ use model::initiator::settings::{DeviceSettings, SessionSettings};
 use model::initiator::url::LunUrl;
 use model::name::{foreign, is_same};
 
-/// Names as systems in the field have them, and names that nobody may use.
+/// Names as they occur in the field, and names that nobody may use.
 const NAMES: [&str; 30] = [
     "iqn.2026-01.org.example:disk",
     "iqn.2000-01.com.synology:DiskStation.Target-1.f0b0a1",
@@ -57,7 +57,7 @@ const NAMES: [&str; 30] = [
     "a\u{200b}",
 ];
 
-/// The name as a place has kept it; `None` where it is refused.
+/// Name as a place has kept it; `None` if the place refuses it.
 type Verdict = Option<String>;
 type Place = (&'static str, fn(&str) -> Verdict);
 
@@ -89,7 +89,7 @@ impl Entropy for Open {
     }
 }
 
-/// The names of a login, as our target took them from our initiator.
+/// Returns the names of a login as Sandstone's target took them from its initiator.
 fn logged_in(initiator: &str, target: &str) -> Option<LoginIdentity> {
     let settings = LoginSettings::new(initiator, Some(target.to_owned()), Isid([0; 6]));
     let (_, request) = Login::start(settings);
@@ -184,7 +184,7 @@ const TARGETS: [Place; 8] = [
             format!("TARGET_DRIVER iscsi {{\nenabled 1\nTARGET \"{name}\" {{\nenabled 1\n}}\n}}\n");
         match scst::read(&text, &machine) {
             Ok(imported) => imported_target(imported, name),
-            // A line break in quotes is none of that file.
+            // A file cannot contain a line break in quotes.
             Err(_) => None,
         }
     }),
@@ -202,7 +202,7 @@ fn log_in(name: &str) -> LogIn {
     }
 }
 
-/// The only target of an import; one that was left out is named.
+/// Returns the only target of an import. If it was left out, the import must name it.
 fn imported_target(imported: Imported, name: &str) -> Verdict {
     let Imported { config, notes, .. } = imported;
     assert!(
@@ -229,7 +229,7 @@ const INITIATORS: [Place; 9] = [
     }),
     ("host create --except", |name| {
         let config = applied(&host(&["*"], &[name]), &Config::default())?;
-        // A pattern among the exceptions is none that stands for a name.
+        // A pattern among the exceptions does not stand for a name.
         let is_name = !name.contains(['*', '?']);
         assert!(
             !is_name || hosts(&config, name).is_empty(),
@@ -287,10 +287,10 @@ const INITIATORS: [Place; 9] = [
     }),
 ];
 
-/// The only initiator of the only host, which lets in whoever has that name.
+/// Returns the only initiator of the only host, which lets in the bearer of this name.
 fn member_of(config: &Config, name: &str) -> Verdict {
     let kept = config.hosts.first()?.initiators.first()?.clone();
-    // A wildcard that was typed is a pattern, and a name that holds one is nobody's.
+    // A typed wildcard makes a pattern, and a name with a wildcard belongs to nobody.
     let is_name = !kept.contains(['*', '?']);
     assert!(
         !is_name || !hosts(config, name).is_empty(),
@@ -311,7 +311,7 @@ fn every_place_takes_the_same_names_and_keeps_them_byte_for_byte() {
     for name in names {
         let wanted = foreign(name).is_ok().then(|| name.to_owned());
         for (place, take) in places() {
-            // A URL ends its secret with an at sign, and a zero ends a text.
+            // An at sign ends the secret of a URL, and a zero ends a text.
             if name.contains('@') && place.contains("URL") {
                 continue;
             }
@@ -336,7 +336,8 @@ fn names_that_we_make_stay_strict() {
     }
 }
 
-/// A configuration in which these may log in to the first target, and its name.
+/// Returns a configuration in which these initiators may log in to the first target, and the
+/// target's name.
 fn shown_to(initiators: &[&str], except: &[&str]) -> Option<(Config, String)> {
     let mut config = good();
     (config.hosts, config.maps) = (Vec::new(), Vec::new());
@@ -360,7 +361,7 @@ fn a_host_can_be_made_for_whoever_may_log_in() {
         assert!(access(&config, name, &iqn, None).is_ok(), "{name}");
         let told = explain(&config, name, None);
         assert!(told.visible, "{name}: {told:?}");
-        // The commands that are advised are taken as one word each.
+        // The advised commands take the name as one word.
         let advice = explain(&Config::default(), name, None);
         let next = advice.steps.iter().filter_map(|step| step.next.as_ref());
         let mut next = next.filter(|next| next.contains("host create"));
@@ -383,7 +384,7 @@ fn another_spelling_is_the_same_initiator_to_every_rule() {
             access(&config, comes, &iqn, None).is_err(),
             "past an exception"
         );
-        // No second host could treat the other spelling otherwise.
+        // No second host could treat the other spelling differently.
         let mut second = CreateHost {
             name: "other".into(),
             initiators: vec![comes.into()],
@@ -430,7 +431,7 @@ fn targets_that_differ_in_case_are_one_to_us_and_two_at_others() {
 proptest! {
     #[test]
     fn every_place_gives_one_verdict_on_any_name(name in "[ -~éßİſK\u{202e}\u{85}\u{a0}\t]{0,12}") {
-        // Files and URLs have signs of their own, which are not a matter of names.
+        // Files and URLs have reserved characters of their own, which do not concern names.
         let quoted = name.contains(['"', '\\', '@', '!', '?', '&', '#', '%', '\t', '\u{85}']);
         let wanted = foreign(&name).is_ok().then(|| name.clone());
         for (place, take) in places() {
@@ -442,8 +443,8 @@ proptest! {
         }
     }
 
-    /// Spelling never changes what an initiator sees, and an exception holds for each spelling,
-    /// whatever the patterns are.
+    /// Checks that spelling never changes the view of an initiator. An exception holds for each
+    /// spelling, whatever the patterns are.
     #[test]
     fn no_spelling_gets_in_where_another_one_does_not(
         patterns in proptest::collection::vec("[aAbB_ *?]{1,4}", 1..3),

@@ -1,24 +1,24 @@
-//! Where the data of logical units lies: which volume, whatever that is called at the moment; and
-//! whether a change points a unit to other data.
+//! Placement of logical units: the volume that holds the data of a unit, whatever its present name;
+//! and whether a change points a unit to other data.
 //!
-//! A volume has another name after `volume rename`, `volume promote` of a clone, or an import of
-//! its pool under a new name. Its pool's number and its own stay. The configuration notes both
-//! beside the name. So a unit follows its volume, also where the power fails between a rename and
-//! the change of the configuration.
+//! A volume changes its name by `volume rename`, by `volume promote` of a clone, or by an import of
+//! its pool under a new name. The numbers of pool and volume stay. The configuration notes both
+//! numbers beside the name. So a unit follows its volume, even if the power fails between a rename
+//! and the change of the configuration.
 //!
 //! # Order
-//! 1. The number of a unit's volume is stored. Without it `volume rename` is refused
+//! 1. The number of a unit's volume is stored. Otherwise `volume rename` is refused
 //!    (`pool/served.rs`).
-//! 2. The volume has its new name, and that is durable.
+//! 2. The volume gets its new name, durably.
 //! 3. The new name is stored.
 //!
-//! A power cut, a full disk or another request between these finds the volume by its number. Its
-//! old name may be another volume's then, in this pool or in one that was imported in its place: no
-//! unit is ever opened on that one (`target/opening.rs`). Only an administrator says so, with `lu
-//! modify --volume`.
+//! If a power cut, a full disk or another request comes between these steps, the volume is found by
+//! its number. Its old name may then belong to another volume, in this pool or in one that was
+//! imported in its place. No unit is ever opened on that other volume (`target/opening.rs`). Only
+//! an administrator can ask for it, with `lu modify --volume`.
 //!
-//! A note holds as long as the unit has the volume's name from it. Pointing a unit elsewhere makes
-//! it void.
+//! A note holds as long as the unit still names the volume in it. Pointing the unit elsewhere makes
+//! the note void.
 
 use std::collections::HashMap;
 
@@ -26,18 +26,18 @@ use model::config::{Config, UnitSpec};
 use model::error::Error;
 use model::volume_id::{PlacedUnit, VolumeId, Volumes};
 
-/// The name of the volume that a unit is on.
+/// Returns the name of the volume beneath the unit.
 fn volume(unit: &UnitSpec) -> Option<&str> {
     unit.backend.volume()
 }
 
-/// Whether a note holds for one of these units.
+/// Reports whether a note holds for one of these units.
 fn holds(note: &PlacedUnit, units: &HashMap<&str, &UnitSpec>) -> bool {
     let unit = units.get(note.naa.as_str());
     unit.is_some_and(|unit| volume(unit) == Some(&note.volume))
 }
 
-/// The notes that hold, by designator.
+/// Returns the notes that hold, by designator.
 pub fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
     let units = config.units_by_naa();
     let notes = config.identity.volumes.iter();
@@ -45,16 +45,16 @@ pub fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
     notes.map(|note| (note.naa.as_str(), note)).collect()
 }
 
-/// A unit of a configuration, and the volume that is noted of it.
+/// A unit of a configuration, and its noted volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
-    /// The unit.
+    /// Unit of the configuration.
     pub spec: &'a UnitSpec,
-    /// Its volume; `None` of other back ends, and where none is noted.
+    /// Noted volume; `None` for other back ends, and if no volume is noted.
     pub volume: Option<&'a VolumeId>,
 }
 
-/// The units of a configuration.
+/// Lists the units of a configuration with their volumes.
 pub fn placed(config: &Config) -> impl Iterator<Item = Placed<'_>> {
     let notes = notes(config);
     config.units.iter().map(move |spec| Placed {
@@ -63,8 +63,8 @@ pub fn placed(config: &Config) -> impl Iterator<Item = Placed<'_>> {
     })
 }
 
-/// A configuration in which units have the names that their volumes have now, and volumes are noted
-/// that were not known before; `None` where all of that is so already.
+/// Returns a configuration with the present names of the units' volumes, and with notes of volumes
+/// that were not known. Returns `None` if nothing has to change.
 pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {
     let news = news(config, volumes);
     if news.is_empty() {
@@ -75,8 +75,8 @@ pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {
     Some(after)
 }
 
-/// News of where units lie: volumes that were not noted yet, and those that have other names. A
-/// unit whose volume is noted takes no other one, whatever has the name.
+/// Collects news of the units' places: volumes that were not noted yet, and volumes with new names.
+/// A unit with a noted volume takes no other volume, whichever has the name.
 fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     let notes = notes(config);
     let on_volumes = || {
@@ -108,8 +108,8 @@ fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     renamed.chain(new).collect()
 }
 
-/// Takes over news of this configuration. A unit that was noted before keeps its place among the
-/// notes.
+/// Adds news to the notes of this configuration. A unit that was noted before keeps its place among
+/// the notes.
 fn take_over(config: &mut Config, news: Vec<PlacedUnit>) {
     let mut news: HashMap<String, PlacedUnit> = news
         .into_iter()
@@ -132,7 +132,8 @@ fn take_over(config: &mut Config, news: Vec<PlacedUnit>) {
     config.identity.volumes.extend(new);
 }
 
-/// Makes the note of a unit void: an administrator points it to what has that name now.
+/// Makes the note of a unit void, because an administrator points the unit to the present bearer of
+/// the name.
 pub fn forget(config: &mut Config, naa: &str) {
     let notes = config.identity.volumes.iter_mut();
     for note in notes.filter(|note| note.naa == naa) {
@@ -140,9 +141,10 @@ pub fn forget(config: &mut Config, naa: &str) {
     }
 }
 
-/// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no
-/// more. Where there are such, all other units follow their volumes too: a name that one is given
-/// may be the new name of another's volume. Returns whether the result has to be validated again.
+/// Notes the volumes of units that a change made or pointed elsewhere, and forgets notes that hold
+/// no more. If there are new notes, all other units follow their volumes too: a name given to one
+/// unit may be the new name of another unit's volume. Returns whether the result has to be
+/// validated again.
 pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> bool {
     let (old, notes_before) = (before.units_by_naa(), notes(before));
     let is_new = {
@@ -169,11 +171,11 @@ pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> b
     is_followed
 }
 
-/// Refuses two units on one volume, whatever names they have it by. Any number may be on one
+/// Refuses two units on one volume, even under different names. Any number of units may be on one
 /// snapshot.
 ///
 /// # Errors
-/// There are two.
+/// Two units are on one volume.
 pub fn refuse_shared(config: &Config) -> Result<(), Error> {
     let mut by_volume: HashMap<&VolumeId, &UnitSpec> = HashMap::new();
     for unit in placed(config) {
@@ -196,7 +198,7 @@ pub fn refuse_shared(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// The units that a change points to other data, by designator.
+/// Lists the units that a change points to other data, by designator.
 pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
     let old = before.units_by_naa();
     let differs = |unit: &UnitSpec| {
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use model::config::BackendSpec;
 
-    /// A pool with these volumes.
+    /// Pool with these volumes.
     struct Pool(Vec<(&'static str, u32)>);
 
     fn id(dataset: u32) -> VolumeId {
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn another_volume_of_the_name_is_taken_only_where_an_administrator_says_so() {
         let config = placed(vec![unit("a", "tank/a")], &Pool(vec![("tank/a", 1)]));
-        // Its own pool is away, and another one has that name; or its volume is gone.
+        // The unit's own pool is away, and another pool has its name; or the unit's volume is gone.
         let other = Pool(vec![("tank/a", 2)]);
         assert_eq!(followed(&config, &other), None);
         let mut after = config.clone();
@@ -346,7 +348,7 @@ mod tests {
         assert!(complete(&config, &mut after, &other));
         assert_eq!(after.identity.volumes[0].id, id(2));
         assert_eq!(moved(&config, &after), [&after.units[0]]);
-        // Said of its own volume, it changes nothing.
+        // Naming the unit's own volume changes nothing.
         let mut after = config.clone();
         forget(&mut after, &config.units[0].naa);
         complete(&config, &mut after, &Pool(vec![("tank/a", 1)]));

@@ -1,14 +1,14 @@
-//! Configurations without their secrets, and secrets put back where one was left untouched.
+//! Configurations without their secrets, and the return of secrets that were left untouched.
 //!
-//! `config show` prints a file that can be edited and applied again: where a secret stood it says
-//! [`SECRET_NOT_SHOWN`], which means "keep the one that is there". The marker is too short to be a
+//! `config show` prints a file that can be edited and applied again. In place of a secret it says
+//! [`SECRET_NOT_SHOWN`], which means "keep the present secret". The marker is too short to be a
 //! secret, so the two cannot be confused.
 
 use super::validate::SECRET_NOT_SHOWN;
 use model::config::{ChapSecret, Config, HostSpec, TargetSpec};
 use model::initiator::LoginSpec;
 
-/// The configuration with every secret replaced.
+/// Returns the configuration with every secret replaced.
 pub fn redacted(config: &Config) -> Config {
     let mut copy = config.clone();
     copy.hosts = copy.hosts.iter().map(redacted_host).collect();
@@ -19,7 +19,7 @@ pub fn redacted(config: &Config) -> Config {
     copy
 }
 
-/// The host with its secret replaced.
+/// Returns the host with its secret replaced.
 pub fn redacted_host(host: &HostSpec) -> HostSpec {
     HostSpec {
         chap: host.chap.as_ref().map(hidden),
@@ -27,7 +27,7 @@ pub fn redacted_host(host: &HostSpec) -> HostSpec {
     }
 }
 
-/// The target with its secret replaced.
+/// Returns the target with its secret replaced.
 pub fn redacted_target(target: &TargetSpec) -> TargetSpec {
     TargetSpec {
         mutual_chap: target.mutual_chap.as_ref().map(hidden),
@@ -35,7 +35,7 @@ pub fn redacted_target(target: &TargetSpec) -> TargetSpec {
     }
 }
 
-/// The login with its secrets replaced.
+/// Returns the login with its secrets replaced.
 pub fn redacted_login(login: &LoginSpec) -> LoginSpec {
     LoginSpec {
         chap: login.chap.as_ref().map(hidden),
@@ -51,8 +51,8 @@ fn hidden(chap: &ChapSecret) -> ChapSecret {
     }
 }
 
-/// Puts the secrets of `current` where `wanted` says to keep them. A marker without a secret to
-/// keep is left for validation to refuse.
+/// Puts the secrets of `current` where `wanted` says to keep them. If there is no secret to keep,
+/// the marker stays, and validation refuses it.
 pub fn keep_secrets(current: &Config, wanted: &mut Config) {
     let keep = |new: &mut Option<ChapSecret>, old: Option<&ChapSecret>| {
         if let (Some(new), Some(old)) = (new, old)

@@ -1,22 +1,22 @@
-//! The state folder: who uses it, and the configuration in it.
+//! The state folder: the daemon that uses it, and the configuration in it.
 //!
 //! ```text
 //!     STATE/                      mode 0700
 //!       config.toml               the configuration that is in force, mode 0600
-//!       history/config.12.toml    it again, and the configurations before it, by generation
+//!       history/config.12.toml    copies of it and of earlier configurations, by generation
 //!       lock                      held by the daemon that uses the folder
 //!       volumes/                  files of logical units with relative paths
 //! ```
 //!
-//! The first line of a configuration file carries its generation and a CRC-32 over the rest, so a
-//! torn or edited file is told from a good one. How it is written: [`state_folder`]. A comment
-//! behind it says how the generation came to be ([`super::history`]).
+//! The first line of a configuration file carries its generation and a CRC-32 over the rest, which
+//! tell a good file from a torn or edited one. [`state_folder`] describes the order of writes. A
+//! comment after the first line notes the origin of the generation ([`super::history`]).
 //!
 //! # Invariants
 //! - After a crash at any point the folder opens with the old configuration or the new one.
-//! - A [`Store::save`] that failed leaves the old one in force. If that cannot be promised (the
-//!   disk failed twice), the store refuses all further saves.
-//! - A damaged file costs nothing while the copy of its generation is whole. Where that is lost
+//! - A [`Store::save`] that failed leaves the old configuration in force. If this cannot be
+//!   promised (the disk failed twice), the store refuses all further saves.
+//! - A damaged file loses nothing while the copy of its generation is whole. If the copy is lost
 //!   too, nothing is served: an older configuration may let in a host that was shut out since.
 //! - Two daemons never use one folder.
 
@@ -36,26 +36,26 @@ mod replacement;
 
 pub use replacement::{Replaced, Replacement};
 
-/// How many earlier configurations are kept.
+/// Number of earlier configurations that are kept.
 pub const HISTORY: usize = 32;
 
-/// What the first line begins with; the number is the format's version.
+/// Beginning of the first line. The number is the version of the format.
 const HEADER: &str = "# sandstone configuration, format 1";
 
-/// A state folder in use by this process.
+/// State folder in use by this process.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
     file: KeptFile,
-    /// Set when neither the old nor the new file can be promised to be in force.
+    /// Whether neither the old nor the new file can be promised to be in force.
     broken: bool,
-    /// The damage that was found when the file was opened, and its remedy.
+    /// Damage that was found when the file was opened, and its remedy.
     notice: Option<String>,
     _lock: Held,
 }
 
 impl Store {
-    /// Opens a state folder, making it if it does not exist, and returns its configuration.
+    /// Opens a state folder, creating it if it does not exist, and returns its configuration.
     pub fn open(folder: &Path) -> Result<(Self, Config), Error> {
         let mut store = Self::lock(folder)?;
         let found = store.file.load(open);
@@ -86,7 +86,7 @@ impl Store {
         Ok((store, config))
     }
 
-    /// The damage that was found when the file was opened, and its remedy.
+    /// Returns the damage that was found when the file was opened, and its remedy.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
@@ -96,8 +96,8 @@ impl Store {
         self.notice = Some(notice);
     }
 
-    /// Refuses a folder without any configuration in which others of its files lie: a new identity
-    /// would make all units others than those that initiators know.
+    /// Refuses a folder that has other files of a daemon, but no configuration. A new identity
+    /// would change the designators by which initiators know the units.
     fn refuse_orphans(&self) -> Result<(), Error> {
         let Some(orphan) = self.orphan() else {
             return Ok(());
@@ -118,17 +118,17 @@ impl Store {
         .not_changed("no file was touched, nothing is served"))
     }
 
-    /// A file that lies here beside a configuration.
+    /// Returns a file of the folder that belongs to a configuration.
     fn orphan(&self) -> Option<PathBuf> {
         let orphans = ["pools.json", "units"].map(|name| self.folder.join(name));
         orphans.into_iter().find(|orphan| orphan.exists())
     }
 
-    /// The configuration that is in force in a folder which another process may be using: it is
-    /// replaced whole, so what is read is one or the next.
+    /// Reads the configuration in force from a folder that another process may be using. The file
+    /// is replaced whole, so the result is one configuration or the next.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged.
+    /// The configuration cannot be read, or is damaged.
     pub fn peek(folder: &Path) -> Result<Config, Error> {
         let file = folder.join("config.toml");
         let found = KeptFile::at(file.clone(), HISTORY).load(open);
@@ -147,20 +147,20 @@ impl Store {
         }
     }
 
-    /// Why the file itself is not what the daemon wrote; a whole copy of it may be there all the
-    /// same.
+    /// Returns the reason why the file itself is not as the daemon wrote it. A whole copy of it may
+    /// exist nevertheless.
     pub fn damage(folder: &Path) -> Option<String> {
         let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
         file.load(open).trouble.map(|trouble| trouble.reason)
     }
 
-    /// The state folder.
+    /// Returns the path of the state folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Replaces the stored configuration, and notes how it came to be. On an error the one before
-    /// is still in force.
+    /// Replaces the stored configuration, and notes its origin. After an error the previous
+    /// configuration is still in force.
     pub fn save(&mut self, config: &Config, note: &Note) -> Result<(), Error> {
         if self.broken {
             return Err(Error::new(
@@ -179,7 +179,8 @@ impl Store {
             })
     }
 
-    /// Whether neither the old nor the new file can be promised to be in force. Saving is off then.
+    /// Reports whether neither the old nor the new file can be promised to be in force. Saving is
+    /// then refused.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
@@ -191,7 +192,7 @@ impl Store {
         )
     }
 
-    /// Puts the configuration `before` in force again after [`Store::save`] succeeded but the data
+    /// Puts the configuration `before` in force again, after [`Store::save`] succeeded but the data
     /// plane refused. It takes no space.
     pub fn revert(&mut self, before: &Config) -> Result<(), Error> {
         self.file.go_back(before.generation).map_err(|error| {
@@ -200,7 +201,7 @@ impl Store {
         })
     }
 
-    /// The generations that can be gone back to, ascending.
+    /// Lists the generations to which a return is possible, in ascending order.
     pub fn generations(&self) -> Result<Vec<u64>, Error> {
         let mut generations = self
             .file
@@ -210,7 +211,7 @@ impl Store {
         Ok(generations)
     }
 
-    /// All generations that are kept, ascending, with what is noted of them.
+    /// Lists all kept generations with their notes, in ascending order.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -218,18 +219,19 @@ impl Store {
         history(&self.file)
     }
 
-    /// As [`Self::history`], of a folder which another process may be using.
+    /// Lists the generations like [`Self::history`], for a folder that another process may be
+    /// using.
     ///
     /// # Errors
-    /// As of [`Self::history`].
+    /// As for [`Self::history`].
     pub fn peek_history(folder: &Path) -> Result<Vec<GenerationView>, Error> {
         let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
-        // Damage is not asked for here, and the list shows the ways out of it.
+        // Damage does not matter here, and the list shows the ways out of it.
         let _ = file.load(open);
         history(&file)
     }
 
-    /// An earlier configuration.
+    /// Returns an earlier configuration.
     pub fn generation(&self, generation: u64) -> Result<Config, Error> {
         let kept = self.generations()?;
         let path = self.file.copy(generation);
@@ -262,7 +264,7 @@ impl Store {
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         private(folder).map_err(failed)?;
         let typed = folder;
-        // Absolute, so that a daemon that changes its directory still finds it.
+        // The path is absolute, so that a daemon that changes its directory still finds the folder.
         let folder = folder.canonicalize().map_err(failed)?;
         private(&folder.join("history")).map_err(failed)?;
         private(&folder.join("volumes")).map_err(failed)?;
@@ -275,8 +277,7 @@ impl Store {
             .create(true)
             .truncate(false)
             .open(&path);
-        // A folder that cannot be written just now keeps nothing from being served that is
-        // configured.
+        // A folder that cannot be written just now must not stop the configured service.
         let (mut lock, refusal) = match open {
             Ok(lock) => (lock, None),
             Err(error) => match options.open(&path) {
@@ -308,7 +309,7 @@ impl Store {
             }
             Err(fs::TryLockError::Error(e)) => return Err(failed(e)),
         }
-        // The holder's number helps whoever is refused; a full disk has no room for it.
+        // The holder's number helps a user who is refused. A full disk has no room for it.
         let told = refusal.map_or_else(
             || {
                 lock.set_len(0)
@@ -373,9 +374,9 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// The generation and content of a configuration file.
+/// Reads the generation and content of a configuration file.
 fn open(bytes: &[u8]) -> Result<(u64, Config), Unfit> {
-    // Bytes that are not text fail the check sum with everything else that is damaged.
+    // Bytes that are not text fail the checksum, like all other damage.
     let config = parse(&String::from_utf8_lossy(bytes))?;
     Ok((config.generation, config))
 }
@@ -386,7 +387,7 @@ fn history(file: &KeptFile) -> Result<Vec<GenerationView>, Error> {
         .map_err(|e| Error::storage("list the history of the configuration", e))?;
     let view = |generation: u64| {
         let text = fs::read_to_string(file.copy(generation)).unwrap_or_default();
-        // A copy that is damaged tells nothing.
+        // A damaged copy tells nothing.
         let note = checked(&text).ok().and_then(Note::find);
         GenerationView::new(generation, file.stored() == Some(generation), note)
     };
@@ -412,7 +413,7 @@ fn render(config: &Config, note: &Note) -> Result<String, Error> {
     ))
 }
 
-/// The text behind the first line of a file that is whole.
+/// Returns the text behind the first line of a whole file.
 fn checked(text: &str) -> Result<&str, Unfit> {
     let (first, body) = text.split_once('\n').ok_or("it is empty or torn")?;
     if !first.starts_with(HEADER) {
@@ -437,7 +438,7 @@ fn checked(text: &str) -> Result<&str, Unfit> {
     Ok(body)
 }
 
-/// Reads a configuration file; the error says what is wrong with it.
+/// Reads a configuration file. The error says what is wrong with it.
 fn parse(text: &str) -> Result<Config, Unfit> {
     let body = checked(text)?;
     let config: Config =
@@ -446,14 +447,14 @@ fn parse(text: &str) -> Result<Config, Unfit> {
     Ok(config)
 }
 
-/// The lock of a state folder.
+/// Lock of a state folder.
 #[derive(Debug)]
 struct Held(File);
 
 impl Drop for Held {
     fn drop(&mut self) {
         // Closing is not enough: a process that is being started has the descriptor too, until it
-        // runs its own program. A lock that cannot be ended here ends with the descriptor.
+        // runs its own program. If the lock cannot be ended here, it ends with the descriptor.
         let _ = self.0.unlock();
     }
 }

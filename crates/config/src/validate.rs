@@ -1,8 +1,8 @@
-//! Every rule a configuration must keep, each with an error that says what to do about it.
+//! Rules for configurations, each with an error that says what to do about it.
 //!
-//! A configuration that passes [`validate`] is one that the data plane can apply without asking
-//! further questions about names, numbers or views; what only the machine can tell (a file that
-//! does not exist, an address that cannot be bound) is found when it is applied.
+//! The data plane can apply a validated configuration without further questions about names,
+//! numbers or views. Problems that only the machine can show (a file that does not exist, an
+//! address that cannot be bound) are found when the configuration is applied.
 
 use std::net::SocketAddr;
 
@@ -19,13 +19,14 @@ mod unit;
 
 pub(super) use map::{describe, meet};
 
-/// The highest LUN (SAM-5 4.7.7.2, flat space addressing).
+/// Highest LUN (SAM-5 4.7.7.2, flat space addressing).
 pub const MAX_LUN: u16 = 16383;
 
-/// Where a secret is not shown; in a file to apply it means "keep the secret that is there".
+/// Marker in place of a secret that is not shown. In a file to apply it means "keep the present
+/// secret".
 pub const SECRET_NOT_SHOWN: &str = "<unchanged>";
 
-/// Checks every rule and reports the first that is broken.
+/// Checks every rule, and reports the first one that is broken.
 pub fn validate(config: &Config) -> Result<(), Error> {
     installation(&config.identity.installation)?;
     unit::units(config)?;
@@ -51,7 +52,7 @@ fn installation(installation: &str) -> Result<(), Error> {
     ))
 }
 
-/// More than a site has, few enough that a thread for each costs nothing.
+/// Most iSNS servers: more than a site has, and few enough that a thread for each costs nothing.
 const MAX_ISNS_SERVERS: usize = 8;
 
 fn isns_servers(servers: &[SocketAddr]) -> Result<(), Error> {
@@ -127,8 +128,8 @@ fn object_name(kind: &str, name: &str) -> Result<(), Error> {
     ))
 }
 
-/// A name that another system may have chosen: of an imported target, of one to log in to, or of
-/// ours as others know us.
+/// Checks a name that another system may have chosen: of an imported target, of a target to log in
+/// to, or of this system as others know it.
 fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
     name::foreign(given).map_err(|fault| {
         Error::invalid(

@@ -125,7 +125,7 @@ pub(super) fn header_of(command: &str) -> String {
     super::endpoint::escape(&command[..end])
 }
 
-/// What [`super::endpoint::escape`] made of a text.
+/// Restores a text that [`super::endpoint::escape`] wrote.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

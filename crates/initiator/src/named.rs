@@ -16,7 +16,7 @@ const CONFIGURED: [&str; 4] = ["portal", "initiator_name", "target_user", "targe
 /// Name `naa.…[?option=value&…]`, with the settings from the configuration and from the options.
 #[derive(Clone, Debug)]
 pub struct NamedDevice {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Targets that are searched for the device.
     pub targets: Vec<TargetSettings>,

@@ -23,7 +23,7 @@ pub struct Plan {
     pub link_bits_per_s: Option<f64>,
 }
 
-/// What is going on, for whoever watches.
+/// Event of a lab run, for an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
     /// The speed that this machine's cores reach is measured.

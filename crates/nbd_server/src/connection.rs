@@ -85,7 +85,7 @@ enum Phase {
 pub(super) struct Connection {
     /// Stream; `None` once it is closed and only requests at the device remain.
     stream: Option<Stream>,
-    /// Its way to the unit.
+    /// Nexus of the connection: the way to the unit.
     nexus: Arc<Nexus>,
     phase: Phase,
     pub(super) output: Output,

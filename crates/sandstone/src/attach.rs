@@ -132,7 +132,7 @@ fn uri(endpoint: &Endpoint, args: &Args) -> String {
     }
 }
 
-/// As it is from whatever folder the client is started.
+/// Returns an absolute path, which holds in any folder that a client is started from.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -172,7 +172,7 @@ fn announce(args: &Args, server: &Server, attached: &Attached) {
     println!("Ctrl-C ends it.");
 }
 
-/// What to type on this machine.
+/// Returns the lines to type on this machine.
 fn instructions(args: &Args, endpoint: &Endpoint, uri: &str, block_size: u32) -> String {
     let certificates = args.tls_certificates.as_deref().map(absolute);
     let (url, image) = match &certificates {

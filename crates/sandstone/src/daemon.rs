@@ -21,7 +21,7 @@ use process::notify;
 use process::signals::{Asked, StopSignals};
 use target::{DaemonLimits, Service, ServiceOptions};
 
-/// How long I/O of logical units to another machine's disks may take at the end: storage that is
+/// Time that I/O of logical units to another machine's disks may take at the end: storage that is
 /// gone is not waited for. A pool is, where it lies there: what it has taken is to be written.
 const LAST_IO: Duration = Duration::from_secs(10);
 /// Sessions at once, where there is memory for as many.
@@ -37,12 +37,12 @@ pub fn default_cache() -> usize {
     usize::try_from(bytes / 4).unwrap_or(usize::MAX / 4)
 }
 
-/// How a daemon is started.
+/// Options of a daemon.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
     /// The state folder; made if it does not exist.
     pub state: PathBuf,
-    /// Where the control API listens.
+    /// Address of the control API.
     pub control: ControlAddress,
     /// Event loops; `None` is one for each core.
     pub threads: Option<usize>,
@@ -52,7 +52,7 @@ pub struct DaemonOptions {
     pub cache: usize,
     /// Use io_uring where the kernel allows it.
     pub io_uring: bool,
-    /// Where targets that are made without a portal listen; empty is every address, port 3260.
+    /// Addresses of targets that are made without a portal; empty is every address, port 3260.
     pub default_portals: Vec<SocketAddr>,
 }
 
@@ -170,7 +170,7 @@ impl Daemon {
         &self.plane
     }
 
-    /// Where the control API listens.
+    /// Returns the address of the control API.
     pub fn control(&self) -> &ControlAddress {
         self.control.address()
     }

@@ -202,7 +202,7 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the histories of pools say of it.
+/// Returns the entry of the demo in the histories of pools.
 fn deed() -> Deed {
     Deed {
         text: COMMAND.into(),
@@ -210,8 +210,8 @@ fn deed() -> Deed {
     }
 }
 
-/// Moves the target of an earlier demo to the address asked for now, or to a free port where
-/// somebody else has taken its own meanwhile.
+/// Moves the target of an earlier demo to the address that the user names. If another program has
+/// taken its port, the target moves to a free one.
 fn move_portal(wanted: Wanted, daemon: &Daemon) -> Result<(), Error> {
     let Some(old) = access(&daemon.transactions().config())?
         .portals
@@ -375,7 +375,7 @@ fn announce(access: &Access, portal: SocketAddr, state: &Path, daemon: &Daemon) 
     println!("Ctrl-C ends it.");
 }
 
-/// What to look at first.
+/// Returns verbs to look at first.
 fn verbs(config: &Config) -> Vec<&'static str> {
     let volume = config.unit(UNIT).and_then(|unit| unit.backend.volume());
     match volume {

@@ -1,4 +1,5 @@
-//! How the daemon keeps its own files: each change is whole or absent, and each file lies twice.
+//! Files that the daemon keeps for itself: each change is whole or absent, and each file lies
+//! twice.
 //!
 //! | file | what it holds | by |
 //! |---|---|---|

@@ -21,7 +21,7 @@ const IDLE: &str = "Idle";
 pub struct Imported {
     /// Profile to run.
     pub profile: Profile,
-    /// How.
+    /// Parameters of the run.
     pub parameters: Parameters,
     /// Notes on parts of the configuration that are not carried out, each a sentence.
     pub notes: Vec<String>,

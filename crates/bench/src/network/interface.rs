@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// An interface of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// Bytes of the largest IP packet.
     pub mtu: u32,

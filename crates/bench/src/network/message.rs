@@ -51,9 +51,9 @@ pub enum State {
     ServerTerminate = 11,
     /// The client ends the test.
     ClientTerminate = 12,
-    /// Both ends send their counts, the client first.
+    /// The ends exchange their counts, the client first.
     ExchangeResults = 13,
-    /// Both ends have the counts.
+    /// The counts are at either end.
     DisplayResults = 14,
     /// The client is finished.
     IperfDone = 16,

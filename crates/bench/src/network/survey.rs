@@ -66,7 +66,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What is going on, for whoever watches.
+/// Event of a survey, for an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
     /// The survey measures round trips.

@@ -1,4 +1,4 @@
-//! Both ends against each other over the loopback, and the server against malicious clients.
+//! The two ends against each other over the loopback, and the server against malicious clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -9,7 +9,7 @@ use super::svg::{self, WIDTH, fitting, px};
 /// Bar of a chart.
 #[derive(Debug)]
 pub(super) struct Bar {
-    /// What it stands for.
+    /// Meaning of the bar.
     pub(super) label: String,
     /// Parts from the left, each with its class.
     pub(super) parts: Vec<(String, f64)>,

@@ -10,7 +10,7 @@ use super::units;
 /// Range on the axis.
 #[derive(Debug)]
 pub(super) struct Range {
-    /// What it stands for.
+    /// Meaning of the range.
     pub(super) label: String,
     /// Class of the range.
     pub(super) class: &'static str,

@@ -17,7 +17,7 @@ use model::quantity::{format_size, parse_size};
 pub struct Setup {
     /// Profile to run.
     pub profile: Profile,
-    /// How.
+    /// Parameters of the run.
     pub parameters: Parameters,
     /// Options for opening the target, by name: settings of an initiator. If they change, the
     /// target is opened anew.

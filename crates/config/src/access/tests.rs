@@ -1,4 +1,4 @@
-//! Who sees what, how they must prove who they are, and what SendTargets and `explain` say of it.
+//! Tests of views, of authentication, and of the answers of SendTargets and `explain`.
 
 use super::super::diff::{ViewChange, altered_views, view_change};
 use super::super::directory::{send_target, send_targets};
@@ -135,7 +135,7 @@ fn discovery_asks_for_what_targets_ask_for_and_answers_with_its_own_secret() {
     assert_eq!(user(&config, DEBIAN), Some(expected));
     // A host without a secret is asked for none, here as at its targets.
     assert_eq!(user(&config, ESX), None);
-    // Who belongs to no host is told nothing, unless there is something for everybody.
+    // An initiator of no host is told nothing, unless there is a map for everybody.
     config.maps.iter_mut().for_each(|map| {
         map.host.get_or_insert_with(|| "esx".into());
     });
@@ -383,7 +383,7 @@ fn altered_views_name_target_and_pattern() {
     assert!(altered_views(&old, &new).contains(&(TWO.to_owned(), "*".to_owned())));
 }
 
-/// Target `one` in the group `site-a`, which the first map names.
+/// Returns a configuration with target `one` in the group `site-a`, which the first map names.
 fn grouped() -> Config {
     let mut config = good();
     config.target_groups.push(TargetGroupSpec {

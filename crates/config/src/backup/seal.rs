@@ -1,8 +1,8 @@
-//! A backup that only a passphrase opens.
+//! Sealed backups, which only a passphrase opens.
 //!
-//! Argon2id (RFC 9106) makes a key of the passphrase; it takes 64 MiB of memory, so that guessing
-//! is dear. ChaCha20-Poly1305 (RFC 8439) seals with it: without the key nothing is read, and
-//! nothing is changed unseen. Salt and nonce are random; a key is used once.
+//! Argon2id (RFC 9106) derives a key from the passphrase. It takes 64 MiB of memory, so that
+//! guessing is expensive. ChaCha20-Poly1305 (RFC 8439) seals with the key: without it nothing can
+//! be read, or changed unnoticed. Salt and nonce are random, and each key is used once.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -10,14 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use model::error::{Error, ErrorKind};
 
-/// The shortest passphrase that is taken, in bytes: as a CHAP secret's, since it guards those.
+/// Length of the shortest accepted passphrase, in bytes. It equals that of a CHAP secret, because
+/// the passphrase guards CHAP secrets.
 pub const SHORTEST_PASSPHRASE: usize = 12;
 
-/// The second choice that RFC 9106 recommends (section 4).
+/// Memory cost of the second choice that RFC 9106 recommends (section 4).
 const MEMORY_KIB: u32 = 64 << 10;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
-/// The most that a file may ask for: it is not known yet who made it.
+/// Most memory that a file may ask for: its origin is not known yet.
 const MOST_MEMORY_KIB: u32 = 1 << 20;
 const MOST_PASSES: u32 = 64;
 const MOST_LANES: u32 = 64;
@@ -25,7 +26,7 @@ const MOST_LANES: u32 = 64;
 const SALT_LEN: usize = 16;
 const KEY_LEN: usize = 32;
 
-/// The content of a sealed backup. Bytes are hexadecimal.
+/// Content of a sealed backup. Bytes are hexadecimal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sealed {
@@ -93,7 +94,7 @@ impl Sealed {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let key = self.key(passphrase, &salt)?;
         let opened = key.open_in_place(nonce, Aad::empty(), &mut bytes);
-        // The checksum of the file is right, so the passphrase is not.
+        // The checksum of the file is right, so the passphrase is wrong.
         let plain = opened.map_err(|_| {
             Error::invalid(
                 format!("this passphrase does not open {name}"),

@@ -1,4 +1,4 @@
-//! Backups come back whole, or not at all and with the reason.
+//! Tests that a backup comes back whole, or not at all and with the reason.
 
 use super::super::validate::tests::good;
 use super::*;
@@ -31,7 +31,7 @@ fn backup() -> Backup {
     Backup::new(&config, pools)
 }
 
-/// Opens a file whose passphrase is asked for, or must not be.
+/// Opens a file, and checks whether it asks for its passphrase.
 fn opened(bytes: &[u8], passphrase: Option<&str>) -> Result<Backup, Error> {
     Backup::from_bytes("the file", bytes, || {
         passphrase
@@ -40,7 +40,7 @@ fn opened(bytes: &[u8], passphrase: Option<&str>) -> Result<Backup, Error> {
     })
 }
 
-/// It is refused, and each of its three sentences says something.
+/// Returns the refusal, and checks that each of its three sentences has content.
 fn refusal(bytes: &[u8], passphrase: Option<&str>) -> Error {
     let error = opened(bytes, passphrase).expect_err("refused");
     assert_eq!(error.not_changed, model::error::NOTHING_CHANGED);
@@ -58,7 +58,7 @@ fn a_backup_comes_back_with_its_secrets() {
     assert!(backup.secrets() >= 1);
     let text = String::from_utf8(bytes).expect("text");
     assert!(text.contains(SECRET));
-    // A backup that is printed for debugging shows no secrets.
+    // A backup printed for debugging shows no secrets.
     assert!(!format!("{backup:?}").contains(SECRET));
 }
 

@@ -2,30 +2,31 @@
 
 use super::*;
 
-/// `host create`
+/// Parameters of `host create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateHost {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
     /// Initiator names; `*` and `?` are wildcards.
     #[serde(default)]
     pub initiators: Vec<String>,
-    /// Initiator names that do not belong to it all the same; `*` and `?` are wildcards.
+    /// Initiator names that do not belong to the host although a pattern matches; `*` and `?` are
+    /// wildcards.
     #[serde(default)]
     pub except: Vec<String>,
-    /// What they must know to log in.
+    /// Secret that initiators must prove to log in.
     #[serde(default)]
     pub chap: Option<SetChap>,
 }
 
-/// A CHAP user and secret on their way in; `Debug` never prints the secret.
+/// A CHAP user and secret on their way in. `Debug` never prints the secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetChap {
-    /// CHAP_N.
+    /// User name (CHAP_N).
     pub user: String,
-    /// The shared secret, 12 to 255 bytes.
+    /// Shared secret, 12 to 255 bytes.
     #[schema(write_only)]
     pub secret: String,
 }
@@ -45,23 +46,23 @@ impl std::fmt::Debug for SetChap {
     }
 }
 
-/// How initiators are met that ask which targets there are; what is left out stays.
+/// Changes of the rules for discovery. Values that are left out stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetDiscovery {
-    /// Whether they must prove who they are as they must at a target.
+    /// Whether initiators must authenticate for discovery as they must at a target.
     #[serde(default)]
     pub auth: Option<bool>,
-    /// The secret that each of them must prove, in place of the hosts' secrets.
+    /// Secret that each initiator must prove, in place of the hosts' secrets.
     #[serde(default)]
     pub chap: Option<SetChap>,
-    /// Ask for that proof no more.
+    /// Whether this proof is no longer required.
     #[serde(default)]
     pub no_chap: bool,
-    /// What they are answered when they ask for a proof in their turn.
+    /// Secret that the target proves to initiators that ask for mutual authentication.
     #[serde(default)]
     pub mutual_chap: Option<SetChap>,
-    /// Forget that secret.
+    /// Whether this secret is forgotten.
     #[serde(default)]
     pub no_mutual_chap: bool,
 }

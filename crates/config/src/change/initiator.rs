@@ -5,28 +5,28 @@ use model::initiator::url::with_port;
 use model::initiator::{AdapterTimes, DeviceSpec, LoginParameters, LoginSpec};
 use multipath::{ClaimRule, Psp, RuleError, RuleErrorKind, Satp};
 
-/// `initiator adapter set`: what is `None` stays.
+/// Parameters of `initiator adapter set`. A `None` leaves the value unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetInitiator {
-    /// The iSCSI name; empty: made of the host name.
+    /// iSCSI name; empty to make it from the host name.
     #[serde(default)]
     pub name: Option<String>,
-    /// Those that are given.
+    /// Times to change.
     #[serde(default)]
     pub times: AdapterTimes,
-    /// All times that are not given become the defaults.
+    /// Whether all times that are not given become the defaults.
     #[serde(default)]
     pub default_times: bool,
 }
 
-/// `initiator login`
+/// Parameters of `initiator login`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogIn {
-    /// The target's iSCSI name.
+    /// iSCSI name of the target.
     pub iqn: String,
-    /// Its portals, `host[:port]`.
+    /// Portals of the target, `host[:port]`.
     pub portals: Vec<String>,
     /// Source addresses or network interfaces.
     #[serde(default)]
@@ -34,58 +34,59 @@ pub struct LogIn {
     /// Sessions for each portal and bind, default 1.
     #[serde(default)]
     pub sessions: Option<u32>,
-    /// Our CHAP name and secret.
+    /// CHAP name and secret of this machine.
     #[serde(default)]
     pub chap: Option<SetChap>,
-    /// What the target must prove.
+    /// CHAP name and secret that the target must prove.
     #[serde(default)]
     pub mutual_chap: Option<SetChap>,
-    /// How sessions are made and kept.
+    /// Parameters by which sessions are made and kept.
     #[serde(default)]
     pub parameters: LoginParameters,
 }
 
-/// `initiator modify`: what is `None` stays.
+/// Parameters of `initiator modify`. A `None` leaves the value unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModifyLogin {
-    /// Its portals from now on.
+    /// New portals of the target.
     #[serde(default)]
     pub portals: Option<Vec<String>>,
-    /// Its binds from now on.
+    /// New binds.
     #[serde(default)]
     pub binds: Option<Vec<String>>,
     /// Sessions for each portal and bind.
     #[serde(default)]
     pub sessions: Option<u32>,
-    /// Our CHAP name and secret.
+    /// CHAP name and secret of this machine.
     #[serde(default)]
     pub chap: Option<SetChap>,
-    /// What the target must prove.
+    /// CHAP name and secret that the target must prove.
     #[serde(default)]
     pub mutual_chap: Option<SetChap>,
-    /// Log in without CHAP.
+    /// Whether to log in without CHAP.
     #[serde(default)]
     pub no_chap: bool,
-    /// Those that are given.
+    /// Parameters to change.
     #[serde(default)]
     pub parameters: LoginParameters,
 }
 
-/// `initiator device set` and `initiator psp set`: what is `None` stays.
+/// Parameters of `initiator device set` and `initiator psp set`. A `None` leaves the value
+/// unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetDevice {
-    /// The path selection, by ESXi's name or without its prefix.
+    /// Path selection, by ESXi's name or without its prefix.
     #[serde(default)]
     pub psp: Option<String>,
-    /// The path that FIXED prefers, by runtime name; empty: none.
+    /// Path that FIXED prefers, by runtime name; empty for none.
     #[serde(default)]
     pub preferred_path: Option<String>,
-    /// DQLEN.
+    /// Queue depth (DQLEN).
     #[serde(default)]
     pub queue_depth: Option<u32>,
-    /// The most bytes of one command; 0: what the device names.
+    /// Most bytes of one command; 0 for the device's own limit.
     #[serde(default)]
     pub max_io: Option<u32>,
     /// Options of round robin as claim rules write them: `iops=1`, `policy=iops`, `useANO=1`.
@@ -93,13 +94,13 @@ pub struct SetDevice {
     pub round_robin: Option<String>,
 }
 
-/// `initiator satp set`
+/// Parameters of `initiator satp set`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetDefaultPsp {
-    /// The storage array type.
+    /// Storage array type.
     pub satp: String,
-    /// The path selection of its devices whose rule names none.
+    /// Path selection of its devices whose rule names none.
     pub psp: String,
 }
 

@@ -1,28 +1,29 @@
-//! Edits of the map, and `share`, which does everything that a host needs to see a unit.
+//! Edits of the map, and `share`, which makes everything that a host needs to see a unit.
 
 use super::*;
 
-/// `map add`
+/// Parameters of `map add`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMap {
     /// Name of the logical unit.
     pub unit: String,
-    /// Name of the host; absent for every host.
+    /// Name of the host; `None` for every host.
     #[serde(default)]
     pub host: Option<String>,
-    /// IQN of the target, or the name of a target group; absent for every target.
+    /// IQN of the target, or the name of a target group; `None` for every target.
     #[serde(default)]
     pub target: Option<String>,
-    /// LUN; the lowest that is free everywhere the map leads, where absent.
+    /// LUN; `None` for the lowest that is free everywhere the map leads.
     #[serde(default)]
     pub lun: Option<u16>,
-    /// Refuse writes through this map.
+    /// Whether writes through this map are refused.
     #[serde(default)]
     pub read_only: bool,
 }
 
-/// `map remove`: every field given must fit; exactly one map may, unless `all` is set.
+/// Parameters of `map remove`. Every given field must fit. Exactly one map may fit, unless `all` is
+/// set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveMap {
@@ -31,47 +32,47 @@ pub struct RemoveMap {
     /// Name of the host.
     #[serde(default)]
     pub host: Option<String>,
-    /// IQN of the target, or the name of a target group, that the map names.
+    /// IQN of the target, or the name of a target group, as the map names it.
     #[serde(default)]
     pub target: Option<String>,
-    /// LUN.
+    /// LUN of the map.
     #[serde(default)]
     pub lun: Option<u16>,
-    /// Remove every map that fits.
+    /// Whether to remove every map that fits.
     #[serde(default)]
     pub all: bool,
 }
 
-/// `share`: a logical unit (made unless it exists), a target (made unless one fits), a host and a
-/// map, in one step.
+/// Parameters of `share`: a logical unit (made unless it exists), a target (made unless one fits),
+/// a host and a map, in one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// Name of the logical unit.
     pub unit: String,
-    /// Initiator name of the host, or the name of a host that exists.
+    /// Initiator name of the host, or the name of an existing host.
     pub host: String,
-    /// How to make the unit if it does not exist.
+    /// Parameters for making the unit if it does not exist.
     #[serde(default)]
     pub create: Option<CreateUnit>,
-    /// IQN of the target; where absent the only one there is, or a new one named after the unit.
+    /// IQN of the target. `None` for the only target, or for a new one named after the unit.
     #[serde(default)]
     pub target: Option<String>,
     /// Listening addresses of a new target.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub portals: Vec<SocketAddr>,
-    /// LUN; the lowest free one where absent.
+    /// LUN; `None` for the lowest free one.
     #[serde(default)]
     pub lun: Option<u16>,
-    /// Refuse writes through this map.
+    /// Whether writes through this map are refused.
     #[serde(default)]
     pub read_only: bool,
 }
 
 impl Share {
-    /// The listening addresses of a target that it makes: `default` where it names none. The only
-    /// target there is it uses as it is.
+    /// Returns the listening addresses of a new target, or `default` if none are named. If there is
+    /// exactly one target, it is used as it is.
     fn portals_of_new_target(&self, default: &[SocketAddr], config: &Config) -> Vec<SocketAddr> {
         let may_make_one = self.target.is_some() || config.targets.len() != 1;
         match self.portals.is_empty() && may_make_one {
@@ -175,7 +176,7 @@ impl Edit {
         })
     }
 
-    /// The host of that name or initiator, made if there is none.
+    /// Returns the host of this name or initiator; makes it if there is none.
     fn share_host(&mut self, given: &str) -> Result<String, Error> {
         if self.config.host(given).is_some() {
             return Ok(given.to_owned());
@@ -184,7 +185,7 @@ impl Edit {
         if let Some(host) = hosts.find(|host| host.has_pattern(given).is_some()) {
             return Ok(host.name.clone());
         }
-        // A mistyped host means no initiator of that name.
+        // A mistyped host is no initiator of that name.
         if !name::begins_as_name(given) && !given.contains(['*', '?']) {
             return Err(Error::invalid(
                 format!("{given:?} is neither a host that exists nor an initiator name"),
@@ -204,7 +205,7 @@ impl Edit {
         Ok(name)
     }
 
-    /// A host name made of the part of the initiator's name that tells it from others.
+    /// Makes a host name from the part of the initiator's name that tells it from others.
     fn free_host_name(&self, initiator: &str) -> String {
         let own = initiator
             .rsplit(':')
@@ -253,7 +254,7 @@ impl Edit {
         Ok(iqn)
     }
 
-    /// The lowest LUN that no map which could meet `map` uses.
+    /// Returns the lowest LUN that is free in all maps that could meet `map`.
     fn free_lun(&self, map: &MapSpec) -> Result<u16, Error> {
         let meeting = self
             .config

@@ -2,65 +2,65 @@
 
 use super::*;
 
-/// `target create`
+/// Parameters of `target create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTarget {
-    /// iSCSI name.
+    /// iSCSI name of the target.
     pub iqn: String,
-    /// TargetAlias.
+    /// Alias of the target (TargetAlias).
     #[serde(default)]
     pub alias: String,
-    /// Listening addresses of portal group 1; 0.0.0.0:3260 where empty.
+    /// Listening addresses of portal group 1; 0.0.0.0:3260 if empty.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub portals: Vec<SocketAddr>,
-    /// Which ALUA changes are offered.
+    /// ALUA changes that are offered.
     #[serde(default)]
     pub alua: AluaMode,
-    /// Limits.
+    /// Limits of sessions.
     #[serde(default)]
     pub parameters: TargetParameters,
 }
 
-/// `target modify`: what is `None` stays.
+/// Parameters of `target modify`. A `None` leaves the value unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModifyTarget {
-    /// TargetAlias.
+    /// Alias of the target (TargetAlias).
     #[serde(default)]
     pub alias: Option<String>,
-    /// Which ALUA changes are offered.
+    /// ALUA changes that are offered.
     #[serde(default)]
     pub alua: Option<AluaMode>,
-    /// Limits, all of them.
+    /// Limits of sessions; replaces all of them.
     #[serde(default)]
     pub parameters: Option<TargetParameters>,
     /// Take it offline or online.
     #[serde(default)]
     pub offline: Option<bool>,
-    /// Send initiators elsewhere.
+    /// Redirection of initiators to another address.
     #[serde(default)]
     pub redirect: Option<RedirectSpec>,
-    /// Send them nowhere any more.
+    /// Whether to end the redirection.
     #[serde(default)]
     pub no_redirect: bool,
-    /// What the target proves itself with in mutual CHAP.
+    /// CHAP name and secret that the target proves in mutual CHAP.
     #[serde(default)]
     pub mutual_chap: Option<SetChap>,
-    /// Prove nothing any more.
+    /// Whether the target proves nothing any more.
     #[serde(default)]
     pub no_mutual_chap: bool,
 }
 
-/// `target portal add`
+/// Parameters of `target portal add`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddPortal {
     /// Listening address.
     #[schema(value_type = String)]
     pub portal: SocketAddr,
-    /// Portal group tag; a new group is made where none has it.
+    /// Portal group tag; a new group is made if none has it.
     #[serde(default = "first_tag")]
     pub tag: u16,
     /// Target port group (ALUA) of a new portal group.
@@ -71,11 +71,11 @@ pub struct AddPortal {
     pub alua_state: Option<AluaState>,
 }
 
-/// `target alua-state`
+/// Parameters of `target alua-state`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetAluaState {
-    /// The state of all target ports of a target port group.
+    /// State of all target ports of a target port group.
     pub state: AluaState,
 }
 
@@ -83,7 +83,7 @@ fn first_tag() -> u16 {
     1
 }
 
-/// The port of iSCSI on every address.
+/// Returns the iSCSI port on every address.
 pub(super) fn default_portal() -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0], 3260))
 }
@@ -248,8 +248,8 @@ impl Edit {
         Ok(())
     }
 
-    /// The target port group of a new target port where nobody chose one: the first, and when that
-    /// is full the next one of the same state.
+    /// Returns the target port group of a new target port if the user chose none: the first, or
+    /// when it is full, the next one of its state.
     fn target_port_group_with_room(&self) -> u16 {
         let ports = |group: u16| {
             let of_targets = self.config.targets.iter();
@@ -261,7 +261,7 @@ impl Edit {
             let is_alike = self.state_of(*group).is_none_or(|of| Some(of) == state);
             is_alike && ports(*group) < MAX_TARGET_PORTS
         });
-        // There are not that many ports.
+        // So many ports do not exist.
         fitting.next().unwrap_or(1)
     }
 

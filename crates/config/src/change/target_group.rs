@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// `target-group create`
+/// Parameters of `target-group create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTargetGroup {
-    /// Its name.
+    /// Name of the target group.
     pub name: String,
     /// IQNs of its members.
     #[serde(default)]
@@ -65,12 +65,12 @@ impl Edit {
         Ok(())
     }
 
-    /// The maps whose `target` is this name, for people.
+    /// Describes the maps whose `target` is this name.
     pub(super) fn maps_that_name(&self, target: &str) -> Vec<String> {
         self.told_maps(|map| map.target.as_deref() == Some(target))
     }
 
-    /// The maps of this kind, for people.
+    /// Describes the maps that satisfy `is_meant`.
     pub(super) fn told_maps(&self, is_meant: impl Fn(&MapSpec) -> bool) -> Vec<String> {
         let maps = self.config.maps.iter().filter(|map| is_meant(map));
         maps.map(|m| {

@@ -1,4 +1,4 @@
-//! What each edit does, what it refuses, and what it never touches.
+//! Tests of each edit: its effects, its refusals, and the data that it never touches.
 
 use super::super::validate::SECRET_NOT_SHOWN;
 use super::super::validate::tests::good;
@@ -272,7 +272,7 @@ fn share_makes_what_is_missing_and_is_idempotent() {
     let with_default = Change::Share(share.clone(), told.clone());
     let there = does(&Config::default(), with_default.clone()).unwrap();
     assert_eq!(there.targets[0].portal_groups[0].portals, told);
-    // The only one is used as it is.
+    // The only target is used as it is.
     assert_eq!(does(&after, with_default).unwrap(), after);
     let second = Share {
         unit: "logs".into(),
@@ -390,7 +390,7 @@ fn the_difference_names_objects_and_fields() {
     );
 }
 
-/// A target for each volume, as `share` makes them: a target port group is full with 255 ports.
+/// Makes a target for each volume, as `share` does: a target port group is full with 255 ports.
 #[test]
 fn new_targets_go_to_the_next_target_port_group_when_one_is_full() {
     let mut config = good();
@@ -407,7 +407,8 @@ fn new_targets_go_to_the_next_target_port_group_when_one_is_full() {
     assert_eq!(in_second, 2);
 }
 
-/// Target `one` in the group `site-a`, and vol1 mapped there to everyone.
+/// Returns a configuration with target `one` in the group `site-a`, and vol1 mapped there to
+/// everyone.
 fn with_a_target_group() -> Config {
     let create = CreateTargetGroup {
         name: "site-a".into(),
@@ -501,7 +502,7 @@ fn sharing_where_a_map_of_a_target_group_leads_adds_no_second_map() {
     assert_eq!(after.maps[1].target, Some(elsewhere));
 }
 
-/// Its sessions would go on by the states of a group that it is in no more.
+/// Guards the sessions of a port: they would go on by the states of a group that the port has left.
 #[test]
 fn a_target_port_keeps_its_target_port_group() {
     let before = good();
@@ -511,10 +512,10 @@ fn a_target_port_keeps_its_target_port_group() {
     let refused = replace(&wanted).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Invalid);
     assert!(refused.message.contains("portal group 2 of"), "{refused}");
-    // As a file may leave it out, it is the same port.
+    // A file may leave the identifier out; the port is still the same.
     wanted.targets[0].portal_groups[1].relative_port_id = 0;
     assert!(replace(&wanted).is_err());
-    // With another tag it is another port.
+    // A port with another tag is another port.
     wanted.targets[0].portal_groups[1].tag = 3;
     let after = replace(&wanted).unwrap();
     let ports = &after.targets[0].portal_groups;

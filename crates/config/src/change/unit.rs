@@ -3,69 +3,69 @@
 use super::*;
 use crate::placement;
 
-/// `lu create`
+/// Parameters of `lu create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateUnit {
-    /// Its name.
+    /// Name of the unit.
     pub name: String,
-    /// What it is made of.
+    /// Storage beneath the unit.
     pub backend: BackendSpec,
     /// Logical block length: 512 or 4096.
     #[serde(default = "default_block_size")]
     pub block_size: u32,
-    /// Physical block size in bytes; where absent a volume's volblocksize, a disk's own, but at
-    /// most 4096; 4096 of others.
+    /// Physical block size in bytes. The default is a volume's volblocksize, or a disk's own size
+    /// but at most 4096, or 4096 for others.
     #[serde(default)]
     pub physical_block_size: Option<u32>,
-    /// Makes the volume that the backend names first.
+    /// Volume to make first, under the name in the backend.
     #[serde(default)]
     pub new_volume: Option<NewVolume>,
-    /// Acknowledge writes from volatile cache.
+    /// Whether writes are acknowledged from volatile cache.
     #[serde(default)]
     pub write_cache: bool,
-    /// Refuse writes.
+    /// Whether writes are refused.
     #[serde(default)]
     pub read_only: bool,
-    /// Offer UNMAP; the default is yes, unless a file is preallocated.
+    /// Whether UNMAP is offered. The default is yes, unless a file is preallocated.
     #[serde(default)]
     pub thin: Option<bool>,
     /// Soft threshold of space in use, in percent.
     #[serde(default)]
     pub threshold_percent: Option<u8>,
-    /// A designator to take over from another target; made where absent.
+    /// Designator to take over from another target; `None` to make one.
     #[serde(default)]
     pub naa: Option<String>,
-    /// A serial number to take over; made where absent.
+    /// Serial number to take over; `None` to make one.
     #[serde(default)]
     pub serial: Option<String>,
 }
 
-/// A volume that is made for a unit.
+/// Volume that is made for a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// volblocksize in bytes; where absent what the pool makes by itself.
+    /// Block size (volblocksize) in bytes; `None` for the pool's default.
     #[serde(default)]
     pub block_size: Option<u32>,
-    /// Reserve its space now instead of as it is written.
+    /// Whether to reserve the space now, instead of as it is written.
     #[serde(default)]
     pub reserve: bool,
 }
 
-/// `lu modify`: what is `None` stays.
+/// Parameters of `lu modify`. A `None` leaves the value unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModifyUnit {
-    /// A new size in bytes; larger, since shrinking would cut off data.
+    /// New size in bytes, which must be larger, because shrinking would cut off data.
     #[serde(default)]
     pub size: Option<u64>,
-    /// Acknowledge writes from volatile cache.
+    /// Whether writes are acknowledged from volatile cache.
     #[serde(default)]
     pub write_cache: Option<bool>,
-    /// Refuse writes.
+    /// Whether writes are refused.
     #[serde(default)]
     pub read_only: Option<bool>,
     /// Soft threshold of space in use, in percent; 0 turns it off.
@@ -74,8 +74,8 @@ pub struct ModifyUnit {
     /// Take it offline or online.
     #[serde(default)]
     pub offline: Option<bool>,
-    /// Points it to other data. Its NAA, serial number and maps stay; it must not become smaller.
-    /// The size of a file may be 0: then it is what the file has.
+    /// Data to which the unit is pointed instead. Its NAA, serial number and maps stay. It must not
+    /// become smaller. The size of a file may be 0, which means the file's own size.
     #[serde(default)]
     pub backend: Option<BackendSpec>,
 }
@@ -93,7 +93,7 @@ impl Edit {
                 .unwrap_or_else(default_physical_block_size)
                 .max(request.block_size),
             write_cache: request.write_cache,
-            // Nobody can write a snapshot.
+            // A snapshot cannot be written.
             read_only: request.read_only || request.backend.is_snapshot(),
             thin: request.thin.unwrap_or(!request.backend.is_preallocated()),
             threshold_percent: request.threshold_percent,
@@ -120,7 +120,7 @@ impl Edit {
             unit.threshold_percent = (percent != 0).then_some(percent);
         }
         if request.backend.is_some() {
-            // The administrator means the volume that has the name now.
+            // The administrator means the present bearer of the volume's name.
             let naa = unit.naa.clone();
             placement::forget(&mut self.config, &naa);
         }

@@ -1,13 +1,13 @@
-//! Access rules of other targets, carried over to hosts and maps.
+//! Access rules of other targets, translated into hosts and maps.
 //!
-//! Other programs decide for each target by itself, and the first rule that fits an initiator
-//! decides alone. With us an initiator sees the union of the maps of all its hosts, and proves one
-//! secret everywhere. The hosts made here never share a member, so that a union has one part only.
-//! Each initiator name pattern of the source becomes one host, which excepts every other pattern
-//! that overlaps it without covering it. All its members match the same patterns, thus the same
-//! rules. Initiators that match two patterns of which none covers the other are in no host, and see
-//! nothing. Patterns that end in the same maps and the same secret share a host where that keeps
-//! these properties.
+//! Other programs decide for each target separately, and the first rule that fits an initiator
+//! decides alone. In Sandstone, an initiator sees the union of the maps of all its hosts, and
+//! proves one secret everywhere. The hosts made here never share a member, so that each union has
+//! one part only. Each initiator name pattern of the source becomes one host. The host excepts
+//! every other pattern that overlaps its own without covering it. All its members match the same
+//! patterns, and thus the same rules. An initiator that matches two patterns of which neither
+//! covers the other is in no host, and sees nothing. Patterns with equal maps and secrets share a
+//! host, if this keeps these properties.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ use super::{Imported, free_name, unusable};
 use model::config::{ChapSecret, HostSpec, MapSpec};
 use model::{name, pattern};
 
-/// The rules of one target. The first one that fits an initiator decides; without one it sees
-/// nothing.
+/// Rules of one target. The first rule that fits an initiator decides. An initiator without a rule
+/// sees nothing.
 pub(super) struct Source {
     pub(super) iqn: String,
     pub(super) rules: Vec<Rule>,
 }
 
-/// A rule tells the LUNs that some initiators see at a target.
+/// Rule that tells the LUNs that some initiators see at a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// For notes: `group esx of iqn…`.
+    /// Name for notes: `group esx of iqn…`.
     pub(super) name: String,
-    /// For the name of a host.
+    /// Short name, for the name of a host.
     pub(super) short: String,
-    /// It fits an initiator that fits one of these.
+    /// Names of the rule. It fits an initiator that matches one of them.
     pub(super) names: Vec<Name>,
-    /// Each of them is proof enough; none is asked for where it is empty.
+    /// Secrets, each of which is proof enough. If there are none, no proof is required.
     pub(super) secrets: Vec<ChapSecret>,
-    /// The LUNs that they see.
+    /// LUNs that the initiators see.
     pub(super) luns: Vec<Lun>,
 }
 
-/// A LUN of a rule.
+/// LUN of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lun {
     pub(super) lun: u16,
@@ -48,17 +48,17 @@ pub(super) struct Lun {
 /// Names of initiators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// With its wildcards in [one order](ordered).
+    /// Pattern, with its wildcards in [one order](ordered).
     pub(super) pattern: String,
-    /// All the others are meant.
+    /// Whether all names that do not match are meant.
     pub(super) inverted: bool,
-    /// The pattern of the source, where ours also matches names that were not meant: there is none
-    /// for those alone.
+    /// Pattern of the source, if `pattern` also matches names that were not meant, because no
+    /// pattern stands for those alone.
     pub(super) wider: Option<String>,
 }
 
 impl Name {
-    /// A pattern of another program, where `*` and `?` mean what they mean to us.
+    /// Translates a pattern of another program, in which `*` and `?` mean what they mean here.
     pub(super) fn new(given: &str, inverted: bool) -> Self {
         let pattern = ordered(given);
         match name::pattern(&pattern) {
@@ -75,7 +75,7 @@ impl Name {
         }
     }
 
-    /// All initiators.
+    /// Returns the name of all initiators.
     pub(super) fn everyone() -> Self {
         Self {
             pattern: "*".into(),
@@ -85,8 +85,7 @@ impl Name {
     }
 }
 
-/// The pattern with each run of wildcards written in one way, which is the only one for these
-/// names.
+/// Writes each run of wildcards in one way, so that the pattern for these names is unique.
 fn ordered(pattern: &str) -> String {
     let mut text = String::new();
     let mut star = false;
@@ -105,14 +104,14 @@ fn ordered(pattern: &str) -> String {
     if star {
         text.push('*');
     }
-    // No name is empty, and no pattern that covers all names should look like another.
+    // No name is empty, and a pattern that covers all names should have one form.
     match text.as_str() {
         "?*" => "*".into(),
         _ => text,
     }
 }
 
-/// A pattern that we can write and that matches at least the same names.
+/// Returns a pattern that can be written here and matches at least the same names.
 fn wider(given: &str) -> String {
     let text: String = given
         .bytes()
@@ -126,28 +125,28 @@ fn wider(given: &str) -> String {
     if name::pattern(&text).is_ok() {
         return text;
     }
-    // It is too long for a name.
+    // The pattern is too long for a name.
     let start: String = text.chars().take(100).collect();
     format!("{start}*")
 }
 
-/// One pattern of the source, with what its host's members see.
+/// Pattern of the source, with the view of its host's members.
 struct Member {
     pattern: String,
     wider: bool,
-    /// Some rule means all the others.
+    /// Whether some rule means all names that do not match.
     inverted: bool,
-    /// Patterns whose matches do not belong to its host, as indices.
+    /// Patterns whose matches do not belong to the host, as indices.
     except: Vec<usize>,
     view: View,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct View {
-    /// By target.
+    /// LUNs by target.
     luns: BTreeMap<String, Vec<Lun>>,
     chap: Option<ChapSecret>,
-    /// The name of the host is made of this.
+    /// Text from which the name of the host is made.
     short: String,
 }
 
@@ -157,7 +156,7 @@ impl View {
     }
 }
 
-/// Makes hosts and maps of the rules.
+/// Makes hosts and maps from the rules.
 pub(super) fn carry(sources: &[Source], imported: &mut Imported) {
     let sources: Vec<Source> = sources
         .iter()
@@ -175,7 +174,7 @@ pub(super) fn carry(sources: &[Source], imported: &mut Imported) {
     }
 }
 
-/// The rules without LUNs and secrets that we cannot keep.
+/// Returns the rules without LUNs and secrets that cannot be kept.
 fn checked(source: &Source, imported: &mut Imported) -> Source {
     let mut rules = source.rules.clone();
     for rule in &mut rules {
@@ -224,7 +223,7 @@ fn checked(source: &Source, imported: &mut Imported) -> Source {
     }
 }
 
-/// Each pattern once, and everybody.
+/// Lists each pattern once, and everybody.
 fn patterns(sources: &[Source]) -> Vec<Member> {
     let mut members: Vec<Member> = Vec::new();
     let rules = sources.iter().flat_map(|source| &source.rules);
@@ -274,8 +273,8 @@ fn name_overlaps(members: &[Member], imported: &mut Imported) {
     }
 }
 
-/// The view of the members of a pattern's host: at each target, the LUNs of the first rule that
-/// fits them.
+/// Returns the view of the members of a pattern's host: at each target, the LUNs of the first rule
+/// that fits them.
 fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imported) -> View {
     let own = &members[index].pattern;
     let fits = |name: &Name| {
@@ -289,7 +288,7 @@ fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imp
         .iter()
         .filter_map(|source| Some((source.iqn.as_str(), first(source)?)))
         .collect();
-    // The secret that keeps the most LUNs, at targets that ask for it or for nothing.
+    // The chosen secret keeps the most LUNs, at targets that require it or no proof.
     let keeps = |chap: Option<&ChapSecret>| {
         let kept = rules.iter().filter(|(_, rule)| accepts(rule, chap));
         kept.map(|(_, rule)| rule.luns.len()).sum::<usize>()
@@ -337,12 +336,12 @@ fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imp
     view
 }
 
-/// Whether that proof is at least what the rule asks for.
+/// Reports whether the proof is at least as strong as the rule requires.
 fn accepts(rule: &Rule, chap: Option<&ChapSecret>) -> bool {
     rule.secrets.is_empty() || chap.is_some_and(|chap| rule.secrets.contains(chap))
 }
 
-/// Patterns that can share a host, as indices.
+/// Groups patterns that can share a host, as indices.
 fn classes(members: &[Member]) -> Vec<Vec<usize>> {
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for (index, member) in members.iter().enumerate() {
@@ -360,9 +359,9 @@ fn classes(members: &[Member]) -> Vec<Vec<usize>> {
     classes
 }
 
-/// Whether a pattern may join others of the same view. What one member excepts must not take names
-/// from another that covers those, and patterns that cross must not be ones that a rule inverts:
-/// then the rule of their common names is the rule of one of them.
+/// Reports whether a pattern may join others of equal view. An exception of one member must not
+/// take names from another member that covers them. Patterns that cross must not be inverted by a
+/// rule: then the rule of their common names is the rule of one of them.
 fn may_join(members: &[Member], class: &[usize], new: usize) -> bool {
     let mut all = class.to_vec();
     all.push(new);
@@ -387,7 +386,7 @@ fn may_join(members: &[Member], class: &[usize], new: usize) -> bool {
     !crossed || all.iter().all(|&m| !members[m].inverted)
 }
 
-/// The patterns that a host of these excepts.
+/// Lists the patterns that a host of these members excepts.
 fn except(members: &[Member], class: &[usize]) -> Vec<usize> {
     let mut except: Vec<usize> = class
         .iter()
@@ -408,7 +407,7 @@ fn emit(members: &[Member], class: &[usize], imported: &mut Imported) {
         .iter()
         .any(|p| except.iter().any(|r| pattern::covers(r, p)))
     {
-        // Its members cannot be told from those of a pattern that is not understood, which was
+        // Its members cannot be told from those of a pattern that was not understood, which was
         // named.
         return imported.leave_out(
             format!("initiator {}", initiators.join(", ")),

@@ -1,10 +1,10 @@
-//! Attributes without a counterpart here, told once for all objects that have them.
+//! Attributes without a counterpart here, reported once for all objects that have them.
 
 use std::collections::BTreeMap;
 
 use super::Imported;
 
-/// Why an attribute is not taken over.
+/// Reason why an attribute is not taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
     Identity,
@@ -43,7 +43,7 @@ impl Dropped {
         attributes.entry(key).or_default().push(object.to_owned());
     }
 
-    /// A note for each reason; the summary lists the attributes.
+    /// Adds a note for each reason; the summary lists the attributes.
     pub(super) fn tell(self, imported: &mut Imported) {
         for (reason, attributes) in self.0 {
             let one = |((attribute, value), objects): (&(String, String), &Vec<String>)| {

@@ -1,14 +1,14 @@
 //! LIO's saveconfig.json, as targetcli writes it.
 //!
-//! LIO makes its NAA designator of its own company id and the hexadecimal digits of the serial
-//! number, so both can be taken over exactly and ESXi keeps its datastores.
+//! LIO makes its NAA designator from its own company id and the hexadecimal digits of the serial
+//! number. So both can be taken over exactly, and ESXi keeps its datastores.
 //!
-//! # Who gets in with LIO
-//! A portal group asks for CHAP where its attribute `authentication` is 1, which is the default, or
-//! where its AuthMethod does not offer None; an ACL may say otherwise for its initiator. Each ACL
-//! has a user of its own. An ACL without one lets nobody in where CHAP is asked for. With
-//! `generate_node_acls` those that have no ACL see all LUNs of the portal group, with the portal
-//! group's user.
+//! # Access rules of LIO
+//! A portal group requires CHAP if its attribute `authentication` is 1 (the default), or if its
+//! AuthMethod does not offer None; an ACL may say otherwise for its initiator. Each ACL has a user
+//! of its own. If CHAP is required, an ACL without a user lets nobody in. With
+//! `generate_node_acls`, initiators without an ACL see all LUNs of the portal group, with the
+//! portal group's user.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ mod file;
 
 use file::{Lun, NodeAcl, Portal, SaveConfig, StorageObject, Target, Tpg};
 
-/// LIO's designators begin with this: type 6 and its company id.
+/// Beginning of LIO's designators: type 6 and its company id.
 const LIO_NAA: &str = "6001405";
 
 const NEXT: &str = "give the file that `targetcli saveconfig` writes, usually /etc/rtslib-fb-target/saveconfig.json";
@@ -33,7 +33,7 @@ const NEXT: &str = "give the file that `targetcli saveconfig` writes, usually /e
 /// Reads a saveconfig.json.
 ///
 /// # Errors
-/// It is none, or its discovery asks for a proof that we cannot ask for.
+/// The text is no saveconfig.json, or its discovery requires a proof that Sandstone cannot require.
 pub fn read(text: &str) -> Result<Imported, Error> {
     let saved: SaveConfig = serde_json::from_str(text)
         .map_err(|e| Error::invalid(format!("this is no saveconfig.json of LIO: {e}"), NEXT))?;
@@ -66,13 +66,13 @@ pub fn read(text: &str) -> Result<Imported, Error> {
 struct Import {
     imported: Imported,
     dropped: Dropped,
-    /// Units by the path that LIO's LUNs name them with.
+    /// Units, by the path with which LIO's LUNs name them.
     units: BTreeMap<String, String>,
     sources: Vec<Source>,
 }
 
 impl Import {
-    /// Discovery sessions have one user for all of a daemon.
+    /// Translates discovery. Discovery sessions have one user for all of a daemon.
     fn discovery(&mut self, saved: &SaveConfig) -> Result<(), Error> {
         let Some(iscsi) = saved.fabric_modules.iter().find(|m| m.name == "iscsi") else {
             return Ok(());
@@ -108,7 +108,7 @@ impl Import {
             "block" => BackendSpec::device(&object.dev),
             "fileio" if object.dev.starts_with("/dev/") => BackendSpec::device(&object.dev),
             "fileio" => BackendSpec::file(&object.dev, object.size),
-            // Such a disk forgets what is written to it.
+            // A disk of this kind forgets what is written to it.
             "ramdisk" if object.rest.contains_key("nullio") => {
                 return self
                     .imported
@@ -185,7 +185,7 @@ impl Import {
                 continue;
             }
             let own = self.rules(&iqn, tpg);
-            // A map of ours leads to all portal groups of a target.
+            // A map of Sandstone leads to all portal groups of a target.
             if rules.get_or_insert_with(|| own.clone()) != &own {
                 let why = "it lets in others, or shows other LUNs, than the portal group before it";
                 self.imported.leave_out(what, why);
@@ -232,7 +232,8 @@ impl Import {
         }
     }
 
-    /// A target has one secret to prove itself with; LIO has one for each ACL.
+    /// Chooses the mutual secret. A target here has one secret with which it authenticates; LIO has
+    /// one for each ACL.
     fn mutual(&mut self, iqn: &str, secrets: Vec<ChapSecret>) -> Option<ChapSecret> {
         let mut secrets = secrets.into_iter();
         let first = secrets.next();
@@ -264,8 +265,8 @@ impl Import {
         Some(SocketAddr::new(ip, portal.port))
     }
 
-    /// The rules of this portal group: which initiators see which units. An ACL decides alone for
-    /// its initiator.
+    /// Returns the rules of this portal group: the units that each initiator sees. An ACL decides
+    /// alone for its initiator.
     fn rules(&mut self, iqn: &str, tpg: &Tpg) -> Vec<Rule> {
         let mut rules: Vec<Rule> = Vec::new();
         let offers_none = |value: &String| value.split(',').any(|m| m.trim() == "None");
@@ -278,7 +279,7 @@ impl Import {
             rules.push(self.acl(iqn, tpg, acl, asks));
         }
         if on(tpg.attributes.get("generate_node_acls"), false) {
-            // Units shown to anyone are write-protected unless the portal group says otherwise.
+            // Units shown to everybody are write-protected unless the portal group says otherwise.
             let read_only = on(tpg.attributes.get("demo_mode_write_protect"), true);
             let name = format!("everybody without an ACL at {iqn}");
             let luns = tpg.luns.iter();
@@ -299,7 +300,7 @@ impl Import {
 
     fn acl(&mut self, iqn: &str, tpg: &Tpg, acl: &NodeAcl, asks: bool) -> Rule {
         let name = format!("the ACL of {} at {iqn}", acl.node_wwn);
-        // An ACL of LIO is for one initiator: a wildcard in its name is a character like others.
+        // An ACL of LIO is for one initiator: a wildcard in its name is an ordinary character.
         let mut initiator = Name::new(&acl.node_wwn, false);
         let same = |other: &&NodeAcl| other.node_wwn.eq_ignore_ascii_case(&acl.node_wwn);
         let twice = tpg.node_acls.iter().filter(same).count() > 1;
@@ -331,7 +332,7 @@ impl Import {
         rule
     }
 
-    /// Asks for what the portal group asks for. Nobody can give a proof where no user is set.
+    /// Adds the proof that the portal group requires. If no user is set, nobody can give a proof.
     fn prove(&mut self, rule: &mut Rule, secret: Option<ChapSecret>, asks: bool) {
         if !asks {
             return;
@@ -346,7 +347,7 @@ impl Import {
         }
     }
 
-    /// The unit behind a LUN of a portal group, at the number where its initiators find it.
+    /// Returns the unit behind a LUN of a portal group, at the number where its initiators find it.
     fn lun(
         &mut self,
         whose: &str,
@@ -372,7 +373,7 @@ impl Import {
     }
 }
 
-/// The secrets that a portal group and its ACLs prove themselves with.
+/// Lists the secrets with which a portal group and its ACLs authenticate themselves.
 fn mutual(tpg: &Tpg) -> Vec<ChapSecret> {
     let acls = tpg.node_acls.iter();
     let acls = acls.filter_map(|acl| secret(&acl.chap_mutual_userid, &acl.chap_mutual_password));
@@ -380,12 +381,12 @@ fn mutual(tpg: &Tpg) -> Vec<ChapSecret> {
         .collect()
 }
 
-/// Whether an attribute says yes; -1 stands for a default of LIO's, which is yes as well.
+/// Reports whether an attribute says yes. -1 stands for a default of LIO's, which is yes as well.
 fn on(value: Option<&i64>, default: bool) -> bool {
     value.map_or(default, |value| *value != 0)
 }
 
-/// LIO asks for both, and lets nobody in where one of them is missing.
+/// Combines user and secret. LIO requires both, and lets nobody in if one of them is missing.
 fn secret(user: &str, secret: &str) -> Option<ChapSecret> {
     (!user.is_empty() && !secret.is_empty()).then(|| ChapSecret {
         user: user.to_owned(),
@@ -393,8 +394,8 @@ fn secret(user: &str, secret: &str) -> Option<ChapSecret> {
     })
 }
 
-/// LIO's designator for a serial number: type 6, its company id, and up to 25 hexadecimal digits of
-/// the serial number; zeros fill up the rest (`spc_gen_naa_6h_vendor_specific`).
+/// Returns LIO's designator for a serial number: type 6, its company id, up to 25 hexadecimal
+/// digits of the serial number. Zeros fill the rest (`spc_gen_naa_6h_vendor_specific`).
 fn naa(wwn: &str) -> Option<String> {
     let digits: String = wwn
         .chars()

@@ -1,15 +1,15 @@
-//! An import beside what is configured already.
+//! Merges an import with the existing configuration.
 
 use super::Error;
 use model::config::{Config, HostSpec};
 
-/// Adds an import to a configuration, whose secrets need not be shown. Where both ask one initiator
-/// for a secret, they are taken for different ones. Objects with one name are left for validation
+/// Adds an import to a configuration, whose secrets need not be shown. If both require a secret of
+/// one initiator, the secrets are taken to differ. Objects with equal names are left for validation
 /// to refuse.
 ///
 /// # Errors
-/// Some initiator could prove itself with a secret that is good for other targets only: it has one
-/// secret for all.
+/// Some initiator could authenticate itself with a secret that is good for other targets only,
+/// because it has one secret for all.
 pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
     for host in imported.hosts.iter().filter(|host| host.chap.is_some()) {
         let clashes = |other: &&HostSpec| {

@@ -1,6 +1,6 @@
-//! Configurations of other targets, read as our own: identities are kept, so that initiators find
-//! the disks they knew, and nobody gets at more than before, or with less proof. Whatever cannot be
-//! carried over is left out and named.
+//! Imports the configurations of other targets. Identities are kept, so that initiators find the
+//! disks they knew. Nobody gets more access than before, or access with less proof. Parts that
+//! cannot be carried over are left out and named.
 
 mod access;
 mod dropped;
@@ -21,23 +21,24 @@ use super::identity::Seed;
 use model::Error;
 use model::config::{ChapSecret, Config, TargetSpec, UnitSpec};
 
-/// A configuration of another program in our terms, and what became of each of its parts.
+/// Configuration of another program in Sandstone's terms, with an account of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// The configuration; port ids and missing identities are made when it is applied.
+    /// Configuration. Port ids and missing identities are made when it is applied.
     pub config: Config,
-    /// Parts that were left out or are different now, one sentence each.
+    /// Notes on parts that were left out or are different now, one sentence each.
     pub notes: Vec<String>,
-    /// The names of the devices, targets, groups and LUNs that were left out.
+    /// Names of the devices, targets, groups and LUNs that were left out.
     pub left_out: Vec<String>,
-    /// How many devices there were.
+    /// Number of devices in the source.
     pub devices: usize,
-    /// How many targets there were.
+    /// Number of targets in the source.
     pub targets: usize,
 }
 
 impl Imported {
-    /// One line about the whole: how much came over, and what did not.
+    /// Summarizes the import in one line: the numbers of parts that came over, and the parts that
+    /// did not.
     pub fn summary(&self) -> String {
         let config = &self.config;
         let plural = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
@@ -71,8 +72,8 @@ impl Imported {
         }
     }
 
-    /// Takes a unit over, unless a rule of ours forbids it. An identity that another unit has is
-    /// made anew.
+    /// Adds a unit, unless a rule here forbids it. If another unit has its identity, a new identity
+    /// is made.
     fn add_unit(&mut self, source: &str, mut unit: UnitSpec) -> Option<String> {
         let same = |other: &UnitSpec| {
             (!unit.naa.is_empty() && other.naa == unit.naa)
@@ -102,7 +103,7 @@ impl Imported {
         None
     }
 
-    /// Takes a target over, unless a rule of ours forbids it.
+    /// Adds a target, unless a rule here forbids it.
     fn add_target(&mut self, target: TargetSpec) -> bool {
         let source = format!("target {}", target.iqn);
         self.config.targets.push(target);
@@ -129,7 +130,7 @@ impl Imported {
     }
 }
 
-/// Why we could not use a secret that was good enough for the program it comes from.
+/// Returns the reason why a secret that was good enough for the other program cannot be used here.
 fn unusable(secret: &ChapSecret) -> Option<&'static str> {
     if !(12..=255).contains(&secret.secret.len()) {
         Some("its secret does not have 12 to 255 bytes")
@@ -140,7 +141,7 @@ fn unusable(secret: &ChapSecret) -> Option<&'static str> {
     }
 }
 
-/// Takes over what this side proves. It is dropped where an initiator could send it back to us.
+/// Adds the secret that this side proves. It is dropped if an initiator could send it back.
 fn mutual(imported: &mut Imported, whose: &str, secret: Option<ChapSecret>) -> Option<ChapSecret> {
     let secret = secret?;
     if let Some(reason) = unusable(&secret) {
@@ -150,8 +151,8 @@ fn mutual(imported: &mut Imported, whose: &str, secret: Option<ChapSecret>) -> O
     Some(secret)
 }
 
-/// Drops each mutual secret that an initiator proves itself with as well (RFC 7143 9.2.1 forbids
-/// it).
+/// Drops each mutual secret with which an initiator authenticates itself as well (RFC 7143 9.2.1
+/// forbids this).
 fn drop_reflected(imported: &mut Imported) {
     let config = &mut imported.config;
     let hosts = config.hosts.iter().filter_map(|host| host.chap.as_ref());
@@ -176,7 +177,7 @@ fn drop_reflected(imported: &mut Imported) {
     }
 }
 
-/// A name as our rules want it: other characters become `-`.
+/// Converts a name to the rules here: other characters become `-`.
 fn plain_name(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -196,7 +197,7 @@ fn plain_name(name: &str) -> String {
     }
 }
 
-/// A name that none of `taken` has, made of `base`.
+/// Makes a name from `base` that is not `taken`.
 fn free_name(base: &str, taken: impl Fn(&str) -> bool) -> String {
     let base = plain_name(base);
     let mut name = base.clone();

@@ -1,4 +1,4 @@
-//! Files with something changed in them, for the tests of both importers.
+//! Damaged input files for the tests of both importers.
 
 use super::Imported;
 use super::oracle::Dice;
@@ -7,10 +7,10 @@ use crate::identity::Seed;
 use model::Error;
 use model::config::Config;
 
-/// Random files of each kind in a run.
+/// Number of random files of each kind in a run.
 pub(super) const FILES: u64 = 1500;
 
-/// The text with some of its bytes, words or lines changed.
+/// Returns the text with some of its bytes, words or lines changed.
 pub(super) fn mutated(text: &str, dice: &mut Dice) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..1 + dice.below(3) {
@@ -51,7 +51,7 @@ pub(super) fn mutated(text: &str, dice: &mut Dice) -> String {
     lines.join("\n")
 }
 
-/// Checks a property of any file: a refusal names a line that the file has, or all that was
+/// Checks a property of any file: either a refusal names a line of the file, or everything that was
 /// accepted can be applied.
 pub(super) fn check(text: &str, read: &Result<Imported, Error>) {
     match read {
@@ -69,19 +69,19 @@ pub(super) fn check(text: &str, read: &Result<Imported, Error>) {
     }
 }
 
-/// The one refusal that is about several lines.
+/// Recognizes the one refusal that concerns several lines.
 fn about_discovery(error: &Error) -> bool {
     error.message.contains("discovery asks for a proof")
 }
 
-/// The line that an error names.
+/// Returns the line that an error names.
 pub(super) fn refused_line(error: &Error) -> Option<usize> {
     let (_, behind) = error.message.split_once("line ")?;
     let digits = behind.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
-/// Whether any of the words is in the configuration, the notes or the summary.
+/// Reports whether any of the words is in the configuration, the notes or the summary.
 pub(super) fn tells_of(imported: &Imported, words: &[&str]) -> bool {
     let toml = toml::to_string(&imported.config).unwrap();
     let told = format!(

@@ -1,6 +1,6 @@
-//! An import lets in nobody who was not let in before: random files of SCST and LIO, read once by
-//! the importers and once by the rules of the programs they come from, written down here a second
-//! time.
+//! Tests that an import lets in nobody who was not let in before. Random files of SCST and LIO are
+//! read twice: by the importers, and by the rules of the original programs, which are written down
+//! here a second time.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use model::{Config, Error};
 mod lio;
 mod scst;
 
-/// Files of each kind in a run.
+/// Number of files of each kind in a run.
 const FILES: u64 = 5_500;
 
 const INITIATORS: [&str; 8] = [
@@ -37,7 +37,7 @@ const ADDRESSES: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
 /// User and secret.
 type Secret = (&'static str, &'static str);
 
-/// The last is too short for us.
+/// Secrets, of which the last is too short for Sandstone.
 const SECRETS: [Secret; 4] = [
     ("ann", "secret-of-ann"),
     ("bob", "secret-of-bob"),
@@ -45,7 +45,7 @@ const SECRETS: [Secret; 4] = [
     ("eve", "short"),
 ];
 
-/// Something that an initiator finds at a LUN.
+/// Unit that an initiator finds at a LUN.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     lun: u64,
@@ -53,12 +53,13 @@ struct Seen {
     writable: bool,
 }
 
-/// The program that wrote a file.
+/// Program that wrote a file.
 trait Original {
     fn targets(&self) -> usize;
     fn text(&self) -> String;
     fn read(&self) -> Result<Imported, Error>;
-    /// The units that the initiator finds at the target, coming to that address with that proof.
+    /// Returns the units that the initiator finds at the target, at this address and with this
+    /// proof.
     fn sees(
         &self,
         initiator: &str,
@@ -66,9 +67,9 @@ trait Original {
         target: usize,
         proof: Option<Secret>,
     ) -> Vec<Seen>;
-    /// Whether that proof lets an initiator discover.
+    /// Reports whether the proof lets an initiator discover.
     fn discovers(&self, proof: Option<Secret>) -> bool;
-    /// The names that the file has for that initiator.
+    /// Returns the names that the file has for this initiator.
     fn names(&self, initiator: &str) -> Vec<String>;
 }
 
@@ -112,7 +113,7 @@ pub(super) fn dice(seed: u64) -> Dice {
     dice
 }
 
-/// Views of the original and of the import, to see that not everything is left out.
+/// Counts of views in the original and the import. They show that not everything is left out.
 #[derive(Default)]
 struct Tally {
     before: usize,
@@ -191,8 +192,8 @@ fn compare(seed: u64, original: &dyn Original, tally: &mut Tally) {
             }
             tally.before += before.len();
             tally.after += after.len();
-            // Anything gone is named: by the target, or by a name that the file has for the
-            // initiator.
+            // Every missing unit must be reported, by its target or by a name that the file has for
+            // the initiator.
             let is_told = || {
                 let mut names = original.names(initiator);
                 names.push((*iqn).to_owned());

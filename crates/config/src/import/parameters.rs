@@ -1,10 +1,11 @@
-//! Session parameters of other targets, by the names of RFC 7143 §13, taken over or named.
+//! Session parameters of other targets, under the names of RFC 7143 §13. They are taken over, or
+//! named as left out.
 
 use super::Imported;
 use model::config::TargetParameters;
 
-/// Parameters that those programs write although they change nothing for us, or have no other value
-/// with us.
+/// Parameters that the other programs write, but that change nothing here or have only one value
+/// here.
 const WITHOUT_EFFECT: [(&str, &[&str]); 15] = [
     ("AuthMethod", &["CHAP,None", "CHAP", "None"]),
     ("DataPDUInOrder", &["Yes"]),
@@ -23,7 +24,7 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 15] = [
     ("RDMAExtensions", &["Yes"]),
 ];
 
-/// Parameters that are carried over, where the value fits.
+/// Parameters that are carried over if the value fits.
 const CARRIED: [&str; 12] = [
     "DataDigest",
     "FirstBurstLength",
@@ -39,15 +40,15 @@ const CARRIED: [&str; 12] = [
     "QueuedCommands",
 ];
 
-/// Whether those programs have a parameter of that name.
+/// Reports whether the other programs have a parameter of this name.
 pub(super) fn is_known(key: &str) -> bool {
     CARRIED.contains(&key) || WITHOUT_EFFECT.iter().any(|(known, _)| *known == key)
 }
 
-/// The default FirstBurstLength of a target here; a smaller MaxBurstLength needs a smaller one.
+/// Default FirstBurstLength of a target here. A smaller MaxBurstLength needs a smaller one.
 const FIRST_BURST: u32 = 262_144;
 
-/// Takes session parameters over, given as keys with values.
+/// Takes over session parameters, given as keys with values.
 pub(super) fn taken_over<'a>(
     imported: &mut Imported,
     iqn: &str,
@@ -76,7 +77,7 @@ pub(super) fn taken_over<'a>(
     p
 }
 
-/// Whether the key is one of ours and the value fits it.
+/// Sets the parameter of a known key. Reports whether the key is known and the value fits.
 fn set(p: &mut TargetParameters, key: &str, value: &str) -> bool {
     fn number<T: TryFrom<u64>>(
         field: &mut Option<T>,
@@ -98,7 +99,7 @@ fn set(p: &mut TargetParameters, key: &str, value: &str) -> bool {
         };
         true
     }
-    /// The first digest is the one that is preferred; a digest alone is demanded.
+    /// Reads a digest list: the first digest is preferred, and a single digest is required.
     fn digest(field: &mut Option<bool>, value: &str) -> bool {
         match value {
             "CRC32C" => *field = Some(true),

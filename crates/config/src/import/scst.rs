@@ -1,15 +1,15 @@
 //! SCST's scst.conf, as scstadmin writes it.
 //!
-//! SCST's `usn` and `naa_id` are taken over where the file names them. Files have no size there:
-//! the size is that of the file on this machine.
+//! SCST's `usn` and `naa_id` are taken over if the file contains them. The file states no sizes of
+//! files: the size is that of the file on this machine.
 //!
-//! # Who gets in with SCST
+//! # Access rules of SCST
 //! An initiator belongs to the first group of a target that has a pattern for its name. The first
-//! one is that whose name sorts first: scstadmin makes groups in that order, wherever they stand in
-//! the file. Where two groups have one pattern, scstadmin gives it to either of them, and does not
-//! tell which. The initiator sees the LUNs of its group only, and nothing where the group has none.
-//! Whoever is in no group sees the LUNs that stand in the target itself. Each IncomingUser of a
-//! target is proof enough for it; without one it asks for no proof.
+//! group is the one whose name sorts first: scstadmin makes groups in this order, wherever they
+//! stand in the file. If two groups have one pattern, scstadmin gives it to either of them, and
+//! does not say which. The initiator sees only the LUNs of its group, and nothing if the group has
+//! none. An initiator in no group sees the LUNs that stand in the target itself. Each IncomingUser
+//! of a target is proof enough for it; a target without one requires no proof.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -31,21 +31,21 @@ mod rules;
 use parse::{Node, parse};
 use rules::unknown_in;
 
-/// The port of iSCSI; SCST has one for the whole daemon, and scst.conf does not name it.
+/// Port of iSCSI. SCST has one port for the whole daemon, and scst.conf does not name it.
 const PORT: u16 = 3260;
 
-/// This machine, as far as it knows the files and addresses that the file names.
+/// Knowledge that this machine has of the files and addresses that the file names.
 pub struct Machine<'a> {
-    /// The size of a file or device in bytes, `None` where there is none.
+    /// Function that returns the size of a file or device in bytes, or `None` if it does not exist.
     pub size_of: &'a dyn Fn(&Path) -> Option<u64>,
-    /// Whether an address is one of this machine's.
+    /// Function that reports whether an address belongs to this machine.
     pub has_address: &'a dyn Fn(IpAddr) -> bool,
 }
 
 /// Reads a scst.conf.
 ///
 /// # Errors
-/// A line is not understood, or discovery asks for a proof that we cannot ask for.
+/// A line is not understood, or discovery requires a proof that Sandstone cannot require.
 pub fn read(text: &str, machine: &Machine<'_>) -> Result<Imported, Error> {
     let root = parse(text)?;
     root.has_blocks(&["HANDLER", "TARGET_DRIVER", "DEVICE_GROUP", "ALUA"])?;
@@ -141,7 +141,8 @@ impl Import<'_> {
                 "set isns_servers with `sandstone config apply`",
             );
         }
-        // It says which addresses discovery lists; ours lists those that are configured.
+        // The attribute tells which addresses discovery lists. Here discovery lists the configured
+        // ones.
         driver.on("link_local")?;
         let off = driver.number("enabled")?.is_some() && !driver.on("enabled")?;
         for target in driver.all("TARGET") {
@@ -150,7 +151,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Users in the driver itself are for discovery sessions.
+    /// Translates discovery. Users in the driver itself are for discovery sessions.
     fn discovery(&mut self, driver: &Node) -> Result<(), Error> {
         let all = secrets(driver, "IncomingUser")?;
         let usable: Vec<_> = all
@@ -290,8 +291,9 @@ impl Import<'_> {
         ))
     }
 
-    /// Where some target is bound to an address, those that listen everywhere listen at all the
-    /// addresses that are named: a port is taken on single addresses, or on all of them.
+    /// Resolves conflicts of ports. If some target is bound to an address, targets that listen
+    /// everywhere listen at all named addresses instead. A port is taken either on single
+    /// addresses, or on all of them.
     fn listen_at_named_addresses(&mut self) {
         let targets = self.targets.iter();
         let groups = targets.flat_map(|(target, _)| &target.portal_groups);
@@ -328,13 +330,13 @@ impl Import<'_> {
     }
 }
 
-/// Whether a line is a user, or means to be one.
+/// Reports whether a line is a user, or is meant as one.
 fn is_user(node: &Node) -> bool {
     let keyword = node.keyword.as_str();
     keyword.starts_with("IncomingUser") || keyword.starts_with("OutgoingUser")
 }
 
-/// `IncomingUser "user secret"`; the second and further ones may have a number.
+/// Reads `IncomingUser "user secret"`. The second and later ones may have a number.
 fn secrets(owner: &Node, keyword: &str) -> Result<Vec<ChapSecret>, Error> {
     let mut secrets = Vec::new();
     for node in &owner.children {

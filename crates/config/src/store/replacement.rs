@@ -1,4 +1,5 @@
-//! Another configuration in a folder that no daemon uses: an earlier generation, or a backup.
+//! Replaces the configuration in a folder that no daemon uses, by an earlier generation or a
+//! backup.
 
 use std::path::Path;
 
@@ -9,21 +10,21 @@ use super::{Store, open};
 use model::config::Config;
 use model::error::Error;
 
-/// A configuration for a folder that no daemon uses.
+/// Configuration for a folder that no daemon uses.
 #[derive(Debug)]
 pub enum Replacement {
-    /// The configuration of a generation that is kept.
+    /// Configuration of a generation that is kept.
     Generation(u64),
-    /// The configuration of a backup.
+    /// Configuration of a backup.
     Backup(Box<Config>),
 }
 
-/// The outcome of a replacement, or of its preview.
+/// Outcome of a replacement, or of its preview.
 #[derive(Debug)]
 pub struct Replaced {
-    /// The configuration.
+    /// New configuration.
     pub config: Config,
-    /// Its differences from the one before.
+    /// Differences from the previous configuration.
     pub differences: Vec<Difference>,
 }
 
@@ -37,12 +38,12 @@ impl Replaced {
 }
 
 impl Store {
-    /// Puts another configuration in force in a folder that no daemon uses: the way out when
-    /// `config.toml` is damaged, and that of a backup onto a bare machine. A damaged file is kept
-    /// as `config.toml.damaged`. Without `by` it only tells what would change.
+    /// Puts another configuration in force in a folder that no daemon uses. It is the way out when
+    /// `config.toml` is damaged, and brings a backup to a bare machine. A damaged file is kept as
+    /// `config.toml.damaged`. Without `by`, the call only reports what would change.
     ///
     /// # Errors
-    /// A daemon uses the folder, there is no such generation, or the folder cannot be written.
+    /// A daemon uses the folder, the generation does not exist, or the folder cannot be written.
     /// Nothing has changed.
     pub fn replace(
         folder: &Path,
@@ -61,7 +62,7 @@ impl Store {
         let newest = found.content.map(|(_, newest)| newest);
         match (&newest, wanted) {
             (Some(newest), _) => identity::carry_over(&newest.identity, &mut config),
-            // The machine that it was made on may live on: two of one name would take each other's
+            // The backup's machine may live on. Two machines of one name would take each other's
             // pools for their own.
             (None, Replacement::Backup(_)) if store.orphan().is_none() => {
                 let new = identity::new_installation(&mut Seed::random()?);
@@ -77,7 +78,8 @@ impl Store {
         if found.trouble.is_some() {
             store.file.put_right(None);
         }
-        // One above every number that was ever in force, the damaged file's included.
+        // The new number is above every number that was ever in force, including the damaged
+        // file's.
         let highest = before.generation.max(store.file.next_generation() - 1);
         replaced.config.generation = highest + u64::from(found.trouble.is_some()) + 1;
         let note = Note::of(vec![by.touching(&replaced.differences)]);

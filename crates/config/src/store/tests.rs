@@ -19,7 +19,7 @@ fn generation(number: u64) -> Config {
     config
 }
 
-/// A folder whose configuration is `generation(1)`.
+/// Returns a folder whose configuration is `generation(1)`.
 fn saved() -> tempfile::TempDir {
     let dir = folder();
     let (mut store, _) = Store::open(dir.path()).unwrap();
@@ -60,8 +60,7 @@ fn what_is_saved_is_read_back() {
 
 #[test]
 fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
-    // Of a full disk, one that became read-only, and one that fails once: all steps of a save and
-    // more.
+    // The disk is full, became read-only, or fails once: all steps of a save and more.
     for at in 0..12 {
         for kind in [
             io::ErrorKind::StorageFull,
@@ -94,7 +93,7 @@ fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
             drop(store);
             let (mut store, config) = Store::open(dir.path()).unwrap();
             if error.message.contains("could not be put back") {
-                // It had a name already, and the disk failed twice.
+                // The file had its name already, and the disk failed twice.
                 assert!(
                     kind == io::ErrorKind::ReadOnlyFilesystem && at >= 4,
                     "{kind:?} at {at}"
@@ -144,7 +143,7 @@ fn restore(folder: &Path) -> Result<Replaced, Error> {
     Store::replace(folder, &backup, Some(NotedChange::default()))
 }
 
-/// The hosts tell which configuration it is.
+/// Returns the hosts, which tell the configurations apart.
 fn hosts(folder: &Path) -> Vec<model::config::HostSpec> {
     Store::open(folder).unwrap().1.hosts
 }
@@ -161,7 +160,7 @@ fn a_restore_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
                 generation(1)
             }
         };
-        // Neither could be promised where its undoing failed as well.
+        // If undoing failed as well, neither configuration could be promised.
         let found = hosts(dir.path());
         assert!(
             [expected.hosts, generation(7).hosts].contains(&found),
@@ -177,7 +176,7 @@ fn a_restore_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
 
 #[test]
 fn a_power_cut_at_any_step_of_a_restore_leaves_the_old_configuration_or_the_backup() {
-    // On a machine with a configuration, on a bare one, and on one whose files are damaged.
+    // The machine has a configuration, is bare, or has damaged files.
     let bare = || {
         let dir = folder();
         drop(Store::open(dir.path()).unwrap());
@@ -208,7 +207,7 @@ fn a_power_cut_at_any_step_of_a_restore_leaves_the_old_configuration_or_the_back
             faults::during(cut, || restore(dir.path())).unwrap();
             assert_eq!(hosts(dir.path()), generation(7).hosts);
             if !copy.path().join("history").exists() {
-                // It was over before that step.
+                // The save was over before that step.
                 continue;
             }
             let found = hosts(copy.path());
@@ -244,14 +243,14 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
         let Ok(flipped) = String::from_utf8(bytes) else {
             continue;
         };
-        // Words of the first line that carry no meaning may change; the configuration may not.
+        // Words of the first line without meaning may change; the configuration may not.
         if let Ok(config) = parse(&flipped) {
             assert_eq!(config, generation(1), "byte {index}");
         }
     }
 }
 
-/// `generation(3)` in force after `generation(2)`.
+/// Returns a folder with `generation(3)` in force after `generation(2)`.
 fn saved_three_times() -> tempfile::TempDir {
     let dir = saved();
     let (mut store, _) = Store::open(dir.path()).unwrap();
@@ -290,7 +289,7 @@ fn a_damaged_torn_older_or_missing_file_costs_nothing_while_its_copy_is_whole() 
             (generation(3), None),
             "{how}: put right"
         );
-        // A damaged copy is another matter: the file counts.
+        // A damaged copy is another case: the file counts.
         drop(store);
         fs::write(dir.path().join("history/config.3.toml"), "torn").unwrap();
         assert_eq!(Store::open(dir.path()).unwrap().1, generation(3), "{how}");

@@ -48,7 +48,7 @@ pub(super) fn hosts(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// A secret that initiators prove must not be one that this side answers with.
+/// Refuses a secret of initiators with which this side answers as well.
 fn not_reflected(config: &Config, prover: &str, secret: &ChapSecret) -> Result<(), Error> {
     let is_same =
         |mutual: &Option<ChapSecret>| mutual.as_ref().is_some_and(|m| m.secret == secret.secret);

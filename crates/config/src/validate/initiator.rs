@@ -13,14 +13,15 @@ use model::initiator::url::with_port;
 use model::initiator::{AdapterTimes, DeviceSpec, FenceTimeout, LoginSpec};
 use model::quantity::format_time;
 
-/// Sessions of one login: far more than paths that help.
+/// Most sessions of one login: far more than useful paths.
 const MAX_SESSIONS: usize = 64;
-/// What a length of RFC 7143 §13 may be.
+/// Range of the lengths of RFC 7143 §13.
 const LENGTHS: std::ops::RangeInclusive<u32> = 512..=16_777_215;
-/// Milliseconds of keep-alive and of times between logins.
+/// Range of the keep-alive and of the times between logins, in milliseconds.
 const WAITS_MS: std::ops::RangeInclusive<u32> = 10..=600_000;
-/// The least milliseconds that a lost session's writes are waited for. Less is for trials, by a
-/// URL: targets have been seen to perform writes a good while after their connection was gone.
+/// Least time for which a lost session's writes are waited for, in milliseconds. Less is possible
+/// only for trials, by a URL. Targets have been seen to perform writes a good while after their
+/// connection was gone.
 const LEAST_FENCE_MS: u32 = 5_000;
 
 pub(super) fn initiator(config: &Config) -> Result<(), Error> {

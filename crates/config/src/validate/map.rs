@@ -1,4 +1,4 @@
-//! Rules of the map: it names what exists, and no initiator sees two units at one LUN.
+//! Rules of the map: it names existing objects, and no initiator sees two units at one LUN.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use model::name;
 
 pub(super) fn maps(config: &Config) -> Result<(), Error> {
     let units = config.units_by_name();
-    // Only maps with the same LUN or unit can be in each other's way.
+    // Only maps with a common LUN or unit can conflict.
     let (mut by_lun, mut by_unit) = (HashMap::new(), HashMap::new());
     for map in &config.maps {
         references(config, &units, map)?;
@@ -109,14 +109,14 @@ fn references(
     Ok(())
 }
 
-/// Whether some initiator could see both maps through one target.
+/// Reports whether some initiator could see both maps through one target.
 pub(crate) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool {
     let (x, y) = (a.targets(config), b.targets(config));
     let at_one_target = match (x, y) {
         (None, None) => true,
-        // Of one group that has no targets yet: it may get some.
+        // Both maps name one group that has no targets yet, but may get some.
         _ if a.target == b.target => true,
-        // One that leads nowhere meets none.
+        // A map that leads nowhere meets no other.
         (Some(some), None) | (None, Some(some)) => !some.is_empty(),
         (Some(x), Some(y)) => x.iter().any(|target| y.contains(target)),
     };
@@ -130,7 +130,7 @@ pub(crate) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool {
         }
 }
 
-/// A map in words: `host esx1, every target`.
+/// Describes a map in words: `host esx1, every target`.
 pub(crate) fn describe(config: &Config, map: &MapSpec) -> String {
     let host = map
         .host
@@ -145,8 +145,8 @@ pub(crate) fn describe(config: &Config, map: &MapSpec) -> String {
     format!("{host}, {target}")
 }
 
-/// The kind of a map's `target`, by its form where it names nothing yet, and the verb that lists
-/// and makes such.
+/// Returns the kind of a map's `target`, and the verb that lists and makes this kind. If the name
+/// does not exist yet, its form decides.
 fn kind_of(config: &Config, target: &str) -> (&'static str, &'static str) {
     if name::begins_as_name(target) || config.target(target).is_some() {
         ("target", "target")

@@ -193,8 +193,8 @@ fn parameters(iqn: &str, p: &TargetParameters) -> Result<(), Error> {
     Ok(())
 }
 
-/// An address may serve several targets (one listener), but only one portal group of each, and an
-/// unspecified address takes its port from every other address of its family.
+/// Checks the portals. An address may serve several targets (one listener), but only one portal
+/// group of each. An unspecified address takes its port from every other address of its family.
 pub(super) fn portals(config: &Config) -> Result<(), Error> {
     let mut all: Vec<(SocketAddr, &str, u16)> = Vec::new();
     for target in &config.targets {

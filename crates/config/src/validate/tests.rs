@@ -1,10 +1,11 @@
-//! One test per rule: what breaks it is refused, with the right kind, words and next step.
+//! One test for each rule: a configuration that breaks it is refused, with the right kind, words
+//! and next step.
 
 use super::*;
 use model::config::*;
 use model::error::ErrorKind;
 
-/// A configuration that keeps every rule.
+/// Returns a configuration that keeps every rule.
 pub fn good() -> Config {
     toml::from_str(
         r#"
@@ -54,7 +55,7 @@ pub fn good() -> Config {
     .unwrap()
 }
 
-/// Changes a good configuration and returns the refusal.
+/// Changes a good configuration, and returns the refusal.
 fn refusal(change: impl FnOnce(&mut Config)) -> Error {
     let mut config = good();
     validate(&config).expect("the fixture keeps every rule");
@@ -485,7 +486,7 @@ fn isns_servers_are_addresses_of_one_server_each() {
     says(with(&many), invalid, "at most 8");
 }
 
-/// REPORT TARGET PORT GROUPS counts the ports of a group in a byte.
+/// Checks the limit of REPORT TARGET PORT GROUPS, which counts the ports of a group in a byte.
 #[test]
 fn a_target_port_group_has_at_most_255_ports() {
     let mut config = good();
@@ -496,7 +497,7 @@ fn a_target_port_group_has_at_most_255_ports() {
         portals: vec![([10, 0, 0, 9], number).into()],
         ..group.clone()
     });
-    // Three are there.
+    // Three ports exist already.
     let more = more.take(MAX_TARGET_PORTS - 3);
     config.targets[0].portal_groups.extend(more);
     validate(&config).expect("as many as there may be");
@@ -559,7 +560,7 @@ fn maps_of_target_groups_exist_and_collide_only_at_a_target_of_both() {
         let (name, targets) = (name.to_owned(), vec![target.clone()]);
         config.target_groups.push(TargetGroupSpec { name, targets });
     }
-    // Both are LUN 0 of every host, at different targets.
+    // Both units are LUN 0 of every host, at different targets.
     for (map, group) in config.maps.iter_mut().zip(["site-a", "site-b"]) {
         (map.host, map.target) = (None, Some(group.into()));
     }

@@ -1,4 +1,4 @@
-//! This machine as an initiator.
+//! Endpoints of this machine as an initiator.
 
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;

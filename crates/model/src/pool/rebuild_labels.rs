@@ -50,7 +50,7 @@ pub struct RebuildView {
 /// A device with its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RebuiltDevice {
-    /// Where it is.
+    /// Path of the device.
     #[schema(value_type = String)]
     pub path: PathBuf,
     /// Number of the leaf on the device.

@@ -22,7 +22,7 @@ pub struct TwinsView {
 /// A file or device that shares its identity with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TwinView {
-    /// Where it is.
+    /// Path of the device.
     #[schema(value_type = String)]
     pub path: PathBuf,
     /// Size in bytes.

@@ -18,7 +18,7 @@ use model::pool::dataset::name::split;
 /// Bytes of a volume's block if neither the request nor the pool names a size, as in zfs.
 const DEFAULT_BLOCK_SIZE: u32 = 16 << 10;
 
-/// What the catalogue is asked, one after the other.
+/// Returns the questions that the catalogue is asked, in their order.
 pub(crate) fn steps(change: &DatasetChange) -> Result<Vec<Step>, Error> {
     let local = |name: &str| split(name).1.to_owned();
     let all = |names: &[String]| names.iter().map(|name| local(name)).collect();

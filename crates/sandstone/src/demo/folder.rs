@@ -1,4 +1,4 @@
-//! Where a demo keeps its state: in a folder of its own. The state of anything else is left alone.
+//! The folder in which a demo keeps its state. The state of anything else is left alone.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,7 +11,7 @@ use cli::demo::Args;
 use config::store::Store;
 use model::{Error, ErrorKind};
 
-/// Where nothing else is said.
+/// Folder of a demo whose user names none.
 const FOLDER: &str = "sandstone-demo";
 /// The file that says that a state folder is a demo's.
 const MARK: &str = "demo";
@@ -26,8 +26,8 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// As told, else `./sandstone-demo`, so that the user finds it; a temporary one where nothing
-    /// is to be kept.
+    /// Returns the folder that the user names, else `./sandstone-demo`, so that the user finds it;
+    /// a temporary one where nothing is to be kept.
     pub(super) fn choose(args: &Args, connection: &Connection) -> Result<Self, Error> {
         let kept = connection.state.clone().or_else(|| {
             let is_kept = !args.once && args.memory.is_none();

@@ -1,4 +1,4 @@
-//! Where a demo listens.
+//! The portal of a demo.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use target::try_listening;
 
 const DEFAULT_PORT: u16 = 3260;
 
-/// Where it is to listen.
+/// Portal that the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     ip: IpAddr,
@@ -71,7 +71,7 @@ impl Wanted {
     }
 }
 
-/// Why the demo cannot listen there.
+/// Returns the reason why the demo cannot listen at a portal.
 pub(super) fn unusable(portal: SocketAddr, error: &io::Error) -> Error {
     let port = portal.port();
     let (why, next) = match error.kind() {

@@ -115,7 +115,7 @@ fn read(session: &mut PipelinedSession) -> Vec<u8> {
     ended.data_in
 }
 
-/// What a client's requests of each kind are answered with: to read, ask for extents, write, trim,
+/// Returns the answers to a client's requests of each kind: to read, ask for extents, write, trim,
 /// zero and flush.
 fn answers(client: &mut Client) -> [u32; 6] {
     let read = client.read(0, BLOCK as u32).err().unwrap_or(DONE);

@@ -1,4 +1,5 @@
-//! What a unit's medium has: ranges of blocks, limits, readiness, thin provisioning and counts.
+//! Properties of a unit's medium: ranges of blocks, limits, readiness, thin provisioning and
+//! counts.
 
 pub(super) mod limits;
 pub mod range;

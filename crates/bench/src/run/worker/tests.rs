@@ -399,8 +399,8 @@ fn what_is_stuck_when_the_time_is_over_is_waited_for_and_said() {
     assert_eq!(shown.seconds.len(), 10, "the silent seconds are there");
 }
 
-/// Runs against a device that hangs from 1.5 s on until `back_ns`, with a run of this time and a
-/// user who stops it after 3 s.
+/// Runs against a device that hangs. The device hangs from 1.5 s on until `back_ns`, with a run of
+/// this time and a user who stops it after 3 s.
 fn hung(run_time_ms: u64, back_ns: u64) -> (Simulated, Ended, u64) {
     let mut device = Simulated::new(MS, None);
     device.stall = 1_500 * MS..back_ns;

@@ -1,4 +1,4 @@
-//! The attributes of LIO's storage objects and portal groups, and what becomes of them.
+//! The attributes of LIO's storage objects and portal groups, and their fate.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const CARRIED: [&str; 4] = [
     "emulate_write_cache",
 ];
 
-/// Attributes that LIO has from the device itself.
+/// Attributes that LIO reads from the device itself.
 const OF_THE_DEVICE: [&str; 6] = [
     "hw_block_size",
     "hw_max_sectors",
@@ -24,10 +24,10 @@ const OF_THE_DEVICE: [&str; 6] = [
     "queue_depth",
 ];
 
-/// An attribute, and the values that say what holds here anyway.
+/// An attribute, and the values that state what holds here anyway.
 type Attribute = (&'static str, &'static [i64]);
 
-/// The other attributes of storage objects.
+/// All other attributes of storage objects.
 const UNIT: &[(Reason, &[Attribute])] = &[
     (Reason::Identity, &[("emulate_model_alias", &[0])]),
     (
@@ -83,7 +83,7 @@ const READ_ELSEWHERE: [&str; 6] = [
     "prod_mode_write_protect",
 ];
 
-/// The other attributes of portal groups and ACLs, each with the value that says what holds here
+/// All other attributes of portal groups and ACLs, each with the value that states what holds here
 /// anyway.
 const GROUP: [(&str, i64); 14] = [
     ("dataout_timeout", 3),
@@ -104,8 +104,8 @@ const GROUP: [(&str, i64); 14] = [
 
 const DEFAULT_ALUA_GROUP: &str = "default_tg_pt_gp";
 
-/// Fields that rtslib passes over, or takes, beside those that are read here. It makes no object
-/// with another one.
+/// Fields that rtslib ignores or accepts, beside those that are read here. It makes no object that
+/// has any other field.
 const FIELDS: [&str; 6] = [
     "aio",
     "alua_tpgs",
@@ -115,14 +115,14 @@ const FIELDS: [&str; 6] = [
     "nullio",
 ];
 
-/// A field for which rtslib refuses a storage object: it may be a misspelt `readonly`.
+/// Returns a field for which rtslib refuses a storage object: it may be a misspelt `readonly`.
 pub(super) fn unknown_field(object: &StorageObject) -> Option<&String> {
     let mut fields = object.rest.keys();
     fields.find(|field| !FIELDS.contains(&field.as_str()))
 }
 
 impl Import {
-    /// Gathers what is not taken over of a storage object.
+    /// Collects the attributes of a storage object that are not taken over.
     pub(super) fn drop_of_object(&mut self, object: &StorageObject) {
         for (attribute, value) in &object.attributes {
             let attribute = attribute.as_str();
@@ -160,7 +160,7 @@ impl Import {
         );
     }
 
-    /// Names what is not taken over of a portal group.
+    /// Names the attributes of a portal group that are not taken over.
     pub(super) fn drop_of_group(&mut self, iqn: &str, tpg: &Tpg) {
         let others = others(&tpg.attributes);
         if !others.is_empty() {
@@ -199,7 +199,7 @@ impl Import {
         }
     }
 
-    /// Gathers fields that are not read here, but for those that say nothing.
+    /// Collects fields that are not read here, except those without content.
     pub(super) fn drop_rest(&mut self, object: &str, rest: &Rest, known: &[&str]) {
         for (field, value) in rest {
             let value = match value {
@@ -221,7 +221,7 @@ impl Import {
     }
 }
 
-/// The attributes of a portal group or an ACL that have no counterpart.
+/// Lists the attributes of a portal group or an ACL that have no counterpart.
 fn others(attributes: &Attributes) -> Vec<String> {
     let others = attributes.iter().filter(|(key, value)| {
         let key = key.as_str();

@@ -1,7 +1,7 @@
-//! The parts of a saveconfig.json that mean something to us, and the names of the others.
+//! The parts of a saveconfig.json that matter here, and the names of all other parts.
 //!
-//! Values are read strictly: a `write_protect` that is not understood must not become a writable
-//! unit. What is wrong is refused while it is read, which is when its line is known.
+//! Values are read strictly: a malformed `write_protect` must not become a writable unit. Errors
+//! are raised while reading, because the line is known then.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::de::{self, DeserializeSeed, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Attributes that are 0 or 1 and decide who sees what, or how.
+/// Attributes of 0 or 1 that decide who sees which unit, or how.
 const SWITCHES: [&str; 7] = [
     "cache_dynamic_acls",
     "demo_mode_write_protect",
@@ -24,10 +24,11 @@ const SWITCHES: [&str; 7] = [
 /// Fields that are not read here, by name.
 pub(super) type Rest = BTreeMap<String, Value>;
 
-/// Attributes by name: targetcli writes numbers, others write strings of digits or booleans.
+/// Attributes by name. targetcli writes numbers; other programs write strings of digits, or
+/// booleans.
 pub(super) type Attributes = BTreeMap<String, i64>;
 
-/// Session parameters by the names of the standard.
+/// Session parameters, by the names of the standard.
 pub(super) type Parameters = BTreeMap<String, String>;
 
 #[derive(Deserialize)]
@@ -42,7 +43,7 @@ pub(super) struct SaveConfig {
     pub(super) rest: Rest,
 }
 
-/// Settings of a whole fabric: for iSCSI, how discovery sessions prove who they are.
+/// Settings of a whole fabric. For iSCSI they say how discovery sessions authenticate.
 #[derive(Deserialize)]
 pub(super) struct FabricModule {
     #[serde(default)]
@@ -104,8 +105,8 @@ pub(super) struct Tpg {
     pub(super) node_acls: Vec<NodeAcl>,
     #[serde(default)]
     pub(super) portals: Vec<Portal>,
-    // Users are fields of their own, here and at ACLs: a flattened structure would lose the line of
-    // a wrong value.
+    // Users are separate fields, here and at ACLs: a flattened structure would lose the line of a
+    // wrong value.
     #[serde(default, deserialize_with = "text")]
     pub(super) chap_userid: String,
     #[serde(default, deserialize_with = "text")]
@@ -165,17 +166,17 @@ pub(super) struct Portal {
     pub(super) rest: Rest,
 }
 
-/// Text that may be `null`.
+/// Reads a text that may be `null`.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A switch that may be `null`.
+/// Reads a switch that may be `null`.
 fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     deserializer.deserialize_any(Flag)
 }
 
-// Values are refused by visitors of the values themselves, since the line is known there.
+// Visitors of the values themselves refuse bad values, because the line is known there.
 struct Flag;
 
 impl Visitor<'_> for Flag {
@@ -225,11 +226,11 @@ impl<'de> Visitor<'de> for AllAttributes {
     }
 }
 
-/// A value of the attribute of that name.
+/// Value of the attribute with this name.
 struct Attribute<'a>(&'a str);
 
 impl Attribute<'_> {
-    /// LIO refuses other values, and goes on with what it had.
+    /// Checks a value. LIO refuses other values, and goes on with its old value.
     fn checked<E: de::Error>(self, value: i64) -> Result<i64, E> {
         let is_valid = match self.0 {
             "authentication" => (-1..=1).contains(&value),
@@ -288,7 +289,7 @@ fn parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Parameters, 
         .collect())
 }
 
-/// The value of a session parameter: text, or a number that stands for its digits.
+/// Value of a session parameter: text, or a number that stands for its digits.
 struct Parameter(String);
 
 impl<'de> Deserialize<'de> for Parameter {
@@ -317,7 +318,7 @@ impl<'de> Deserialize<'de> for Parameter {
     }
 }
 
-/// A value as it is written in a configuration.
+/// Formats a value as in a configuration.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

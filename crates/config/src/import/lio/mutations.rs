@@ -1,4 +1,4 @@
-//! Changed files of LIO.
+//! Damaged files of LIO.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::import::oracle::dice;
 
 const SAMPLE: &str = include_str!("saveconfig.json");
 
-/// Fields that LIO makes itself, and that mean nothing to anybody else.
+/// Fields that LIO writes itself, and that mean nothing elsewhere.
 const WITHOUT_MEANING: [&str; 2] = ["alias", "tg_pt_gp_id"];
 
 #[test]
@@ -70,8 +70,7 @@ fn a_value_is_understood_or_named_or_refused_with_its_line() {
                         None => garbage.to_string(),
                     };
                     let mut words = vec![shown.as_str(), &field];
-                    // Secrets are not shown, and what stands in an object that is left out goes
-                    // with it.
+                    // Secrets are not shown. An object that is left out takes its content with it.
                     words.extend(field.ends_with("password").then_some("its secret"));
                     words.extend(pointer.starts_with("/targets/1").then_some("loopback"));
                     let old = pointer.starts_with("/storage_objects/2");

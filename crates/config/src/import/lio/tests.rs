@@ -1,4 +1,4 @@
-//! A saveconfig.json as targetcli writes it becomes a configuration that can be applied.
+//! Tests that a saveconfig.json of targetcli becomes a configuration that can be applied.
 
 use super::*;
 use crate::change::Change;
@@ -78,7 +78,7 @@ fn other_files_are_refused() {
 const INITIATOR: &str = "iqn.1998-01.com.vmware:esx1";
 const IQN: &str = "iqn.2019-05.test.cluster:ha";
 
-/// One target with one portal group.
+/// Returns one target with one portal group.
 fn saved(tpg: serde_json::Value) -> serde_json::Value {
     let mut tpg = tpg;
     for (key, value) in [
@@ -110,7 +110,7 @@ fn imported(saved: &serde_json::Value) -> (Config, Vec<String>) {
     (config, notes)
 }
 
-/// The user whose secret opens the target, or `open`, or `shut`.
+/// Returns the user whose secret opens the target, or `open`, or `shut`.
 fn opened_by(config: &Config, initiator: &str) -> String {
     use crate::access::{Authentication, access};
     match access(config, initiator, IQN, None).map(|access| access.authentication) {

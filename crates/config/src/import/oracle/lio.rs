@@ -1,4 +1,4 @@
-//! saveconfig.json at random, and who gets in by the rules of LIO's kernel modules.
+//! Random saveconfig.json files, and their access by the rules of LIO's kernel modules.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const ACLS: [&str; 6] = [
     "iqn.2001-04.x:*",
     "iqn.2001-04.y:[b]",
 ];
-/// Two of them have one name.
+/// Storage objects, two of which have one name.
 const OBJECTS: [(&str, &str, &str); 4] = [
     ("block", "disk1", "/dev/disk1"),
     ("fileio", "disk1", "/srv/disk1"),
@@ -164,7 +164,7 @@ impl Tpg {
         json
     }
 
-    /// LUN, object, write-protected.
+    /// Returns LUN, object, write-protected.
     fn sees(&self, initiator: &str, proof: Option<Secret>) -> Vec<(u64, usize, bool)> {
         let mut asks = self.authentication != Some(0);
         let (secret, luns) = match self.acls.iter().find(|acl| acl.name == initiator) {
@@ -246,7 +246,7 @@ impl Original for Saved {
             .next()
             .map(|tpg| tpg.sees(initiator, proof))
             .unwrap_or_default();
-        // There is no backend for the fourth.
+        // The fourth object has no backend.
         let there = luns.into_iter().filter(|(_, object, _)| *object < 3);
         there
             .map(|(lun, object, protect)| Seen {
@@ -263,8 +263,7 @@ impl Original for Saved {
     }
 
     fn names(&self, initiator: &str) -> Vec<String> {
-        // No initiator is called like the one with the star, which keeps all of them out that it
-        // would match.
+        // No initiator has the name with the star, which keeps out all names that it would match.
         let star = ["iqn.2001-04.x:*".to_owned()];
         let star = star
             .into_iter()

@@ -1,4 +1,4 @@
-//! scst.conf at random, and who gets in by the rules of SCST's README.
+//! Random scst.conf files, and their access by the rules of SCST's README.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -67,7 +67,7 @@ struct Target {
 #[derive(Debug)]
 pub(super) struct Conf {
     enabled: bool,
-    /// Read-only.
+    /// Read-only flag of each device.
     devices: Vec<bool>,
     users: Vec<Secret>,
     targets: Vec<Target>,
@@ -127,7 +127,7 @@ impl Conf {
     }
 }
 
-/// SCST's own comparison: a `!` inverts what follows it, once.
+/// Compares as SCST does: a `!` inverts the text after it, once.
 fn fits(pattern: &[u8], text: &[u8], inverted: bool) -> bool {
     match (pattern.split_first(), text.split_first()) {
         (Some((b'!', rest)), Some(_)) if !inverted => !fits(rest, text, true),
@@ -243,8 +243,8 @@ impl Original for Conf {
         // scstadmin makes groups in the order of their names.
         let mut groups: Vec<&Group> = target.groups.iter().collect();
         groups.sort_by_key(|group| group.name);
-        // It gives a pattern to one of the groups that have it, and does not tell which: nothing is
-        // certain then.
+        // scstadmin gives a pattern to one of the groups that have it, and does not say which.
+        // Nothing is certain then.
         let count = |pattern: &String| {
             let has = |group: &&&Group| group.patterns.contains(pattern);
             groups.iter().filter(has).count()
@@ -281,7 +281,7 @@ impl Original for Conf {
             // A name behind a ! in the middle is not let in either.
             matches(name, initiator) || pattern[1..].contains('!')
         };
-        // Notes have wildcards in our order, and names without their `!`.
+        // Notes have wildcards in Sandstone's order, and names without their `!`.
         let called = patterns.filter(called).cloned();
         called
             .flat_map(|p| [p.trim_start_matches('!').replace("*?", "*"), p])

@@ -1,11 +1,11 @@
-//! The attributes that SCST has, and what becomes of those of devices.
+//! The attributes of SCST, and the fate of a device's attributes.
 //!
-//! SCST refuses an attribute that it does not have. An object with one is left out here: a misspelt
-//! `read_only` or `IncomingUser` must not open it.
+//! SCST refuses an unknown attribute. An object with an unknown attribute is left out here: a
+//! misspelt `read_only` or `IncomingUser` must not open it.
 
 use crate::import::dropped::Reason;
 
-/// Attributes of targets that are read here, or that are no matter of iSCSI.
+/// Attributes of targets that are read here, or that do not concern iSCSI.
 pub(super) const TARGET: &[&str] = &[
     "LUN",
     "GROUP",
@@ -63,7 +63,7 @@ pub(super) const DEVICE: &[&str] = &[
     "write_through",
 ];
 
-/// The other attributes of devices, each with the value that SCST has without the line.
+/// All other attributes of devices, each with the value that SCST assumes without the line.
 const DEVICE_WITHOUT: &[(Reason, &[(&str, &str)])] = &[
     (
         Reason::Identity,
@@ -125,13 +125,13 @@ const DEVICE_WITHOUT: &[(Reason, &[(&str, &str)])] = &[
     ),
 ];
 
-/// The fate of an attribute of a device that is not taken over.
+/// Fate of a device's attribute that is not taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It says what holds without it.
+    /// The attribute has its default value.
     Default,
     Dropped(Reason),
-    /// SCST has none of that name.
+    /// SCST has no attribute of this name.
     Unknown,
 }
 

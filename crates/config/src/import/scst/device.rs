@@ -34,8 +34,8 @@ impl Import<'_> {
             backend,
             block_size,
             physical_block_size: block_size.max(4096),
-            // nv_cache promises that the cache survives power loss; ours does not, so it is not
-            // taken over.
+            // nv_cache promises that the cache survives power loss. The cache here does not, so the
+            // attribute is not taken over.
             write_cache: handler == "vdisk_fileio" && !write_through && !nv_cache,
             read_only: device.on("read_only")?,
             thin: device.on("thin_provisioned")?,
@@ -59,7 +59,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Nothing where we have none like it, which is noted.
+    /// Returns the backend of a device. Returns `None`, with a note, if there is no counterpart
+    /// here.
     fn backend(
         &mut self,
         source: &str,
@@ -82,7 +83,7 @@ impl Import<'_> {
         Ok(None)
     }
 
-    /// The designator of a device; empty where one is made.
+    /// Returns the designator of a device; empty if one is to be made.
     fn naa(&mut self, name: &str, device: &Node) -> Result<String, Error> {
         let Some(given) = device.value("naa_id")? else {
             self.imported.note(format!(
@@ -106,8 +107,8 @@ impl Import<'_> {
         Ok(String::new())
     }
 
-    /// Gathers the attributes that are not taken over. Says why the device cannot be, where SCST
-    /// has no such attribute.
+    /// Collects the attributes that are not taken over. If SCST has no attribute of a given name,
+    /// returns the reason why the device cannot exist.
     fn drop_the_rest(&mut self, given: &str, device: &Node) -> Result<Option<String>, Error> {
         for child in &device.children {
             let attribute = child.keyword.as_str();
@@ -124,7 +125,7 @@ impl Import<'_> {
         Ok(None)
     }
 
-    /// Names the attributes that are not taken over, where they have a value.
+    /// Names the attributes that are not taken over, if they have a value.
     pub(super) fn name_the_rest(&mut self, what: &str, node: &Node, known: &[&str]) {
         let others = node.children.iter().filter(|child| {
             let is_empty = matches!(child.arg(0), "" | "<NULL>");
@@ -140,7 +141,8 @@ impl Import<'_> {
     }
 }
 
-/// Why an object with an attribute is left out that SCST does not have. The value may be a secret.
+/// Returns the reason why an object with an unknown attribute is left out. The attribute's value
+/// may be a secret.
 pub(super) fn unknown(attribute: &Node, owner: &str) -> String {
     format!(
         "line {}: {} is no attribute of a {owner} that is known here, and may restrict what is seen; correct or remove the line",

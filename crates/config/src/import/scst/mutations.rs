@@ -1,4 +1,4 @@
-//! Changed files of SCST.
+//! Damaged files of SCST.
 
 use super::parse::{Node, parse};
 use super::tests::MACHINE;
@@ -8,7 +8,7 @@ use crate::import::oracle::dice;
 
 const SAMPLES: [&str; 2] = [include_str!("scst.conf"), include_str!("truenas.conf")];
 
-/// Words that cannot be a value of a switch, a number or an identity.
+/// Words that cannot be the value of a switch, a number or an identity.
 const GARBAGE: [&str; 6] = [
     "banana",
     "-1",
@@ -49,7 +49,7 @@ fn a_value_is_understood_or_named_or_refused_with_its_line() {
         let lines: Vec<&str> = sample.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            // The name of a group tells nothing but the order.
+            // The name of a group only matters for the order.
             if words.len() < 2 || ["#", "GROUP"].contains(&words[0]) {
                 continue;
             }
@@ -80,7 +80,7 @@ fn a_value_is_understood_or_named_or_refused_with_its_line() {
     }
 }
 
-/// The drivers and devices around a line that are left out of the sample itself.
+/// Returns the drivers and devices around a line that the sample itself leaves out.
 fn around(root: &Node, line: usize) -> Vec<String> {
     let devices = root
         .all("HANDLER")

@@ -1,18 +1,18 @@
-//! The syntax of scst.conf, as scstadmin reads it: words, quotes, blocks in braces, `#` for
-//! comments, and a backslash before a character that means itself, in quotes as well.
+//! The syntax of scst.conf, as scstadmin reads it: words, quotes, blocks in braces, and `#` for
+//! comments. A backslash quotes the next character, inside quotes too.
 //!
 //! Values are read strictly. A typing error in `read_only` or `IncomingUser` would open what was
-//! closed; a value that SCST would refuse is therefore refused here, with its line.
+//! closed. So a value that SCST would refuse is refused here too, with its line.
 
 use model::Error;
 
-/// Blocks in blocks: the deepest of SCST are four.
+/// Most levels of nested blocks; SCST needs four.
 const MAX_DEPTH: usize = 8;
 
-/// `KEYWORD arg arg { children }`
+/// Node `KEYWORD arg arg { children }`.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Where it begins, from 1 on.
+    /// Line at which the node begins, counted from 1.
     pub(super) line: usize,
     pub(super) keyword: String,
     pub(super) args: Vec<String>,
@@ -35,7 +35,7 @@ impl Node {
         self.is_block && self.keyword == other.keyword && self.args == other.args
     }
 
-    /// The value of an attribute that one line sets; empty where the line has none.
+    /// Returns the value of an attribute that one line sets; empty if the line has none.
     pub(super) fn value<'a>(&'a self, keyword: &str) -> Result<Option<&'a str>, Error> {
         let mut found: Option<&Node> = None;
         for node in self.children.iter().filter(|node| node.keyword == keyword) {
@@ -54,7 +54,7 @@ impl Node {
         Ok(found.map(|node| node.arg(0)))
     }
 
-    /// A number as the kernel reads it: also with 0x, or octal with 0 in front.
+    /// Reads a number as the kernel does: also with 0x, or octal after a leading 0.
     pub(super) fn number(&self, keyword: &str) -> Result<Option<u64>, Error> {
         let Some(text) = self.value(keyword)? else {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Node {
         kernel_number(text).map(Some).ok_or_else(wrong)
     }
 
-    /// A switch, which is off where no line sets it.
+    /// Reads a switch, which is off if no line sets it.
     pub(super) fn on(&self, keyword: &str) -> Result<bool, Error> {
         match self.number(keyword)? {
             None | Some(0) => Ok(false),
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// Refuses a node that has not so many words behind its keyword.
+    /// Refuses a node unless this many words follow its keyword.
     pub(super) fn has_args(&self, count: usize) -> Result<(), Error> {
         if self.args.len() == count && self.args.iter().all(|arg| !arg.is_empty()) {
             return Ok(());
@@ -91,8 +91,7 @@ impl Node {
         )))
     }
 
-    /// Refuses blocks of other kinds than those: a group with a misspelt keyword would be a group
-    /// less.
+    /// Refuses blocks of any other kind: a group with a misspelt keyword would be missing.
     pub(super) fn has_blocks(&self, kinds: &[&str]) -> Result<(), Error> {
         let unknown = |node: &&Node| node.is_block && !kinds.contains(&node.keyword.as_str());
         match self.children.iter().find(unknown) {
@@ -120,7 +119,7 @@ pub(super) fn kernel_number(text: &str) -> Option<u64> {
         None if lower.len() > 1 && lower.starts_with('0') => (&lower[1..], 8),
         None => (lower.as_str(), 10),
     };
-    // The parser of numbers would take a sign.
+    // The number parser would accept a sign.
     if digits.bytes().all(|b| b.is_ascii_alphanumeric()) {
         u64::from_str_radix(digits, radix).ok()
     } else {
@@ -172,7 +171,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Error> {
                             .iter()
                             .any(|other| other.is_same_block(&done))
                         {
-                            // scstadmin keeps the last of them only.
+                            // scstadmin keeps only the last of these blocks.
                             return Err(wrong("this block ends one that was there before"));
                         }
                         parent.children.push(done);
@@ -208,7 +207,7 @@ fn node(words: Vec<String>, line: usize) -> Node {
     }
 }
 
-/// Puts an attribute line into the block that is open.
+/// Adds an attribute line to the open block.
 fn push(open: &mut [Node], words: Vec<String>, line: usize) {
     if let Some(parent) = open.last_mut()
         && !words.is_empty()
@@ -217,7 +216,7 @@ fn push(open: &mut [Node], words: Vec<String>, line: usize) {
     }
 }
 
-/// The words and braces of a line, without its comment.
+/// Returns the words and braces of a line, without its comment.
 fn tokens(line: &str) -> Result<Vec<Token>, &'static str> {
     let (mut tokens, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     let mut chars = line.chars();

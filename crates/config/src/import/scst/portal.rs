@@ -1,9 +1,9 @@
-//! Where a target of SCST is reached, and what `NAME#PORTAL` in its groups means there.
+//! Addresses of an SCST target, and the meaning of `NAME#PORTAL` in its groups at these addresses.
 //!
 //! With `per_portal_acl`, SCST looks for `NAME#ADDRESS` in the groups of a target: the initiator's
-//! name and the address that it came to. A map of ours leads to all portals of a target. A target
-//! is therefore taken over with those of its addresses at which the same names belong to the same
-//! groups.
+//! name, and the address to which it connected. A map of Sandstone leads to all portals of a
+//! target. So a target is taken over with those of its addresses at which the same names belong to
+//! the same groups.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::parse::Node;
 use crate::import::access::Name;
 use model::{Error, pattern};
 
-/// A pattern of SCST: a leading `!` means all the others.
+/// Splits a pattern of SCST: a leading `!` means all names that do not match.
 pub(super) fn inverted(given: &str) -> (&str, bool) {
     match given.strip_prefix('!') {
         Some(rest) => (rest, true),
@@ -19,14 +19,14 @@ pub(super) fn inverted(given: &str) -> (&str, bool) {
     }
 }
 
-/// Whether a pattern of SCST matches a text.
+/// Reports whether a pattern of SCST matches a text.
 fn matches(given: &str, text: &str) -> bool {
     let (pattern, inverted) = inverted(given);
     pattern::matches(pattern, text) != inverted
 }
 
-/// Whether `allowed_portal` lines let initiators in at an address: all of those that are inverted,
-/// and one of the others if there are any.
+/// Reports whether `allowed_portal` lines let initiators in at an address. All inverted lines must
+/// match, and one of the others if there are any.
 fn allowed(patterns: &[&str], address: &str) -> bool {
     let (negative, positive): (Vec<&str>, Vec<&str>) = patterns
         .iter()
@@ -35,7 +35,8 @@ fn allowed(patterns: &[&str], address: &str) -> bool {
     negative.iter().all(fits) && (positive.is_empty() || positive.iter().any(fits))
 }
 
-/// The addresses of a target; empty for all that the machine has, `None` where they cannot be told.
+/// Returns the addresses of a target. The list is empty for all addresses of the machine; `None` if
+/// they cannot be told.
 pub(super) fn addresses(target: &Node) -> Result<Option<Vec<IpAddr>>, Error> {
     for node in target.all("allowed_portal") {
         node.has_args(1)?;
@@ -62,12 +63,12 @@ pub(super) fn addresses(target: &Node) -> Result<Option<Vec<IpAddr>>, Error> {
     })
 }
 
-/// The names that an INITIATOR line means for those who come to `address`, or to any where it is
-/// `None`. Nothing where no pattern of ours can say which those are.
+/// Returns the names that an INITIATOR line means for initiators that connect to `address`, or to
+/// any address if it is `None`. Returns `None` if no pattern here can express them.
 pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> Option<Vec<Name>> {
     let (text, inverted) = inverted(given);
     if text.contains('!') {
-        // SCST inverts what follows the `!`.
+        // SCST inverts the text after the `!`.
         return None;
     }
     let patterns = match (per_portal, address) {
@@ -75,7 +76,7 @@ pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> O
         (true, Some(address)) => before(text, &format!("#{address}")),
         (true, None) => anywhere(text)?,
     };
-    // A name with a `#` of its own is not let in by that: most likely an address was meant.
+    // This does not let in a name with a `#` of its own; most likely an address was meant.
     let mut patterns = patterns
         .into_iter()
         .filter(|p| !p.is_empty() && !(p.contains('#') && (per_portal || !inverted)));
@@ -89,7 +90,7 @@ pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> O
     }
 }
 
-/// The patterns of what may stand before `end` in a text that the pattern matches.
+/// Returns the patterns of all texts before `end` in a text that the pattern matches.
 fn before(pattern: &str, end: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (at, c) in pattern.char_indices().chain([(pattern.len(), ' ')]) {
@@ -106,7 +107,7 @@ fn before(pattern: &str, end: &str) -> Vec<String> {
     found
 }
 
-/// Patterns of initiators for any address at all; `None` where that depends on the address.
+/// Returns patterns of initiators for any address; `None` if the names depend on the address.
 fn anywhere(pattern: &str) -> Option<Vec<String>> {
     if let Some((name, address)) = pattern.split_once('#') {
         return (address == "*").then(|| vec![name.to_owned()]);
@@ -145,7 +146,7 @@ mod tests {
         // The 2 may be the name's or the address's.
         assert_eq!(patterns("*2", "10.0.0.2"), ["*"]);
         assert_eq!(patterns("iqn.2001-04.x:a", "10.0.0.2").len(), 0);
-        // Which names those are depends on the portal.
+        // The names depend on the portal.
         assert_eq!(names("*2", true, None), None);
         assert_eq!(names("iqn.!x:a", false, None), None);
     }

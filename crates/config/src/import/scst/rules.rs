@@ -1,4 +1,4 @@
-//! The access to a target of SCST, as rules of which the first that fits decides.
+//! Access to a target of SCST, as rules of which the first fitting one decides.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,11 +10,11 @@ use crate::import::parameters;
 use model::Error;
 use model::config::ChapSecret;
 
-/// The addresses of a target, and the rules that hold at all of them.
+/// Addresses of a target, and the rules that hold at all of them.
 type AtAddresses = (Vec<IpAddr>, Vec<Rule>);
 
 impl Import<'_> {
-    /// The addresses at which the same names belong to the same groups, and those rules.
+    /// Returns the addresses at which the same names belong to the same groups, and their rules.
     pub(super) fn at_one_rule(
         &mut self,
         iqn: &str,
@@ -69,8 +69,8 @@ impl Import<'_> {
         Ok(kept)
     }
 
-    /// Its groups, and then everybody. Nothing where they cannot be told apart; the target was
-    /// named then.
+    /// Returns the rules of a target's groups, and then of everybody. Returns `None` if they cannot
+    /// be told apart; the target was then named.
     fn rules(
         &mut self,
         iqn: &str,
@@ -176,7 +176,7 @@ impl Import<'_> {
     }
 }
 
-/// The first attribute of a target, or of a group of it, that SCST does not have.
+/// Returns the first attribute of a target, or of one of its groups, that SCST does not have.
 pub(super) fn unknown_in(target: &Node) -> Option<String> {
     let own = target.children.iter().find(|child| {
         let key = child.keyword.as_str();
@@ -194,14 +194,14 @@ pub(super) fn unknown_in(target: &Node) -> Option<String> {
         .or_else(|| Some(unknown(groups.into_iter().find(in_group)?, "group")))
 }
 
-/// Another group that has the pattern of an initiator as well.
+/// Finds another group that also has the pattern of an initiator.
 fn other_group<'a>(groups: &[&'a Node], own: &Node, pattern: &str) -> Option<&'a str> {
     let has = |group: &&&Node| group.all("INITIATOR").any(|node| node.arg(0) == pattern);
     let others = groups.iter().filter(|group| group.arg(0) != own.arg(0));
     others.into_iter().find(has).map(|group| group.arg(0))
 }
 
-/// A rule in front of the others by which initiators see nothing.
+/// Returns a rule, to stand before the others, by which initiators see nothing.
 fn shut_out(pattern: &str, names: &[Name]) -> Rule {
     Rule {
         name: format!("initiator {pattern} of several groups"),

@@ -1,4 +1,4 @@
-//! A scst.conf as scstadmin writes it becomes a configuration that can be applied.
+//! Tests that a scst.conf of scstadmin becomes a configuration that can be applied.
 
 use super::*;
 use crate::change::Change;
@@ -74,7 +74,7 @@ fn broken_files_are_refused_with_their_line() {
 
 const IQN: &str = "iqn.2012-02.test.office:files";
 
-/// Devices `a`, `b` and `c`, and these lines in one target.
+/// Returns devices `a`, `b` and `c`, and these lines in one target.
 fn conf(target: &str) -> String {
     let devices = ["a", "b", "c"]
         .map(|name| format!("DEVICE {name} {{\nfilename /srv/data.img.{name}\n}}\n"));
@@ -96,7 +96,7 @@ fn imported(target: &str) -> (Config, Vec<String>) {
     (config, notes)
 }
 
-/// LUN and unit of all that `iqn.2001-04.x:NAME` sees.
+/// Returns LUN and unit of everything that `iqn.2001-04.x:NAME` sees.
 fn sees(config: &Config, name: &str) -> Vec<(u16, String)> {
     let views = crate::access::luns(config, &format!("iqn.2001-04.x:{name}"), IQN);
     views
@@ -254,7 +254,7 @@ fn a_pattern_of_two_groups_lets_nobody_in_and_is_named() {
     assert_eq!(notes.iter().filter(told).count(), 2, "{notes:?}");
 }
 
-/// The line of a text, and why it was refused.
+/// Returns the line of a text, and the reason of its refusal.
 fn refused(text: &str) -> (usize, String) {
     let error = read(text, &MACHINE).expect_err(text);
     let line = crate::import::mutations::refused_line(&error);
