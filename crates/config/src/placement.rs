@@ -8,14 +8,15 @@
 //!
 //! # Order
 //! 1. The number of a unit's volume is stored. Otherwise `volume rename` is refused
-//!    (`pool/served.rs`).
+//!    (`crates/pools/src/served.rs`).
 //! 2. The volume gets its new name, durably.
 //! 3. The new name is stored.
 //!
 //! If a power cut, a full disk or another request comes between these steps, the volume is found by
 //! its number. Its old name may then belong to another volume, in this pool or in one that was
-//! imported in its place. No unit is ever opened on that other volume (`target/opening.rs`). Only
-//! an administrator can ask for it, with `lu modify --volume`.
+//! imported in its place. No unit is ever opened on that other volume
+//! (`crates/target/src/opening.rs`). Only an administrator can ask for it, with `lu modify
+//! --volume`.
 //!
 //! A note holds as long as the unit still names the volume in it. Pointing the unit elsewhere makes
 //! the note void.

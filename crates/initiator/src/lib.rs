@@ -4,15 +4,15 @@
 //! |---|---|
 //! | the adapter that lives in a lane, and its devices | `adapter.rs`, `device.rs` |
 //! | the adapter of the daemon, in a thread of its own | `host.rs` |
-//! | settings from the configuration | `configured.rs` |
-//! | administrators' operations and views | `administration.rs`, `view.rs` |
+//! | settings from the configuration | `crates/model/src/initiator/configured.rs` |
+//! | administrators' operations and views | `administration.rs`, `fabric/view.rs` |
 //! | sessions, devices and commands under way | `fabric.rs` |
 //! | one session: connecting, LOGIN, bytes; redirection | `nexus.rs`, `link.rs`, `lookup.rs` |
 //! | a second login that offers less, for old targets | `attempts.rs` |
 //! | the units that a session shows | `scan.rs` |
 //! | a command's path, and a command that is lost | [`multipath`] |
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
-//! | settings by a URL or a device's name | `settings.rs`, `url.rs`, `named.rs`, `options.rs` |
+//! | settings by a URL or a device's name | `crates/model/src/initiator/settings.rs`, `crates/model/src/initiator/url.rs`, `named.rs`, `crates/model/src/initiator/options.rs` |
 //! | discovery of targets | `discovery.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs`, `write_cache.rs` |
 

@@ -1,6 +1,6 @@
 //! Fence around a protected pool: a persistent reservation on each of its disks that is another
-//! machine's keeps other hosts from writing. The records of `multihost.rs` tell a host to stop. The
-//! reservation also stops writes that the host sent before.
+//! machine's keeps other hosts from writing. The records of `../import/multihost.rs` tell a host to
+//! stop. The reservation also stops writes that the host sent before.
 //!
 //! The order matters:
 //! 1. An opening proves that no host writes records. Only then does it register with the devices:

@@ -9,19 +9,19 @@
 //! | what | where |
 //! |---|---|
 //! | **connections and sessions** | |
-//! | a connection is accepted | `listener.rs`, `arrival.rs`, `socket_options.rs`; which loop gets it: `dealer.rs` |
-//! | LOGIN meets the configuration | `login.rs` (the state machine is `iscsi::target::login`) |
-//! | which sessions there are, who may join or replace one | `registry.rs` |
-//! | a connection is given to its session | `arrival.rs` |
-//! | a login takes a connection's place | `reinstatement.rs` |
-//! | a session on its loop, and the units that it sees | `served_session.rs`, `view.rs` |
-//! | a connection or a session ends | `ending.rs` |
-//! | writes of a lost session that are still under way | `ending.rs`, [`unit::command::fence`] |
-//! | time limits, pings, memory pressure | `upkeep.rs` |
+//! | a connection is accepted | `connection/listener.rs`, `session/arrival.rs`, `connection/socket_options.rs`; which loop gets it: `connection/dealer.rs` |
+//! | LOGIN meets the configuration | `session/login.rs` (the state machine is `iscsi::target::login`) |
+//! | which sessions there are, who may join or replace one | `session/registry.rs` |
+//! | a connection is given to its session | `session/arrival.rs` |
+//! | a login takes a connection's place | `session/reinstatement.rs` |
+//! | a session on its loop, and the units that it sees | `session/served_session.rs`, `session/view.rs` |
+//! | a connection or a session ends | `session/ending.rs` |
+//! | writes of a lost session that are still under way | `session/ending.rs`, [`unit::command::fence`] |
+//! | time limits, pings, memory pressure | `session/upkeep.rs` |
 //! | **commands** | |
 //! | the turns of a loop | `event_loop.rs`; what loops tell each other: `message.rs`, what they share: `shared.rs` |
-//! | bytes become commands, answers leave | `session_traffic.rs`, `connection.rs`, `payload.rs` |
-//! | input is left to gather; memory is fetched ahead | `gathering.rs`, `foresight.rs` |
+//! | bytes become commands, answers leave | `session/session_traffic.rs`, `session/connection.rs`, `payload.rs` |
+//! | input is left to gather; memory is fetched ahead | `session/gathering.rs`, `session/foresight.rs` |
 //! | a command finds its unit and starts | `router.rs` |
 //! | a command runs, and ends others | [`unit::command`] |
 //! | task management, aborts across loops | `task_management.rs` |

@@ -1,6 +1,6 @@
 //! `pool check`: proves a pool that is not open, on its files and devices, without a daemon.
 //!
-//! Nothing is written (`overlay.rs`).
+//! Nothing is written (`import/overlay.rs`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

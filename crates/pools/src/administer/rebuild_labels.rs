@@ -3,8 +3,8 @@
 //!
 //! The store (`Rebuild`) decides what the labels become. This file opens the devices exclusively
 //! and searches them. It then proves the findings as `pool check` proves a pool. The pool is opened
-//! without a write (`overlay.rs`), and every copy of every block is read. Labels are written only
-//! after that, and only on request.
+//! without a write (`import/overlay.rs`), and every copy of every block is read. Labels are written
+//! only after that, and only on request.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

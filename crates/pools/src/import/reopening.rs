@@ -7,7 +7,7 @@
 //! 1. All requests to the devices are answered. A write that is still under way would hit data
 //!    written later;
 //! 2. The old engine goes, with all that it held in memory and never promised. Volumes with such
-//!    writes fail their flushes from now on (`unflushed.rs`);
+//!    writes fail their flushes from now on (`engine/unflushed.rs`);
 //! 3. Only then are the labels read. From here on this is an import like any other: the log is
 //!    replayed to its end, and all promised writes are found.
 

@@ -9,16 +9,16 @@
 //! | question | file |
 //! |---|---|
 //! | what belongs to an open pool, and what calls what | `state.rs` |
-//! | how is a write taken, and what of a partly overwritten block is read first | `write.rs` |
-//! | where does a write become durable | `commit.rs` |
-//! | what lies on cache vdevs | `cache_vdevs.rs` |
-//! | what do log vdevs promise | `log_vdevs.rs` |
-//! | which part of a write is done before the engine gets it | `prepared.rs` |
-//! | how is a block found and read | `read.rs` |
-//! | when do labels say that a leaf missed something | `labels.rs` |
+//! | how is a write taken, and what of a partly overwritten block is read first | `io/write.rs` |
+//! | where does a write become durable | `io/commit.rs` |
+//! | what lies on cache vdevs | `devices/cache_vdevs.rs` |
+//! | what do log vdevs promise | `devices/log_vdevs.rs` |
+//! | which part of a write is done before the engine gets it | `io/prepared.rs` |
+//! | how is a block found and read | `io/read.rs` |
+//! | when do labels say that a leaf missed something | `devices/labels.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
-//! | when is a checkpoint due after a change | `rest.rs` |
-//! | which changes are in no durable checkpoint yet | `unmerged.rs` |
+//! | when is a checkpoint due after a change | `io/rest.rs` |
+//! | which changes are in no durable checkpoint yet | `io/unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | how does a pool open after a crash | `open.rs`; how its log continues then: `anew.rs` |
 //! | what happens when the pool is full | `admission.rs` |
@@ -28,9 +28,9 @@
 //! | which free space are devices told of | `trim.rs` |
 //! | how much space do datasets take | `usage.rs` |
 //! | how are devices replaced and vdevs added | `vdevs.rs` |
-//! | which devices fail too often | `failures.rs`; which spares stand in: `spares.rs` |
+//! | which devices fail too often | `devices/failures.rs`; which spares stand in: `devices/spares.rs` |
 //! | how is the whole pool checked | `check.rs` and the files beside it |
-//! | which labels lie among the pool's blocks | `inner_labels.rs` |
+//! | which labels lie among the pool's blocks | `devices/inner_labels.rs` |
 //! | how do inner labels restore lost labels | `open/rebuild.rs` |
 //! | how many devices can labels name | `label_room.rs` |
 //! | which host has the pool | `activity.rs` and the files beside it |
@@ -38,10 +38,10 @@
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
 //! | which requests does a pool take | `request.rs`; its sizes and limits: `config.rs` |
 //! | what must a program know to use a pool | `features.rs` |
-//! | which blocks come into the cache before a request wants them | `read_ahead.rs` |
+//! | which blocks come into the cache before a request wants them | `io/read_ahead.rs` |
 //! | which properties may administrators set | `properties.rs` |
-//! | which blocks lie twice, and where | `second.rs` |
-//! | how much of a block's space does raidz leave | `padding.rs` |
+//! | which blocks lie twice, and where | `io/second.rs` |
+//! | how much of a block's space does raidz leave | `io/padding.rs` |
 
 mod activity;
 mod administer;

@@ -1,9 +1,9 @@
 //! Changes the vdevs of a pool while it is in use. Devices are taken offline and used again,
-//! attached, detached and replaced; vdevs are added and grown. For spares, see `spares.rs`.
+//! attached, detached and replaced; vdevs are added and grown. For spares, see `devices/spares.rs`.
 //!
 //! A change takes effect at once. It is also written to the labels at once, and nothing is
-//! acknowledged before they hold it (`labels.rs`). [`Pool::sync`] tells when they do. Sectors of a
-//! new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
+//! acknowledged before they hold it (`devices/labels.rs`). [`Pool::sync`] tells when they do.
+//! Sectors of a new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
 
 use std::collections::BTreeMap;
 

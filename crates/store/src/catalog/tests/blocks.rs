@@ -1,5 +1,5 @@
-//! A model of blocks that does only the steps, by the definitions in `applied.rs`. If the steps are
-//! right, a block is allocated exactly if some view has it.
+//! A model of blocks that does only the steps, by the definitions in `catalog/applied.rs`. If the
+//! steps are right, a block is allocated exactly if some view has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,12 +6,13 @@
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
 //! 4. if a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first
-//!    (`labels.rs`);
+//!    (`devices/labels.rs`);
 //! 5. if the change comes after the first group since the pool was opened, a checkpoint has that
-//!    group (`anew.rs`);
+//!    group (`pool/anew.rs`);
 //! 6. only then is the change acknowledged.
 //!
-//! If a log vdev copies the group first, steps 3 and 4 apply to the log vdev (`log_vdevs.rs`).
+//! If a log vdev copies the group first, steps 3 and 4 apply to the log vdev
+//! (`devices/log_vdevs.rs`).
 //!
 //! A group can be durable in one round trip to the devices instead of two. For this, a request must
 //! wait for the group, all groups before it must be durable, and one request for each leaf must
