@@ -8,6 +8,7 @@ mod corpus;
 mod crate_graph;
 mod dependencies;
 mod documents;
+mod endpoints;
 mod licences;
 mod names;
 mod openers;
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 15] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,
@@ -95,6 +96,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         words::check,
         words::machine_paths,
         documents::check,
+        endpoints::check,
         corpus::check,
     ];
     rules
