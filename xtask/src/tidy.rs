@@ -9,6 +9,7 @@ mod corpus;
 mod crate_graph;
 mod dependencies;
 mod documents;
+mod endpoints;
 mod licences;
 mod names;
 mod openers;
@@ -97,6 +98,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         words::check,
         words::machine_paths,
         documents::check,
+        endpoints::check,
         corpus::check,
     ];
     rules
