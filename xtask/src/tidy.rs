@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 15] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 16] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,

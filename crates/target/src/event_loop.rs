@@ -1,8 +1,8 @@
 //! One event loop: sockets, messages, block completions; sessions that live and die on one core.
 //!
-//! Each turn looks at what is ready, lets every connection with input run a bounded amount, submits the
-//! block requests that came of it in one batch, takes completions, and writes all output with as few
-//! system calls as possible. Nothing in a turn blocks.
+//! Each turn looks at what is ready, lets every connection with input run a bounded amount, submits
+//! the block requests that came of it in one batch, takes completions, and writes all output with
+//! as few system calls as possible. Nothing in a turn blocks.
 
 use std::collections::HashMap;
 use std::io;
@@ -170,8 +170,9 @@ impl EventLoop {
         self.connections.clear();
     }
 
-    /// Looks away for a moment where there is nothing to do but to let input gather: each look at the
-    /// sockets makes the kernel tell of the next piece anew, at the sender's cost where it is local.
+    /// Looks away for a moment where there is nothing to do but to let input gather: each look at
+    /// the sockets makes the kernel tell of the next piece anew, at the sender's cost where it is
+    /// local.
     fn let_gather(&mut self) {
         let gathering = std::mem::take(&mut self.gathering);
         if gathering == 0

@@ -1,9 +1,9 @@
 //! The target at work: portals, event loops, sessions and the logical units behind them.
 //!
 //! # Threads
-//! One event loop for each core, and a thread that accepts connections. What may block runs on threads of
-//! [`block`], and a pool's engine on its own ([`pools`]). A session belongs to one loop with all its
-//! connections; a logical unit is served by all loops.
+//! One event loop for each core, and a thread that accepts connections. What may block runs on
+//! threads of [`block`], and a pool's engine on its own ([`pools`]). A session belongs to one loop
+//! with all its connections; a logical unit is served by all loops.
 //!
 //! # Where things are
 //! | what | where |

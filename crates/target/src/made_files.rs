@@ -1,6 +1,7 @@
-//! Files that a change of the configuration makes for its new units, or makes longer for its larger ones. Nothing is
-//! left of a change that is refused, however late: an administrator who tries again with other words would find files
-//! in the way that nobody asked for, and space taken that nobody uses.
+//! Files that a change of the configuration makes for its new units, or makes longer for its larger
+//! ones. Nothing is left of a change that is refused, however late: an administrator who tries
+//! again with other words would find files in the way that nobody asked for, and space taken that
+//! nobody uses.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use block::file::cut_back;
 #[derive(Debug, Default)]
 pub(super) struct MadeFiles {
     made: Vec<PathBuf>,
-    /// With the devices that are open on them. Their units have the blocks that they had until the change holds, so
-    /// nobody has written to what was added.
+    /// With the devices that are open on them. Their units have the blocks that they had until the
+    /// change holds, so nobody has written to what was added.
     lengthened: Vec<(Lengthened, Arc<dyn BlockDevice>)>,
 }
 

@@ -23,8 +23,8 @@ pub(super) enum Message {
     Wake(Token),
     /// Abort tasks of a unit.
     Abort(Arc<AbortOrder>),
-    /// Commands of target port groups that go out of service or of units that were deleted, or saves of units that retire,
-    /// are waited for.
+    /// Commands of target port groups that go out of service or of units that were deleted, or
+    /// saves of units that retire, are waited for.
     Drain(DrainOrder),
     /// The configuration changed.
     Reconfigure(Arc<Directory>),
@@ -32,7 +32,8 @@ pub(super) enum Message {
     Close(SessionKey, &'static str),
     /// Tell the initiator that this session ends, and close it.
     Dismiss(SessionKey, &'static str),
-    /// Ask the initiator to log this session out within so many seconds; it is told that the session ends otherwise.
+    /// Ask the initiator to log this session out within so many seconds; it is told that the
+    /// session ends otherwise.
     AskToLogOut(SessionKey, u16),
     /// Dismiss every session of the target with this name.
     DismissTarget(Spelled, &'static str),

@@ -68,8 +68,8 @@ impl std::fmt::Debug for Opener {
 }
 
 impl Opener {
-    /// Makes what a new unit needs (its file, unless it exists; enough memory). Returns the file that
-    /// was made.
+    /// Makes what a new unit needs (its file, unless it exists; enough memory). Returns the file
+    /// that was made.
     ///
     /// # Errors
     /// What went wrong; nothing was left behind.
@@ -78,9 +78,9 @@ impl Opener {
         made.map_err(|error| apply_error(spec, &error))
     }
 
-    /// Opens a unit. One on a volume is opened on the volume that is noted, never on another that has the name now.
-    /// `others` are the units that are open already. A device of another machine is waited for up to `patience`, while
-    /// sessions are still coming up.
+    /// Opens a unit. One on a volume is opened on the volume that is noted, never on another that
+    /// has the name now. `others` are the units that are open already. A device of another machine
+    /// is waited for up to `patience`, while sessions are still coming up.
     ///
     /// # Errors
     /// What went wrong and what to try.

@@ -1,5 +1,5 @@
-//! A thread for work that is done again and again while it is needed, and may block. It sleeps without
-//! end while it is not.
+//! A thread for work that is done again and again while it is needed, and may block. It sleeps
+//! without end while it is not.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -34,8 +34,8 @@ impl Recurring {
         (Self { orders }, Orders(receiver))
     }
 
-    /// Says whether there is work. It is done when an interval has passed, not at once: the work itself
-    /// may say so and must not set off its own repetition.
+    /// Says whether there is work. It is done when an interval has passed, not at once: the work
+    /// itself may say so and must not set off its own repetition.
     pub(super) fn set_needed(&self, needed: bool) {
         self.send(Order::Needed(needed));
     }

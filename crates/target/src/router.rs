@@ -1,5 +1,5 @@
-//! The task router (SAM-5 4.5.8): takes a command from the protocol, finds its logical unit, enters the
-//! task set and starts it.
+//! The task router (SAM-5 4.5.8): takes a command from the protocol, finds its logical unit, enters
+//! the task set and starts it.
 //!
 //! A read or write that the device answers at once runs from arrival to response inside
 //! [`TaskRouter::command`] and [`TaskRouter::data_out`], without touching a table or the heap.
@@ -103,7 +103,8 @@ impl TaskRouter for Router<'_> {
 
     #[cold]
     fn data_out_lost(&mut self, _: TaskId, buffer: DataOut) {
-        // What has started leaves the task set with its entry; a place in the queue is given up here.
+        // What has started leaves the task set with its entry; a place in the queue is given up
+        // here.
         if let Intent::Queued(token) = buffer.intent {
             self.core.cancel(token);
         }
@@ -184,8 +185,8 @@ impl Router<'_> {
         self.share.try_take(memory as u64).map(Some)
     }
 
-    /// Makes room for data-out, and takes the memory for what its task works on beside it; or refuses the
-    /// command where memory has run out.
+    /// Makes room for data-out, and takes the memory for what its task works on beside it; or
+    /// refuses the command where memory has run out.
     #[inline]
     fn collect(
         &mut self,
@@ -248,8 +249,8 @@ impl Router<'_> {
             data_in_len: command.data_in_len,
         };
         let waits_for_data = command.data_out_len > Some(0);
-        // What its CDB takes is not known yet. More than any command can use is neither asked for nor
-        // kept, whatever its initiator offers.
+        // What its CDB takes is not known yet. More than any command can use is neither asked for
+        // nor kept, whatever its initiator offers.
         let most = mapped.unit.logical.max_data_out();
         let data = (!waits_for_data).then(Pages::new);
         // The place in the queue was taken under this token: the operation owns it from now on.
@@ -304,8 +305,8 @@ impl Router<'_> {
         }
     }
 
-    /// A queued command's turn has come: it has entered the task set. `None` where it still waits for
-    /// its data.
+    /// A queued command's turn has come: it has entered the task set. `None` where it still waits
+    /// for its data.
     pub(super) fn turn_came(&mut self, token: Token) -> Progress {
         let Some(operation) = self.core.operations.get_mut(token) else {
             return Progress::Pending;
@@ -414,7 +415,8 @@ fn task_set_full() -> Ended {
     }
 }
 
-/// For what no unit can be asked about, so in the format that a unit begins with (SPC-4: INVALID MESSAGE ERROR).
+/// For what no unit can be asked about, so in the format that a unit begins with (SPC-4: INVALID
+/// MESSAGE ERROR).
 fn invalid_message() -> Response {
     Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
 }

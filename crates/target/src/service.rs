@@ -1,4 +1,5 @@
-//! The data plane as one thing: starts the threads, applies configurations, answers the control plane.
+//! The data plane as one thing: starts the threads, applies configurations, answers the control
+//! plane.
 //!
 //! | what | where |
 //! |---|---|
@@ -162,9 +163,10 @@ impl Service {
         Ok(service)
     }
 
-    /// Units that wait for their pools follow their volumes by this, once the pools open. It may change the configuration, and
-    /// is called while nobody else looks for units that could not be served. A caller that keeps the configuration unchanged
-    /// must call neither this nor [`DataPlane::try_again`].
+    /// Units that wait for their pools follow their volumes by this, once the pools open. It may
+    /// change the configuration, and is called while nobody else looks for units that could not be
+    /// served. A caller that keeps the configuration unchanged must call neither this nor
+    /// [`DataPlane::try_again`].
     pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
         // Set once, at the start.
         let _ = self.follow.set(Follow(Box::new(follow)));
@@ -253,8 +255,9 @@ impl Service {
     }
 }
 
-/// Ends the process if its thread panics: without one of its loops the daemon would go on with sessions
-/// that are never answered and ranges that are locked for ever. Started anew, it loses nothing.
+/// Ends the process if its thread panics: without one of its loops the daemon would go on with
+/// sessions that are never answered and ranges that are locked for ever. Started anew, it loses
+/// nothing.
 struct WholeOrNothing;
 
 impl Drop for WholeOrNothing {

@@ -58,8 +58,8 @@ pub struct DaemonLimits {
     pub max_logins: usize,
     /// How long a login may take.
     pub login_timeout: std::time::Duration,
-    /// How long a session may leave data that it owes, or that waits for it, while memory is short; twice
-    /// as long may a connection leave what it owes at any time.
+    /// How long a session may leave data that it owes, or that waits for it, while memory is short;
+    /// twice as long may a connection leave what it owes at any time.
     pub stall_timeout: std::time::Duration,
     /// Bytes in flight: data-out being collected and data-in being sent.
     pub memory: u64,

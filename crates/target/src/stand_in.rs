@@ -1,10 +1,12 @@
-//! Units that are configured and cannot be served now: their pool was exported or does not open, a disk or file is away.
+//! Units that are configured and cannot be served now: their pool was exported or does not open, a
+//! disk or file is away.
 //!
-//! All of these may come back, so initiators must not hear that the unit is gone for good: LOGICAL UNIT NOT SUPPORTED
-//! (05/25/00) is a permanent loss to ESXi, which gives up the datastore then. Another unit stands in instead, with the
-//! same name, designators and LUNs. It answers INQUIRY and REPORT LUNS, and all that concerns the medium with 02/04/01
-//! (LOGICAL UNIT IS IN PROCESS OF BECOMING READY): hosts repeat their commands, or take it for all paths down.
-//! When the real one is served, each nexus is told that it was powered on (29/00), and that its INQUIRY data (3F/03)
+//! All of these may come back, so initiators must not hear that the unit is gone for good: LOGICAL
+//! UNIT NOT SUPPORTED (05/25/00) is a permanent loss to ESXi, which gives up the datastore then.
+//! Another unit stands in instead, with the same name, designators and LUNs. It answers INQUIRY and
+//! REPORT LUNS, and all that concerns the medium with 02/04/01 (LOGICAL UNIT IS IN PROCESS OF
+//! BECOMING READY): hosts repeat their commands, or take it for all paths down. When the real one
+//! is served, each nexus is told that it was powered on (29/00), and that its INQUIRY data (3F/03)
 //! and capacity (2A/09) may be others.
 
 use std::sync::Arc;
@@ -55,7 +57,8 @@ impl BlockDevice for Away {
 }
 
 impl Opener {
-    /// Stand-ins for all units of the configuration that are not served: those that there are, and new ones.
+    /// Stand-ins for all units of the configuration that are not served: those that there are, and
+    /// new ones.
     pub(super) fn add_stand_ins(&self, applied: &mut Applied) {
         let mut before = std::mem::take(&mut applied.stand_ins);
         for spec in &applied.config.units {
@@ -72,7 +75,8 @@ impl Opener {
         }
     }
 
-    /// A unit that stands in for one whose device has, or had, this shape; `None` where its designator is none.
+    /// A unit that stands in for one whose device has, or had, this shape; `None` where its
+    /// designator is none.
     pub(super) fn stand_in(&self, spec: &UnitSpec, geometry: Geometry) -> Option<StandIn> {
         let capabilities = self.backends.of(&spec.backend).capabilities();
         let config = unit_config(spec, capabilities, geometry).ok()?;

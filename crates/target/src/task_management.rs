@@ -1,8 +1,8 @@
-//! Task management functions (RFC 7143 §11.5, SAM-5 7): which tasks they reach, on every loop, and when
-//! they may be answered.
+//! Task management functions (RFC 7143 §11.5, SAM-5 7): which tasks they reach, on every loop, and
+//! when they may be answered.
 //!
-//! A function is answered only when every task that it aborts is quiet: a write that a device has taken
-//! cannot be called back, so the answer waits for its end.
+//! A function is answered only when every task that it aborts is quiet: a write that a device has
+//! taken cannot be called back, so the answer waits for its end.
 
 use std::sync::Arc;
 
@@ -65,8 +65,8 @@ impl EventLoop {
                 self.reset_target(key, connection, request)
             }
             Function::TaskReassign => answer(self, Answer::ReassignmentNotSupported),
-            // There is no ACA, and the functions of RFC 7144 need an iSCSIProtocolLevel of 2, which is not
-            // negotiated. REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS says the same.
+            // There is no ACA, and the functions of RFC 7144 need an iSCSIProtocolLevel of 2, which
+            // is not negotiated. REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS says the same.
             _ => answer(self, Answer::NotSupported),
         }
     }
@@ -159,8 +159,8 @@ impl EventLoop {
     ) {
         let by = mapped.itl.nexus().id;
         let logical = &mapped.unit.logical;
-        // CLEAR TASK SET clears the task set of its nexus: with a task set for each that is what ABORT
-        // TASK SET does, and no other nexus is affected (SAM-5 7.5).
+        // CLEAR TASK SET clears the task set of its nexus: with a task set for each that is what
+        // ABORT TASK SET does, and no other nexus is affected (SAM-5 7.5).
         let only_own = match request.function {
             Function::AbortTaskSet => true,
             Function::ClearTaskSet => logical.task_set_type() == TaskSetType::PerNexus,

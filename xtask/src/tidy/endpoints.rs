@@ -1,5 +1,5 @@
-//! Rule of endpoints: a path of the API is written once, in the description of its endpoint. Server,
-//! client, command line and lab take it from there.
+//! Rule of endpoints: a path of the API is written once, in the description of its endpoint.
+//! Server, client, command line and lab take it from there.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ const HOME: &str = "crates/control/src/endpoint/";
 /// Start of each path of the API.
 const PREFIX: &str = "/v1/";
 
-/// Finds paths of the API that stand outside of the descriptions, or twice in them. Tests of the wire
-/// are left alone: they write requests as other programs do.
+/// Finds paths of the API that stand outside of the descriptions, or twice in them. Tests of the
+/// wire are left alone: they write requests as other programs do.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut known: BTreeMap<String, String> = BTreeMap::new();

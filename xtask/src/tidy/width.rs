@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 fenced = !fenced;
             }
             let columns = line.chars().count();
-            if columns > COLUMNS && !fenced && !is_table(text) && text.contains(' ') {
+            if columns > COLUMNS && !fenced && !stays_whole(line, text, is_rust) {
                 findings.push(Finding {
                     path: file.path.clone(),
                     line: index + 1,
@@ -38,8 +38,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn is_table(text: &str) -> bool {
-    text.starts_with('|')
+/// Reports whether a line cannot be wrapped: a table, output that is shown as it is, a link, one
+/// word.
+fn stays_whole(line: &str, text: &str, is_rust: bool) -> bool {
+    let is_output = !is_rust && line.starts_with("    ");
+    text.starts_with('|') || is_output || text.contains("](") || !text.contains(' ')
 }
 
 #[cfg(test)]

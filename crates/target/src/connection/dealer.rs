@@ -1,8 +1,8 @@
-//! Which event loop gets a new connection: the one that has the fewest open ones, and of several such the next
-//! in order.
+//! Which event loop gets a new connection: the one that has the fewest open ones, and of several
+//! such the next in order.
 //!
-//! Dealing them out in turn alone is not enough: a client that looks for targets before each login (open-iscsi)
-//! would have all its discovery sessions on one loop and all its disks on the other.
+//! Dealing them out in turn alone is not enough: a client that looks for targets before each login
+//! (open-iscsi) would have all its discovery sessions on one loop and all its disks on the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! Portals: listening sockets, and the thread that accepts connections and deals them out to the loops.
+//! Portals: listening sockets, and the thread that accepts connections and deals them out to the
+//! loops.
 
 use std::collections::HashMap;
 use std::io;
@@ -36,9 +37,9 @@ pub(crate) struct Arrived {
     pub dealt: Dealt,
 }
 
-/// Opens a listening socket. An IPv6 portal takes IPv6 only, so that `[::]` and `0.0.0.0` can both be
-/// portals. Where the address is taken it tries again for a moment: a daemon that was told to stop may be
-/// just letting go of it. May block; never called from an event loop.
+/// Opens a listening socket. An IPv6 portal takes IPv6 only, so that `[::]` and `0.0.0.0` can both
+/// be portals. Where the address is taken it tries again for a moment: a daemon that was told to
+/// stop may be just letting go of it. May block; never called from an event loop.
 ///
 /// # Errors
 /// The address is taken or not this machine's.

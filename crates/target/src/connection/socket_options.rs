@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// Room for data-out that arrives while the loop is busy: without it 256 KiB writes reach half their
-/// speed on a fast link.
+/// Room for data-out that arrives while the loop is busy: without it 256 KiB writes reach half
+/// their speed on a fast link.
 const RECEIVE_BUFFER: usize = 2 << 20;
 /// Room for answers: one large read fits whole.
 const SEND_BUFFER: usize = 512 << 10;

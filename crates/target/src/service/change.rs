@@ -1,4 +1,5 @@
-//! A configuration is put in force while another is: everything that can fail comes first, then nothing fails.
+//! A configuration is put in force while another is: everything that can fail comes first, then
+//! nothing fails.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{SocketAddr, TcpListener};
@@ -191,8 +192,8 @@ impl Service {
         })
     }
 
-    /// Makes room beneath the units whose size was raised. They are to have that many blocks once nothing can
-    /// fail any more.
+    /// Makes room beneath the units whose size was raised. They are to have that many blocks once
+    /// nothing can fail any more.
     fn make_room(
         &self,
         old: &Config,
@@ -242,7 +243,8 @@ impl Service {
         Ok(larger)
     }
 
-    /// Empties the write caches that are to be switched off. As long as the result is there, nothing goes into them.
+    /// Empties the write caches that are to be switched off. As long as the result is there,
+    /// nothing goes into them.
     fn empty_caches(
         old: &Config,
         config: &Config,

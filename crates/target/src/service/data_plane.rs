@@ -135,7 +135,8 @@ impl DataPlane for Service {
     }
 
     fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error> {
-        // A unit whose place another one takes just now would end it too late: it would hold in the other one.
+        // A unit whose place another one takes just now would end it too late: it would hold in the
+        // other one.
         let _changing = self.one_change_at_a_time();
         let served = self.lock().units.get(unit).cloned();
         let not_served = || {

@@ -1,4 +1,5 @@
-//! The portals and target port groups of a configuration, as listeners and the device server take them.
+//! The portals and target port groups of a configuration, as listeners and the device server take
+//! them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,11 +1,15 @@
-//! Units that a change points to other data: another one takes the place of each, with the same identity and maps.
+//! Units that a change points to other data: another one takes the place of each, with the same
+//! identity and maps.
 //!
 //! # Order
-//! 1. The new one is opened. Where that fails, or it is smaller than the disk that hosts know, nothing has changed.
-//! 2. The stored state of the old one changes no more, and the new one takes it over (`crates/unit/src/retirement.rs`). The state that
-//!    the new one loaded when it was opened may be older: an initiator that was fenced off since would be let in again.
-//! 3. The new one takes its place in all views: commands of the old one are aborted, and each nexus is told that the unit
-//!    was powered on (29/00), and that its INQUIRY data (3F/03) and capacity (2A/09) may be others.
+//! 1. The new one is opened. Where that fails, or it is smaller than the disk that hosts know,
+//!    nothing has changed.
+//! 2. The stored state of the old one changes no more, and the new one takes it over
+//!    (`crates/unit/src/retirement.rs`). The state that the new one loaded when it was opened may
+//!    be older: an initiator that was fenced off since would be let in again.
+//! 3. The new one takes its place in all views: commands of the old one are aborted, and each nexus
+//!    is told that the unit was powered on (29/00), and that its INQUIRY data (3F/03) and capacity
+//!    (2A/09) may be others.
 //! 4. What devices still do for the old one is waited for: its volume may be destroyed next.
 //!
 //! Reservations without APTPL end, as with a loss of power.

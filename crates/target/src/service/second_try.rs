@@ -1,5 +1,6 @@
-//! Serves later what could not be served at the start: an address that was not there yet, a file that a
-//! daemon before us still held, a disk that came late. A restart must not leave a unit out for good.
+//! Serves later what could not be served at the start: an address that was not there yet, a file
+//! that a daemon before us still held, a disk that came late. A restart must not leave a unit out
+//! for good.
 //!
 //! A thread of its own, for opening may block. It sleeps without end while nothing is missing.
 
@@ -86,7 +87,8 @@ impl Service {
             return;
         }
         for unit in opened {
-            // Never in the place of one that is served: it has reservations, and commands under way.
+            // Never in the place of one that is served: it has reservations, and commands under
+            // way.
             if applied.units.contains_key(&unit.name) || applied.faults.remove(&unit.name).is_none()
             {
                 continue;
@@ -102,7 +104,8 @@ impl Service {
         self.publish(applied);
     }
 
-    /// Has units that are not served follow their volumes: a pool may have opened in which these have other names.
+    /// Has units that are not served follow their volumes: a pool may have opened in which these
+    /// have other names.
     fn follow_volumes(&self) {
         let is_faulty = !self.lock().faults.is_empty();
         if let Some(follow) = self.follow.get().filter(|_| is_faulty) {
@@ -110,8 +113,9 @@ impl Service {
         }
     }
 
-    /// Lets others stand in for units whose devices will never serve a request again: their pool was exported. When it is
-    /// imported they are opened anew, and whoever is logged in is told so as of a unit that was reset.
+    /// Lets others stand in for units whose devices will never serve a request again: their pool
+    /// was exported. When it is imported they are opened anew, and whoever is logged in is told so
+    /// as of a unit that was reset.
     fn close_what_is_over(&self) {
         let is_over = |unit: &Arc<Unit>| unit.device.is_over();
         if !self.lock().units.values().any(is_over) {
@@ -125,7 +129,8 @@ impl Service {
             .filter(|unit| is_over(unit))
             .cloned()
             .collect();
-        // The units are opened anew at once, with their stored state. A unit whose state is not final waits for the next try.
+        // The units are opened anew at once, with their stored state. A unit whose state is not
+        // final waits for the next try.
         let retirement = Retirement::begin_where_possible(&*self.shared, over);
         for unit in retirement.units() {
             let name = unit.name.clone();

@@ -1,5 +1,5 @@
-//! How a connection arrives: accepted, logged in, and given to the session that it begins or joins, on
-//! the loop that owns it.
+//! How a connection arrives: accepted, logged in, and given to the session that it begins or joins,
+//! on the loop that owns it.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ impl EventLoop {
         self.readable(slot);
     }
 
-    /// Where too many connections are logging in, the one that began first goes: whoever means it is
-    /// through in no time, so that those who stall make room for those who do not.
+    /// Where too many connections are logging in, the one that began first goes: whoever means it
+    /// is through in no time, so that those who stall make room for those who do not.
     fn make_room_for_login(&mut self) {
         let shared = &self.core.shared;
         let most = (shared.limits.max_logins / shared.loops()).max(1);
@@ -149,8 +149,8 @@ impl EventLoop {
     pub(crate) fn attach(&mut self, logged_in: LoggedIn) {
         let name = logged_in.name();
         if self.ending.contains_key(&name) {
-            // Writes of the session before are still under way. A retried or newer write of the same
-            // blocks must not be overtaken by them.
+            // Writes of the session before are still under way. A retried or newer write of the
+            // same blocks must not be overtaken by them.
             self.let_wait(logged_in);
             return;
         }

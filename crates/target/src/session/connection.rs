@@ -20,8 +20,8 @@ use unit::command::operation::SessionKey;
 const MAX_PIECES: usize = 512;
 /// Pieces of one vectored read.
 const MAX_ROOM: usize = 256;
-/// Rests of a data segment from this length on are read straight into their place. Below, one read of
-/// everything that has arrived is cheaper than a system call for each command.
+/// Rests of a data segment from this length on are read straight into their place. Below, one read
+/// of everything that has arrived is cheaper than a system call for each command.
 pub(crate) const DIRECT_THRESHOLD: usize = 32 * 1024;
 
 /// What a socket is for.
@@ -38,8 +38,8 @@ pub(crate) enum Role {
 /// A socket.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// It counts as one of its loop. Dropped before the socket: a client that sees its connection closed, and
-    /// comes again, finds that the loop has one less.
+    /// It counts as one of its loop. Dropped before the socket: a client that sees its connection
+    /// closed, and comes again, finds that the loop has one less.
     pub dealt: Dealt,
     /// The socket.
     pub stream: mio::net::TcpStream,
@@ -143,8 +143,9 @@ impl Connection {
         received(self.stream.read(buffer), room, self.half_closed)
     }
 
-    /// Reads the rest of a long data segment straight into its place, and what follows into `buffer`.
-    /// The second value is how many bytes went to `buffer`. `None` where no such segment is arriving.
+    /// Reads the rest of a long data segment straight into its place, and what follows into
+    /// `buffer`. The second value is how many bytes went to `buffer`. `None` where no such segment
+    /// is arriving.
     pub(crate) fn read_direct(
         &mut self,
         session: &mut Session<DataIn, DataOut>,

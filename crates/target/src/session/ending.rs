@@ -1,5 +1,5 @@
-//! How connections and sessions end: their tasks are cancelled, what a device still writes for them is
-//! fenced off, and a session keeps its name until that is over.
+//! How connections and sessions end: their tasks are cancelled, what a device still writes for them
+//! is fenced off, and a session keeps its name until that is over.
 
 use super::connection::Role;
 use crate::event_loop::EventLoop;
@@ -46,8 +46,9 @@ impl EventLoop {
         Some(key)
     }
 
-    /// Cancels operations of a session whose tasks are gone from it or aborted, and fences off what a device still
-    /// writes for them: nobody waits for that, and what is written from now on must come after it.
+    /// Cancels operations of a session whose tasks are gone from it or aborted, and fences off what
+    /// a device still writes for them: nobody waits for that, and what is written from now on must
+    /// come after it.
     pub(crate) fn cancel_orphans(&mut self, key: SessionKey) {
         for token in self.core.operations.of_session(key) {
             let Some(operation) = self.core.operations.get_mut(token) else {
@@ -77,8 +78,8 @@ impl EventLoop {
         self.cancel_orphans(key);
         let operations = &mut self.core.operations;
         if operations.has_any(key) {
-            // Until its tasks are over it keeps its name: a new session of that name comes to this loop and
-            // waits for them.
+            // Until its tasks are over it keeps its name: a new session of that name comes to this
+            // loop and waits for them.
             self.ending.insert(session.name, session.registered);
         } else {
             let mut registry = self.core.shared.registry();
@@ -103,7 +104,8 @@ impl EventLoop {
         self.close_session(key, reason);
     }
 
-    /// Asks the initiator to log out. Where it does not, the session is dismissed ([`EventLoop::tick_if_due`]).
+    /// Asks the initiator to log out. Where it does not, the session is dismissed
+    /// ([`EventLoop::tick_if_due`]).
     pub(crate) fn ask_to_log_out(&mut self, key: SessionKey, within_s: u16) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
@@ -124,7 +126,8 @@ impl EventLoop {
         self.end_session(key);
     }
 
-    /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for that.
+    /// Forgets ended sessions whose tasks are over now, and lets in the logins that waited for
+    /// that.
     pub(crate) fn finish_ending(&mut self) {
         let awaited = !(self.ending.is_empty() && self.delayed.is_empty());
         // What they wait for is the end of an operation.

@@ -1,9 +1,9 @@
-//! A look ahead at the reads and writes of a batch of input, so that memory is on its way when their turn
-//! comes.
+//! A look ahead at the reads and writes of a batch of input, so that memory is on its way when
+//! their turn comes.
 //!
-//! Commands are carried out one by one, and each that is answered from main memory, a device there or a pool's
-//! cache, waits for several cache lines one after another: where the page is, its reference count, its bytes. Of a
-//! whole batch these waits can overlap.
+//! Commands are carried out one by one, and each that is answered from main memory, a device there
+//! or a pool's cache, waits for several cache lines one after another: where the page is, its
+//! reference count, its bytes. Of a whole batch these waits can overlap.
 
 use iscsi::pdu::{Bhs, Opcode, RawBhs};
 use scsi::Start;

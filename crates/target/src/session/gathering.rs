@@ -1,22 +1,23 @@
 //! When to take input: a read from the socket and all that follows it cost far more than one more
 //! command in it.
 //!
-//! An initiator that sends many commands one by one and quickly is not served one by one: the loop lets a
-//! few gather, and so its answers leave together too, which is less work for the initiator as well. They
-//! are counted by the bytes that wait in the socket. It ends when enough are there, when the initiator
-//! pauses, which then waits for answers, and at the latest after [`SPAN`]. Commands of an initiator with
-//! few outstanding are taken at once: they would wait for nothing.
+//! An initiator that sends many commands one by one and quickly is not served one by one: the loop
+//! lets a few gather, and so its answers leave together too, which is less work for the initiator
+//! as well. They are counted by the bytes that wait in the socket. It ends when enough are there,
+//! when the initiator pauses, which then waits for answers, and at the latest after [`SPAN`].
+//! Commands of an initiator with few outstanding are taken at once: they would wait for nothing.
 
 use std::time::{Duration, Instant};
 
-/// So many commands are enough: with twice as many nothing more was gained, and the initiator idled.
+/// So many commands are enough: with twice as many nothing more was gained, and the initiator
+/// idled.
 const ENOUGH: u32 = 8;
 /// An initiator with this many commands outstanding has enough to do while half of them gather.
 const DEEP: u32 = 16;
 /// Commands come quickly where they are less than this apart on average.
 const QUICK_NS: u64 = 16_000;
-/// An initiator that sent nothing for so long is not about to send the next command. Also how long a loop
-/// looks away while input gathers.
+/// An initiator that sent nothing for so long is not about to send the next command. Also how long
+/// a loop looks away while input gathers.
 pub(crate) const PAUSE: Duration = Duration::from_micros(10);
 /// Input gathers no longer than this, whatever comes.
 const SPAN: Duration = Duration::from_micros(60);
@@ -59,7 +60,8 @@ impl Gathering {
         }
     }
 
-    /// There is input, of so many bytes if asked: whether to leave it for now and ask again in a later turn.
+    /// There is input, of so many bytes if asked: whether to leave it for now and ask again in a
+    /// later turn.
     #[inline]
     pub(crate) fn goes_on(&mut self, now: Instant, bytes: impl FnOnce() -> usize) -> bool {
         if self.enough == 0 || self.gap_ns >= QUICK_NS {

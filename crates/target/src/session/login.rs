@@ -1,7 +1,7 @@
 //! A connection before its session: bytes to login requests, and the answers that a login asks for.
 //!
-//! The state machine of LOGIN itself is `iscsi::target::login`; here it meets the configuration, the
-//! registry of sessions and the random numbers of the kernel.
+//! The state machine of LOGIN itself is `iscsi::target::login`; here it meets the configuration,
+//! the registry of sessions and the random numbers of the kernel.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -206,8 +206,8 @@ impl<'a> Policy<'a> {
 }
 
 impl Policy<'_> {
-    /// Whether there is room for one more session of this name, `at_most` so many at its target. Discovery
-    /// sessions make it themselves.
+    /// Whether there is room for one more session of this name, `at_most` so many at its target.
+    /// Discovery sessions make it themselves.
     fn make_room(
         &self,
         registry: &mut Registry,
@@ -317,7 +317,8 @@ impl LoginPolicy for Policy<'_> {
         if known.is_none() {
             self.make_room(&mut registry, &name, at_most)?;
         }
-        // A session that comes back stays on its loop: there its old tasks end before new ones start.
+        // A session that comes back stays on its loop: there its old tasks end before new ones
+        // start.
         let loop_index = known.map_or(self.loop_index, |old| old.loop_index);
         let (session, replaced) = registry
             .insert(name, loop_index, login.session.clone())

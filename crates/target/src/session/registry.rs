@@ -14,8 +14,9 @@ use iscsi::target::login::LoginIdentity;
 
 use unit::command::operation::SessionKey;
 
-/// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets one who asks,
-/// also without proof of who it is: the oldest makes room, and they take none from other sessions.
+/// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets
+/// one who asks, also without proof of who it is: the oldest makes room, and they take none from
+/// other sessions.
 const MAX_DISCOVERY_SESSIONS: usize = 256;
 
 /// A name as the initiator spelled it, which equals each other spelling of it.
@@ -99,8 +100,8 @@ pub(crate) struct RegisteredSession {
     pub key: SessionKey,
     /// What was negotiated.
     pub parameters: SessionParameters,
-    /// The CIDs of its connections, those that are about to join included; one stands here twice while
-    /// its connection is being replaced.
+    /// The CIDs of its connections, those that are about to join included; one stands here twice
+    /// while its connection is being replaced.
     cids: Mutex<Vec<u16>>,
     /// The ExpCmdSN told last; for the login of further connections.
     pub exp_cmd_sn: AtomicU32,
@@ -150,7 +151,8 @@ impl Registry {
         counts
     }
 
-    /// Forgets the oldest discovery session where there are as many as there may be, and returns it to be ended.
+    /// Forgets the oldest discovery session where there are as many as there may be, and returns it
+    /// to be ended.
     pub(crate) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
         let discovery = || {
             let sessions = self.by_name.iter();
@@ -210,7 +212,8 @@ impl Registry {
     }
 }
 
-/// A connection's place in its session, from the end of its login on; free again when this is dropped.
+/// A connection's place in its session, from the end of its login on; free again when this is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// The session.
@@ -234,8 +237,8 @@ impl RegisteredSession {
         (distinct(&cids), cids.contains(&cid))
     }
 
-    /// A place for a connection with this CID: a new one, or that of the connection it replaces (RFC
-    /// 7143 §6.3.4). `None` where the session has MaxConnections already.
+    /// A place for a connection with this CID: a new one, or that of the connection it replaces
+    /// (RFC 7143 §6.3.4). `None` where the session has MaxConnections already.
     pub(crate) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
         let mut cids = self.cids();
         if !cids.contains(&cid) && distinct(&cids) >= self.parameters.max_connections {

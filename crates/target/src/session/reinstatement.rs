@@ -8,10 +8,10 @@ use crate::payload;
 use unit::command::operation::SessionKey;
 
 impl EventLoop {
-    /// Ends the connection of a session that has this CID, if there is one; its tasks end with it, as
-    /// error recovery level 0 has it, and the session goes on. Returns whether the new connection must
-    /// wait: writes of a connection that is gone are still under way, and what the initiator sends again
-    /// must not be overtaken by them.
+    /// Ends the connection of a session that has this CID, if there is one; its tasks end with it,
+    /// as error recovery level 0 has it, and the session goes on. Returns whether the new
+    /// connection must wait: writes of a connection that is gone are still under way, and what the
+    /// initiator sends again must not be overtaken by them.
     pub(crate) fn replace_connection(&mut self, key: SessionKey, cid: u16) -> bool {
         let Some(session) = self.sessions.get(&key) else {
             return false;

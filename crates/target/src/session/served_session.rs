@@ -34,7 +34,8 @@ const NARROWED: u32 = 8;
 /// How long a ping may stay unanswered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Seconds that an initiator should wait before it comes back when its session was ended (Time2Wait).
+/// Seconds that an initiator should wait before it comes back when its session was ended
+/// (Time2Wait).
 const COME_BACK_S: u16 = 2;
 
 /// A session.
@@ -121,8 +122,8 @@ impl ServedSession {
         session
     }
 
-    /// Takes few commands where memory is short, else as many as it may have. What its initiator was told that
-    /// it may send it may: a narrow window comes about as that is used up.
+    /// Takes few commands where memory is short, else as many as it may have. What its initiator
+    /// was told that it may send it may: a narrow window comes about as that is used up.
     pub(crate) fn follow_pressure(&mut self, under_pressure: bool) {
         let depth = if under_pressure {
             (self.queue_depth / NARROWED).max(1)
@@ -146,8 +147,8 @@ impl ServedSession {
         portals.map(|local| self.access(config, *local)).collect()
     }
 
-    /// Whether that is access by another target port than its nexus has: one with other access states, which
-    /// other designators name.
+    /// Whether that is access by another target port than its nexus has: one with other access
+    /// states, which other designators name.
     pub(crate) fn has_other_port(&self, access: &Access) -> bool {
         let (group, port) = (&access.portal_group, self.nexus.as_ref());
         port.is_some_and(|nexus| {
@@ -205,7 +206,8 @@ impl ServedSession {
                     let itl = unit.logical.attach(nexus.clone());
                     itl.set_read_only(wanted.read_only);
                     let before = old.iter().find(|mapped| mapped.lun == wanted.lun);
-                    // It is the disk that the initiator knows, over a device that is back or another one.
+                    // It is the disk that the initiator knows, over a device that is back or
+                    // another one.
                     let is_other = before.is_some_and(|before| {
                         let naa = before.unit.logical.config().naa;
                         naa == unit.logical.config().naa && !unit.logical.stands_in()
@@ -250,16 +252,16 @@ impl ServedSession {
         }
     }
 
-    /// Tells the initiator that all connections of the session will be dropped (RFC 7143 §11.9.1, event 3), and that it
-    /// may come back after [`COME_BACK_S`].
+    /// Tells the initiator that all connections of the session will be dropped (RFC 7143 §11.9.1,
+    /// event 3), and that it may come back after [`COME_BACK_S`].
     pub(crate) fn announce_end(&mut self) {
         for index in self.connection_indices() {
             self.announce(index, AsyncEvent::DropAllConnections, COME_BACK_S, 0);
         }
     }
 
-    /// Asks the initiator to log out within so many seconds, on each connection since each is to be closed (RFC 7143
-    /// §11.9.1, event 1). What it sent before is served meanwhile.
+    /// Asks the initiator to log out within so many seconds, on each connection since each is to be
+    /// closed (RFC 7143 §11.9.1, event 1). What it sent before is served meanwhile.
     pub(crate) fn ask_to_log_out(&mut self, within_s: u16) {
         for index in self.connection_indices() {
             self.announce(index, AsyncEvent::RequestLogout, 0, within_s);
@@ -329,8 +331,8 @@ impl ServedSession {
         queued.sum()
     }
 
-    /// Notes what has moved since the last call, and tells how long nothing has although the initiator
-    /// owes data, or does not fetch its own.
+    /// Notes what has moved since the last call, and tells how long nothing has although the
+    /// initiator owes data, or does not fetch its own.
     pub(crate) fn stalled_for(&mut self, now: Duration) -> Duration {
         let counters = self.protocol.counters();
         let queued = self.unsent();

@@ -15,8 +15,8 @@ use unit::command::operation::TaskKey;
 
 /// A connection whose output grew to this many bytes is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
-/// The same for what a connection makes the session keep outside the memory budget: a session has its
-/// floor of it, and little more.
+/// The same for what a connection makes the session keep outside the memory budget: a session has
+/// its floor of it, and little more.
 const HELD_LIMIT: usize = 256 << 10;
 
 impl EventLoop {
@@ -124,8 +124,8 @@ impl EventLoop {
         }
     }
 
-    /// What one connection brought may be what requests of the others waited for: those have answers to
-    /// send now, or may be read again.
+    /// What one connection brought may be what requests of the others waited for: those have
+    /// answers to send now, or may be read again.
     #[cold]
     pub(crate) fn mark_session_dirty(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(&key) else {
@@ -172,7 +172,8 @@ impl EventLoop {
         }
     }
 
-    /// What ran on connections that were logged out is cancelled; they close once their output has left.
+    /// What ran on connections that were logged out is cancelled; they close once their output has
+    /// left.
     fn after_logout(&mut self, key: SessionKey) {
         self.cancel_orphans(key);
         self.mark_session_dirty(key);
