@@ -336,11 +336,11 @@ pub(crate) const CHANGES: [Change; 43] = [
     ),
     change(
         "pool/checkpoint.rs",
-        "        self.set_stage(Stage::Flush);",
+        "        self.set_stage(CheckpointStage::Flush);",
         "        if ‹root-before-flush› {
             return self.begin_roots();
         }
-        self.set_stage(Stage::Flush);",
+        self.set_stage(CheckpointStage::Flush);",
     ),
     change(
         "pool/checkpoint.rs",
@@ -579,11 +579,11 @@ pub(crate) const CHANGES: [Change; 43] = [
     change(
         "pool/activity/takeover.rs",
         "        let until_us = now_us + wait_us;
-        self.stage = Stage::Verifying { until_us };",
+        self.stage = TakeoverStage::Verifying { until_us };",
         "        if ‹claim-not-waited-for› {
             return self.succeed();
         }
         let until_us = now_us + wait_us;
-        self.stage = Stage::Verifying { until_us };",
+        self.stage = TakeoverStage::Verifying { until_us };",
     ),
 ];
