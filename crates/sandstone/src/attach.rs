@@ -1,4 +1,4 @@
-//! `initiator attach`: a block device as an NBD server, until Ctrl-C.
+//! `initiator attach`: serves a block device over NBD until Ctrl-C.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ use model::{Error, ErrorKind};
 use nbd_server::{Endpoint, Loops, Server, ServerOptions, StartError, TlsOptions};
 use unit::unit::Unit;
 
-/// The line of `--json`.
+/// Line of `--json`.
 #[derive(Debug, Serialize)]
 struct Attached {
-    /// The first of `uris`.
+    /// First of `uris`.
     uri: String,
     uris: Vec<String>,
     size: u64,
@@ -30,7 +30,7 @@ struct Attached {
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
     process::log::to_stderr(if args.json { "warn" } else { "info" });
-    // Caught before the socket is there: it never stays behind.
+    // The signals are caught before the socket exists, so that it never stays behind.
     let signals = match catch_signals() {
         Ok(signals) => signals,
         Err(error) => return failed(&error),
@@ -113,7 +113,7 @@ fn refused(error: StartError) -> Error {
     Error::new(ErrorKind::Unavailable, error.to_string(), next)
 }
 
-/// The URI of an endpoint, as the NBD project defines it (`doc/uri.md`).
+/// Returns the URI of an endpoint, as the NBD project defines it (`doc/uri.md`).
 fn uri(endpoint: &Endpoint, args: &Args) -> String {
     let scheme = match args.tls_certificates {
         Some(_) => "nbds",
@@ -137,7 +137,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A path in a URI's query.
+/// Returns a path, escaped for a URI's query.
 fn escaped(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
@@ -228,7 +228,7 @@ fn instructions(args: &Args, endpoint: &Endpoint, uri: &str, block_size: u32) ->
     text
 }
 
-/// A drive as QEMU's options say it: its URIs know nothing of TLS.
+/// Returns a drive in the form of QEMU's options, because its URIs know nothing of TLS.
 fn image_options(args: &Args, endpoint: &Endpoint) -> String {
     let server = match endpoint {
         Endpoint::Unix(path) => format!(

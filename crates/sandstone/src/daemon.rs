@@ -1,4 +1,4 @@
-//! The daemon: state folder, data plane and control plane joined, from start to orderly end.
+//! The daemon: state folder, data plane and control plane joined, from the start to an orderly end.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -24,13 +24,12 @@ use target::{DaemonLimits, Service, ServiceOptions};
 /// Time that I/O of logical units to another machine's disks may take at the end: storage that is
 /// gone is not waited for. A pool is, where it lies there: what it has taken is to be written.
 const LAST_IO: Duration = Duration::from_secs(10);
-/// Sessions at once, where there is memory for as many.
+/// Most sessions at once, if the memory is enough for them.
 const MAX_SESSIONS: usize = 4096;
-/// Stands in the history of the configuration where the daemon does it by itself.
+/// Note in the history of the configuration for changes that the daemon makes by itself.
 const FOLLOW: &str = "logical units were matched with their volumes";
 
-/// Bytes of memory for blocks of pools where nothing else is said: a quarter of what the machine
-/// has.
+/// Returns the default memory for blocks of pools in bytes: a quarter of the machine's memory.
 pub fn default_cache() -> usize {
     let memory = rustix::system::sysinfo();
     let bytes = u128::from(memory.totalram) * u128::from(memory.mem_unit.max(1));
@@ -40,24 +39,24 @@ pub fn default_cache() -> usize {
 /// Options of a daemon.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
-    /// The state folder; made if it does not exist.
+    /// State folder; made if it does not exist.
     pub state: PathBuf,
     /// Address of the control API.
     pub control: ControlAddress,
-    /// Event loops; `None` is one for each core.
+    /// Number of event loops; `None` is one for each core.
     pub threads: Option<usize>,
     /// Most memory for data in flight, in bytes.
     pub memory_cap: u64,
     /// Most memory for blocks of pools, in bytes.
     pub cache: usize,
-    /// Use io_uring where the kernel allows it.
+    /// Whether io_uring is used, if the kernel allows it.
     pub io_uring: bool,
     /// Addresses of targets that are made without a portal; empty is every address, port 3260.
     pub default_portals: Vec<SocketAddr>,
 }
 
-/// The configuration, stored with the names that volumes have now. A folder that cannot be written
-/// keeps nothing from being served: the names are found again at the next start.
+/// Stores and returns the configuration with the present names of volumes. If the folder cannot be
+/// written, everything is served all the same: the names are found again at the next start.
 fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Config {
     let Some(mut config) = placement::followed(&before, pools) else {
         return before;
@@ -78,13 +77,13 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     config
 }
 
-/// Whether the program's file was replaced since it was started.
+/// Reports whether the program's file was replaced since the start.
 fn is_replaced() -> bool {
     std::fs::read_link("/proc/self/exe")
         .is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)"))
 }
 
-/// A running daemon.
+/// Running daemon.
 pub struct Daemon {
     service: Arc<Service>,
     plane: Arc<Plane>,
@@ -101,7 +100,8 @@ impl Daemon {
     pub fn start(options: DaemonOptions) -> Result<Self, Error> {
         let (mut store, config) = Store::open(&options.state)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // Pools and logical units may lie on what it reaches. Its sessions come up by themselves.
+        // Pools and logical units may lie on disks that the initiator reaches. Its sessions come up
+        // by themselves.
         let initiator = Arc::new(Host::new());
         initiator.begin(&config.initiator);
         let pools = Pools::start(PoolsOptions {
@@ -111,8 +111,8 @@ impl Daemon {
             io_uring: options.io_uring,
             disks: Disks::with(Arc::clone(&initiator)),
         });
-        // Before units are opened by their names: the daemon may have ended between a rename and
-        // its note.
+        // This precedes the opening of units by their names: the daemon may have ended between a
+        // rename and its note.
         let config = Arc::new(with_names_of_volumes(&mut store, config, &pools));
         let service_options = ServiceOptions {
             state: options.state.clone(),
@@ -160,12 +160,12 @@ impl Daemon {
         })
     }
 
-    /// The configuration and its changes.
+    /// Returns the configuration and its changes.
     pub fn transactions(&self) -> &Transactions {
         &self.plane.transactions
     }
 
-    /// Everything that administrators may ask of it.
+    /// Returns the plane of all that administrators may ask of the daemon.
     pub fn plane(&self) -> &Plane {
         &self.plane
     }
@@ -190,8 +190,8 @@ impl Daemon {
         tracing::info!(target: EACH, "stopped");
     }
 
-    /// Looks anew for all that may have changed outside of the daemon, and says what was looked at
-    /// and what a restart takes. Nothing that is served is interrupted.
+    /// Looks anew at all that may have changed outside of the daemon. Logs what it looked at, and
+    /// what needs a restart. Nothing that is served is interrupted.
     pub fn reload(&self) {
         notify::reloading();
         tracing::info!(target: EACH, reason = "SIGHUP", "reloading");
@@ -223,14 +223,14 @@ impl Daemon {
         notify::ready(&self.in_words());
     }
 
-    /// A line of how much it serves.
+    /// Returns a line with the numbers of served objects.
     pub fn in_words(&self) -> String {
         let config = self.transactions().config();
         let (units, targets) = (config.units.len(), config.targets.len());
         format!("serving {units} logical units at {targets} targets")
     }
 
-    /// Says so where somebody edited the file by hand and expects that to be taken.
+    /// Warns if somebody edited the file by hand and expects it to be read.
     fn warn_of_an_edited_file(&self) {
         if let Some(reason) = Store::damage(&self.plane.state_folder) {
             tracing::warn!(
@@ -242,8 +242,8 @@ impl Daemon {
         }
     }
 
-    /// No new logins, every initiator told that its session ends, everything answered that was
-    /// begun.
+    /// Ends the daemon in order: no new logins, every initiator told that its session ends, and
+    /// every command under way answered.
     pub fn stop(self) {
         self.pools.begin_ending();
         drop(self.control);

@@ -31,18 +31,18 @@ use model::pool::vdev_request::{VdevKind, VdevRequest};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
-/// Bytes of the volume where nothing else is said.
+/// Default size of the volume, in bytes.
 const DEFAULT_SIZE: u64 = 10 << 30;
-/// Stands in the histories.
+/// Command in the histories.
 const COMMAND: &str = "sandstone demo";
 const UNIT: &str = "demo";
 const POOL: &str = "tank";
 const VOLUME: &str = "tank/demo";
-/// The two disks of the pool, in the state folder.
+/// Names of the two disks of the pool, in the state folder.
 const DISKS: [&str; 2] = ["disk-a.img", "disk-b.img"];
 const TARGET: &str = "iqn.2026-01.io.sandstone:demo";
 
-/// The line of `--json`.
+/// Line of `--json`.
 #[derive(Debug, Serialize)]
 struct Served {
     url: String,
@@ -93,7 +93,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
     }
 }
 
-/// Makes what is missing of the demo, or moves it to where it is wanted now.
+/// Makes missing parts of the demo, and moves it to the address wanted now.
 fn bring_up(args: &Args, daemon: &Daemon, state: &Path) -> Result<Access, Error> {
     let wanted = Wanted::of(args);
     let config = daemon.transactions().config();
@@ -110,7 +110,7 @@ fn bring_up(args: &Args, daemon: &Daemon, state: &Path) -> Result<Access, Error>
     access(&daemon.transactions().config())
 }
 
-/// Makes the pool, the unit, the target and the map, as far as an earlier demo has not come.
+/// Makes the pool, the unit, the target and the map, as far as an earlier demo did not make them.
 fn configure(args: &Args, wanted: Wanted, daemon: &Daemon, state: &Path) -> Result<(), Error> {
     let config = daemon.transactions().config();
     if config.unit(UNIT).is_none() {
@@ -175,10 +175,10 @@ fn make_unit(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
     made.map(|_| ())
 }
 
-/// A mirror of two sparse files that can hold all of a volume of `size` bytes.
+/// Makes a mirror of two sparse files that can hold all of a volume of `size` bytes.
 fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
     if daemon.plane().pools.get(POOL).is_ok() {
-        // An earlier demo came that far.
+        // An earlier demo made it already.
         return Ok(());
     }
     let folder = state
@@ -333,7 +333,7 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
     ExitCode::SUCCESS
 }
 
-/// The access with addresses that other machines reach.
+/// Returns the access with addresses that other machines reach.
 fn reached(access: &Access) -> Access {
     let portals = access.portals.iter().map(|portal| reachable(*portal));
     Access {

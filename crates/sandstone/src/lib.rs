@@ -1,7 +1,7 @@
 //! Sandstone: a storage area network in one program.
 //!
-//! This crate is the composition root: it starts the daemon from the parts, and brings to the
-//! command line its daemons and the work on this machine.
+//! This crate is the composition root. It starts the daemon from the parts. It gives the command
+//! line its daemons and the work on this machine.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ pub mod daemon;
 mod demo;
 mod serve;
 
-/// The whole program.
+/// Whole program.
 pub const PROGRAM: Program = Program {
     serve: serve::run,
     demo: demo::run,

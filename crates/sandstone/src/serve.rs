@@ -1,4 +1,4 @@
-//! `serve`: the daemon.
+//! `serve`: runs the daemon.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
     }
 }
 
-/// Says where targets listen and where the control API and the metrics are.
+/// Prints the addresses of targets, of the control API and of the metrics.
 fn tell_addresses(args: &Args, daemon: &Daemon) {
     let served = daemon.transactions().data_plane().portals();
     for portal in &served {
@@ -85,8 +85,8 @@ fn tell_addresses(args: &Args, daemon: &Daemon) {
     );
 }
 
-/// Says so where nobody could listen at an address that no target uses yet: whoever makes one would
-/// wonder.
+/// Warns if nobody can listen at an address that no target uses yet, because a later target there
+/// would fail without an apparent reason.
 fn try_portal(address: &SocketAddr) {
     if let Err(error) = try_listening(*address) {
         tracing::warn!(

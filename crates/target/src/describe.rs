@@ -8,7 +8,7 @@ use crate::session::served_session::ServedSession;
 use model::data_plane::{ConnectionInfo, SessionInfo};
 
 impl EventLoop {
-    /// The sessions of this loop.
+    /// Returns the sessions of this loop.
     pub(super) fn describe(&self) -> Vec<SessionInfo> {
         self.sessions
             .values()

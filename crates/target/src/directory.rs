@@ -1,4 +1,4 @@
-//! The configuration as it is served: the same snapshot for every loop, with the units it names.
+//! The configuration as it is served: one snapshot for all loops, with the units that it names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use model::config::Config;
 use unit::unit::Unit;
 
-/// A snapshot of the configuration. Replaced as a whole, never changed.
+/// Snapshot of the configuration. It is replaced as a whole and never changed.
 #[derive(Debug, Default)]
 pub struct Directory {
-    /// What was configured.
+    /// Configuration of this snapshot.
     pub config: Arc<Config>,
-    /// The units, by name: those that are open, and what stands in for the others.
+    /// Units by name: the open ones, and stand-ins for the others.
     pub units: BTreeMap<String, Arc<Unit>>,
 }

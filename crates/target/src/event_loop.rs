@@ -1,8 +1,8 @@
 //! One event loop: sockets, messages, block completions; sessions that live and die on one core.
 //!
-//! Each turn looks at what is ready, lets every connection with input run a bounded amount, submits
-//! the block requests that came of it in one batch, takes completions, and writes all output with
-//! as few system calls as possible. Nothing in a turn blocks.
+//! Each turn looks for ready sockets and lets every connection with input run a bounded amount. It
+//! submits the resulting block requests in one batch and takes completions. It writes all output
+//! with as few system calls as possible. Nothing in a turn blocks.
 
 use std::collections::HashMap;
 use std::io;
@@ -36,14 +36,14 @@ use unit::command::turn::Turn;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
-/// Reads of one connection in one turn: fairness.
+/// Most reads of one connection in one turn, for fairness.
 const READS_PER_TURN: usize = 4;
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
 const LANE: mio::Token = mio::Token(usize::MAX - 1);
 
-/// An event loop.
+/// Event loop.
 #[derive(Debug)]
 pub(super) struct EventLoop {
     pub(super) core: Core,
@@ -53,13 +53,13 @@ pub(super) struct EventLoop {
     pub(super) sessions: HashMap<SessionKey, ServedSession>,
     /// Sessions that have ended but whose tasks are not over.
     pub(super) ending: HashMap<SessionName, Arc<RegisteredSession>>,
-    /// Logins that wait for the end of such a session.
+    /// Logins that wait for the end of a session in `ending`.
     pub(super) delayed: Vec<LoggedIn>,
     /// Connections with output.
     pub(super) dirty: Vec<usize>,
     /// Connections that may have more input than one turn took.
     ready: Vec<usize>,
-    /// How many of these only let their input gather.
+    /// Number of connections in `ready` that only let their input gather.
     gathering: usize,
     pub(super) buffer: Vec<u8>,
     start: Instant,
@@ -71,7 +71,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    /// A loop with its poller, in which `WAKER` is registered.
+    /// Returns a loop with its poller, in which `WAKER` is registered.
     ///
     /// # Errors
     /// The lane's completion descriptor cannot be watched.
@@ -170,9 +170,8 @@ impl EventLoop {
         self.connections.clear();
     }
 
-    /// Looks away for a moment where there is nothing to do but to let input gather: each look at
-    /// the sockets makes the kernel tell of the next piece anew, at the sender's cost where it is
-    /// local.
+    /// Pauses for a moment if the only work is to let input gather. Each look at the sockets makes
+    /// the kernel announce the next piece anew, at the cost of a local sender.
     fn let_gather(&mut self) {
         let gathering = std::mem::take(&mut self.gathering);
         if gathering == 0
@@ -209,7 +208,7 @@ impl EventLoop {
         deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Time since the loop began, as the protocol counts it.
+    /// Returns the time since the loop began, as the protocol counts it.
     pub(super) fn clock(&self) -> Duration {
         self.now.duration_since(self.start)
     }
@@ -281,7 +280,7 @@ impl EventLoop {
         matches!(received, Received::More(_))
     }
 
-    /// Begins a turn with the tasks that had to wait for it. Whether there were any.
+    /// Begins a turn with the tasks that had to wait for it. Returns whether there were any.
     fn go_on_with_tasks(&mut self) -> bool {
         self.core.turn.begin();
         let awaited = self.core.turn.is_awaited();
@@ -293,7 +292,7 @@ impl EventLoop {
         awaited
     }
 
-    /// Submits and completes block requests. Whether there was anything to do.
+    /// Submits and completes block requests. Returns whether there was anything to do.
     pub(super) fn block_requests(
         &mut self,
         completions: &mut Vec<(u64, block::lane::Outcome)>,
@@ -346,7 +345,7 @@ impl EventLoop {
         of_target.map(|(key, _)| *key).collect()
     }
 
-    /// What an operation waited for has happened.
+    /// Continues an operation whose wait is over.
     fn woken(&mut self, token: Token) {
         let Some(operation) = self.core.operations.get_mut(token) else {
             return;

@@ -15,10 +15,10 @@ use unit::unit::Unit;
 /// Time for which a change waits for a device whose sessions are still coming up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Refuses a new unit on a disk of a pool that is not open, and does not hold its disks therefore.
+/// Refuses a new unit on a disk of a pool that is not open, and therefore does not hold its disks.
 ///
 /// # Errors
-/// There is such a pool.
+/// A pool that is not open has the disk.
 pub(super) fn refuse_closed_pool(pools: &Pools, spec: &UnitSpec) -> Result<(), ApplyError> {
     let Some(device) = spec.backend.disk_of_initiator() else {
         return Ok(());
@@ -36,7 +36,7 @@ pub(super) fn refuse_closed_pool(pools: &Pools, spec: &UnitSpec) -> Result<(), A
 /// Refuses a configuration that would log out of the only way to a device that a unit needs.
 ///
 /// # Errors
-/// There is such a unit.
+/// A unit would lose its only way to its device.
 pub(super) fn refuse_to_cut(
     host: &Host,
     before: &Config,

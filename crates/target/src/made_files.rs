@@ -1,7 +1,7 @@
-//! Files that a change of the configuration makes for its new units, or makes longer for its larger
-//! ones. Nothing is left of a change that is refused, however late: an administrator who tries
-//! again with other words would find files in the way that nobody asked for, and space taken that
-//! nobody uses.
+//! Files that a change of the configuration makes for its new units, or lengthens for its larger
+//! ones. A refused change leaves nothing behind, however late the refusal comes. Otherwise an
+//! administrator who tries again with other words would find unwanted files in the way, and space
+//! taken without use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use backends::backend::Lengthened;
 use block::BlockDevice;
 use block::file::cut_back;
 
-/// Files that are as they were before with this, unless the change holds.
+/// Files that dropping this restores to their former state, unless the change holds.
 #[derive(Debug, Default)]
 pub(super) struct MadeFiles {
     made: Vec<PathBuf>,
-    /// With the devices that are open on them. Their units have the blocks that they had until the
-    /// change holds, so nobody has written to what was added.
+    /// Lengthened files, with the devices that are open on them. The units keep their former number
+    /// of blocks until the change holds, so nobody has written to the added part.
     lengthened: Vec<(Lengthened, Arc<dyn BlockDevice>)>,
 }
 
 impl MadeFiles {
-    /// Takes in a file that was not there before this change.
+    /// Adds a file that did not exist before this change.
     pub(super) fn add(&mut self, made: Option<PathBuf>) {
         self.made.extend(made);
     }
 
-    /// Takes in a file that was shorter before this change, and the device that is open on it.
+    /// Adds a file that was shorter before this change, and the device that is open on it.
     pub(super) fn add_length(&mut self, lengthened: Lengthened, device: Arc<dyn BlockDevice>) {
         self.lengthened.push((lengthened, device));
     }
 
-    /// The change holds.
+    /// Keeps the files, because the change holds.
     pub(super) fn keep(mut self) {
         self.made.clear();
         self.lengthened.clear();

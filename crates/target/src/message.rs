@@ -1,4 +1,4 @@
-//! What event loops tell each other, and what the control plane tells them.
+//! Messages between event loops, and from the control plane to them.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -13,33 +13,33 @@ use unit::command::abort;
 use unit::command::operation::{SessionKey, Token};
 use unit::transition::DrainOrder;
 
-/// A message to an event loop.
+/// Message to an event loop.
 pub(super) enum Message {
-    /// A connection to log in.
+    /// Connection to log in.
     Accepted(Arrived),
-    /// A connection that joins or starts a session which belongs to the receiving loop.
+    /// Connection that joins or starts a session of the receiving loop.
     LoggedIn(Box<LoggedIn>),
-    /// An operation's turn has come, or what it waited for has happened.
+    /// Turn of an operation, or the end of its wait.
     Wake(Token),
-    /// Abort tasks of a unit.
+    /// Order to abort tasks of a unit.
     Abort(Arc<AbortOrder>),
-    /// Commands of target port groups that go out of service or of units that were deleted, or
-    /// saves of units that retire, are waited for.
+    /// Order to wait for commands of target port groups that go out of service, commands of deleted
+    /// units, or saves of units that retire.
     Drain(DrainOrder),
-    /// The configuration changed.
+    /// New configuration.
     Reconfigure(Arc<Directory>),
-    /// Close this session, another has taken its place; the reason is for the log.
+    /// Order to close this session, because another has taken its place. The reason is for the log.
     Close(SessionKey, &'static str),
-    /// Tell the initiator that this session ends, and close it.
+    /// Order to tell the initiator that this session ends, and to close it.
     Dismiss(SessionKey, &'static str),
-    /// Ask the initiator to log this session out within so many seconds; it is told that the
-    /// session ends otherwise.
+    /// Order to ask the initiator to log this session out within a number of seconds. If it does
+    /// not, it is told that the session ends.
     AskToLogOut(SessionKey, u16),
-    /// Dismiss every session of the target with this name.
+    /// Order to dismiss every session of the target with this name.
     DismissTarget(Spelled, &'static str),
-    /// Describe the sessions of this loop.
+    /// Order to describe the sessions of this loop.
     Describe(Sender<Vec<model::data_plane::SessionInfo>>),
-    /// End the loop.
+    /// Order to end the loop.
     Stop,
 }
 

@@ -1,4 +1,4 @@
-//! From a configured unit to one at work: opens the backend, makes the device server, restores its
+//! The opening of a configured unit: opens the backend, makes the device server, restores its
 //! persistent state.
 
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use unit::shape::unit_config;
 use unit::state;
 use unit::unit::Unit;
 
-/// The saved state of a unit, in words.
+/// Saved state of a unit, in words.
 const STATE: &str = "its saved state (reservations, mode pages, a SANITIZE that did not end)";
 
-/// Puts a device (a wrapper of [`block`], most likely) on the backend of a unit.
+/// Layer that puts a device on the backend of a unit, most likely a wrapper of [`block`].
 #[derive(Clone)]
 pub struct DeviceLayer(Arc<Stack>);
 
 type Stack = dyn Fn(&UnitSpec, Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync;
 
 impl DeviceLayer {
-    /// A layer that makes what `stack` returns of a unit's backend.
+    /// Returns a layer with the devices that `stack` makes of units' backends.
     pub fn new(
         stack: impl Fn(&UnitSpec, Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + Send + Sync + 'static,
     ) -> Self {
@@ -49,7 +49,7 @@ impl std::fmt::Debug for DeviceLayer {
 pub(super) struct Opener {
     /// Backends of all kinds.
     pub backends: Backends,
-    /// What lies between units and their backends.
+    /// Layer between units and their backends.
     pub layer: Option<DeviceLayer>,
     /// Target port groups, shared by all units.
     pub groups: Arc<TargetPortGroups>,
@@ -68,22 +68,22 @@ impl std::fmt::Debug for Opener {
 }
 
 impl Opener {
-    /// Makes what a new unit needs (its file, unless it exists; enough memory). Returns the file
+    /// Makes what a new unit needs: its file, unless it exists, and enough memory. Returns the file
     /// that was made.
     ///
     /// # Errors
-    /// What went wrong; nothing was left behind.
+    /// The error tells the reason. Nothing was left behind.
     pub(super) fn create(&self, spec: &UnitSpec) -> Result<Option<PathBuf>, ApplyError> {
         let made = self.backends.of(&spec.backend).create(spec.block_size);
         made.map_err(|error| apply_error(spec, &error))
     }
 
-    /// Opens a unit. One on a volume is opened on the volume that is noted, never on another that
-    /// has the name now. `others` are the units that are open already. A device of another machine
-    /// is waited for up to `patience`, while sessions are still coming up.
+    /// Opens a unit. A unit on a volume is opened on the volume that is noted, never on another
+    /// that has the name now. `others` are the units that are open already. A device of another
+    /// machine is waited for up to `patience`, while sessions are still coming up.
     ///
     /// # Errors
-    /// What went wrong and what to try.
+    /// The error tells the reason and what to try.
     pub(super) fn open<'a>(
         &self,
         Placed {
@@ -134,8 +134,8 @@ impl Opener {
         })?;
         let logical = LogicalUnit::new(config, self.groups.clone());
         let mut epoch = [0; 16];
-        // Without random numbers a token of an earlier run might be taken for one of this: then
-        // offer none.
+        // Without random numbers, a token of an earlier run might be taken for one of this run. No
+        // tokens are offered then.
         if getrandom::fill(&mut epoch).is_ok() {
             logical.enable_tokens(epoch);
         }
@@ -166,12 +166,12 @@ impl Opener {
     }
 
     fn note(&self, notice: Option<String>) {
-        // A line more or less is no harm.
+        // One line too many or too few does no harm.
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         notices.extend(notice);
     }
 
-    /// Where the persistent state of the unit with this NAA is.
+    /// Returns the path of the persistent state of the unit with this NAA.
     pub(super) fn state_file(&self, naa: &str) -> PathBuf {
         self.backends
             .state

@@ -91,37 +91,37 @@ impl Payload for DataIn {
     }
 }
 
-/// What a command will do with its data-out.
+/// Use that a command will make of its data-out.
 #[derive(Debug)]
 pub(super) enum Intent {
-    /// Write it to these blocks.
+    /// Writes the data to these blocks.
     Write {
-        /// The blocks.
+        /// Blocks to write to.
         range: BlockRange,
-        /// Force unit access.
+        /// Whether force unit access is set.
         fua: bool,
-        /// The command's place in the task set.
+        /// Place of the command in the task set.
         entry: TaskEntry,
     },
-    /// Give it to a task.
+    /// Gives the data to a task.
     Task {
-        /// The task.
+        /// Task that takes the data.
         task: Box<dyn Task>,
-        /// The command's place in the task set.
+        /// Place of the command in the task set.
         entry: TaskEntry,
     },
-    /// Keep it for the operation that waits for its turn in the task set.
+    /// Keeps the data for the operation that waits for its turn in the task set.
     Queued(Token),
 }
 
 /// Data-out on its way in.
 #[derive(Debug)]
 pub(super) struct DataOut {
-    /// The bytes.
+    /// Pages for the bytes.
     pub pages: PagesMut,
-    /// What they are for.
+    /// Use of the bytes.
     pub intent: Intent,
-    /// The memory they may take, where it is not their command's already.
+    /// Memory that the bytes may take, if their command has not reserved it already.
     pub memory: Option<Reservation>,
 }
 

@@ -1,5 +1,5 @@
-//! A thread for work that is done again and again while it is needed, and may block. It sleeps
-//! without end while it is not.
+//! A thread for work that is repeated while it is needed, and may block. It sleeps without end
+//! while the work is not needed.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The thread's control.
+/// Control of the thread.
 #[derive(Debug)]
 pub(super) struct Recurring {
     orders: Mutex<Sender<Order>>,
@@ -15,32 +15,32 @@ pub(super) struct Recurring {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// Work is needed at every interval, or is not.
+    /// Whether work is needed at every interval.
     Needed(bool),
-    /// Work once, whatever is needed.
+    /// Order to work once, whether or not work is needed.
     Now,
     Stop,
 }
 
-/// What the thread will listen to.
+/// Orders that the thread will receive.
 #[derive(Debug)]
 pub(super) struct Orders(Receiver<Order>);
 
 impl Recurring {
-    /// The control, and what [`Orders::start`] starts the thread with.
+    /// Returns the control, and the orders with which [`Orders::start`] starts the thread.
     pub(super) fn new() -> (Self, Orders) {
         let (orders, receiver) = channel();
         let orders = Mutex::new(orders);
         (Self { orders }, Orders(receiver))
     }
 
-    /// Says whether there is work. It is done when an interval has passed, not at once: the work
-    /// itself may say so and must not set off its own repetition.
+    /// Sets whether there is work. The work is done after an interval and not at once: the work
+    /// itself may call this and must not trigger its own repetition.
     pub(super) fn set_needed(&self, needed: bool) {
         self.send(Order::Needed(needed));
     }
 
-    /// Has the work done once, soon.
+    /// Requests the work once, soon.
     pub(super) fn now(&self) {
         self.send(Order::Now);
     }
@@ -78,7 +78,7 @@ impl Orders {
 }
 
 fn run(orders: &Receiver<Order>, interval: Duration, mut work: impl FnMut()) {
-    // When it is done next, while it is needed. Saying so again does not put that off.
+    // Time at which the work is done next, while it is needed. A repeated order does not delay it.
     let mut due: Option<Instant> = None;
     loop {
         let order = match due {
@@ -102,7 +102,7 @@ fn run(orders: &Receiver<Order>, interval: Duration, mut work: impl FnMut()) {
 mod tests {
     use super::*;
 
-    /// A thread that tells each time that it works.
+    /// Starts a thread that reports each time that it works.
     fn started(interval: Duration) -> (Recurring, Receiver<()>, JoinHandle<()>) {
         let (control, orders) = Recurring::new();
         let (done, times) = channel();
@@ -147,7 +147,8 @@ mod tests {
         assert_eq!(times.try_iter().count(), 0);
     }
 
-    /// Verbs that come without a pause say so all the time.
+    /// Tests that verbs which come without a pause, and so repeat the order all the time, do not
+    /// delay the work.
     #[test]
     fn saying_again_that_it_is_needed_does_not_put_it_off() {
         let (control, times, thread) = started(Duration::from_millis(20));

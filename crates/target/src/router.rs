@@ -2,7 +2,7 @@
 //! the task set and starts it.
 //!
 //! A read or write that the device answers at once runs from arrival to response inside
-//! [`TaskRouter::command`] and [`TaskRouter::data_out`], without touching a table or the heap.
+//! [`TaskRouter::command`] and [`TaskRouter::data_out`]. It touches no table and no heap.
 
 use iscsi::pdu::TaskAttribute as WireAttribute;
 use iscsi::target::{Admission, IncomingCommand, TaskId, TaskRouter};
@@ -24,24 +24,24 @@ use unit::command::operation::{
 };
 use unit::nexus::{MappedUnit, TaskEntry};
 
-/// One session's way to its logical units.
+/// Way of one session to its logical units.
 #[derive(Debug)]
 pub(super) struct Router<'a> {
-    /// What runs commands.
+    /// Runner of commands.
     pub core: &'a mut Core,
-    /// What the session sees.
+    /// Logical units that the session sees.
     pub view: &'a View,
-    /// Which session.
+    /// Key of the session.
     pub session: SessionKey,
-    /// Its part of the memory for data in flight.
+    /// Session's part of the memory for data in flight.
     pub share: &'a Arc<Share>,
-    /// Bytes that wait to be sent to it, or will.
+    /// Bytes that wait to be sent to the initiator, or will.
     pub unsent: u64,
 }
 
-/// Reads of this many bytes take memory whatever their device.
+/// Length from which reads take memory whatever their device, in bytes.
 const LONG_READ: u64 = 64 << 10;
-/// So does every read of a session to which this many bytes wait to be sent.
+/// Number of unsent bytes of a session from which each of its reads takes memory.
 const MUCH_UNSENT: u64 = 256 << 10;
 
 type Admitted = Admission<DataIn, DataOut>;
@@ -103,7 +103,7 @@ impl TaskRouter for Router<'_> {
 
     #[cold]
     fn data_out_lost(&mut self, _: TaskId, buffer: DataOut) {
-        // What has started leaves the task set with its entry; a place in the queue is given up
+        // A started command leaves the task set with its entry. A place in the queue is given up
         // here.
         if let Intent::Queued(token) = buffer.intent {
             self.core.cancel(token);
@@ -136,7 +136,7 @@ impl Router<'_> {
             }
             Start::Task(scsi_task) => {
                 let (wanted, working) = (scsi_task.data_out_len(), scsi_task.working_len());
-                // Also where none is offered: then the protocol knows what the overflow is.
+                // This also holds if no data-out is offered: then the protocol knows the overflow.
                 if wanted > 0 {
                     return self.collect(
                         wanted,
@@ -167,7 +167,7 @@ impl Router<'_> {
         }
     }
 
-    /// Takes the memory that a read needs; `None` where it has run out.
+    /// Takes the memory that a read needs. Returns `None` if memory has run out.
     #[inline]
     fn room_to_read(
         &mut self,
@@ -175,8 +175,8 @@ impl Router<'_> {
         range: BlockRange,
     ) -> Option<Option<Reservation>> {
         let (offset, len) = entry.mapped.unit.bytes(range);
-        // Long reads count always, and short ones that are not fetched: what they refer to may be
-        // overwritten while they wait to be sent, and is then kept for them alone.
+        // Long reads always count, and so do short ones that the initiator does not fetch. Their
+        // blocks may be overwritten while they wait to be sent, and are then kept for them alone.
         self.unsent += len;
         if entry.mapped.unit.reads_in_place && len < LONG_READ && self.unsent < MUCH_UNSENT {
             return Some(None);
@@ -185,8 +185,8 @@ impl Router<'_> {
         self.share.try_take(memory as u64).map(Some)
     }
 
-    /// Makes room for data-out, and takes the memory for what its task works on beside it; or
-    /// refuses the command where memory has run out.
+    /// Makes room for data-out, and takes the memory for its task's work beside it. Refuses the
+    /// command if memory has run out.
     #[inline]
     fn collect(
         &mut self,
@@ -215,7 +215,8 @@ impl Router<'_> {
         }
     }
 
-    /// NormACA is 0: there is never an ACA condition for a task with the ACA attribute to serve.
+    /// Refuses the ACA attribute. NormACA is 0, so there is never an ACA condition that a task with
+    /// it could serve.
     #[cold]
     fn refuse_aca(&self, lun: u64) -> Admitted {
         let refusal = match self.view.find(lun) {
@@ -232,7 +233,7 @@ impl Router<'_> {
     fn without_unit(&mut self, command: &Command<'_>) -> Admitted {
         match scsi::start_without_unit(command, self.view) {
             Start::Respond(response) => done(Ended::from(response)),
-            // No task and no transfer can be started without a unit.
+            // Without a unit, no task and no transfer can be started.
             Start::Read { .. } | Start::Write { .. } | Start::Task(_) => {
                 done(Ended::from(invalid_message()))
             }
@@ -249,8 +250,8 @@ impl Router<'_> {
             data_in_len: command.data_in_len,
         };
         let waits_for_data = command.data_out_len > Some(0);
-        // What its CDB takes is not known yet. More than any command can use is neither asked for
-        // nor kept, whatever its initiator offers.
+        // The data-out by its CDB is not known yet. More than any command can use is neither asked
+        // for nor kept, whatever the initiator offers.
         let most = mapped.unit.logical.max_data_out();
         let data = (!waits_for_data).then(Pages::new);
         // The place in the queue was taken under this token: the operation owns it from now on.
@@ -283,10 +284,10 @@ impl Router<'_> {
         admitted
     }
 
-    /// The data-out of a queued command is in.
+    /// Handles the arrival of a queued command's data-out.
     #[cold]
     fn queued_data(&mut self, token: Token, pages: Pages, taken: Option<Reservation>) -> Progress {
-        // Where its operation is gone, the command was not carried out, and its initiator hears so.
+        // If its operation is gone, the command was not carried out, and the initiator is told.
         let Some(operation) = self.core.operations.get_mut(token) else {
             return Progress::Done(busy());
         };
@@ -305,8 +306,8 @@ impl Router<'_> {
         }
     }
 
-    /// A queued command's turn has come: it has entered the task set. `None` where it still waits
-    /// for its data.
+    /// Starts a queued command whose turn has come, after it has entered the task set. Returns
+    /// [`Progress::Pending`] if its data is still missing.
     pub(super) fn turn_came(&mut self, token: Token) -> Progress {
         let Some(operation) = self.core.operations.get_mut(token) else {
             return Progress::Pending;
@@ -371,7 +372,8 @@ impl Router<'_> {
             }
             Start::Task(scsi_task) => {
                 wanted = scsi_task.data_out_len();
-                // All of it anew: what is larger than the memory gets through alone, as one piece.
+                // All memory is taken anew: a command larger than the memory gets through alone, as
+                // one piece.
                 entry.memory = None;
                 let memory = footprint(data.len(), 0) as u64 + scsi_task.working_len();
                 entry.memory = self.share.try_take(memory);
@@ -415,8 +417,8 @@ fn task_set_full() -> Ended {
     }
 }
 
-/// For what no unit can be asked about, so in the format that a unit begins with (SPC-4: INVALID
-/// MESSAGE ERROR).
+/// Returns the response if no unit can be asked, so in the format that a unit begins with (SPC-4:
+/// INVALID MESSAGE ERROR).
 fn invalid_message() -> Response {
     Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
 }

@@ -1,12 +1,12 @@
-//! The data plane as one thing: starts the threads, applies configurations, answers the control
-//! plane.
+//! The data plane as one object: it starts the threads, applies configurations, and answers the
+//! control plane.
 //!
 //! | what | where |
 //! |---|---|
-//! | what is in force | `applied.rs` |
+//! | the state in force | `applied.rs` |
 //! | a configuration is put in force | `change.rs` |
 //! | units that a change points to other data | `retarget.rs` |
-//! | what could not be served at first | `second_try.rs` |
+//! | a unit or portal is served on a later try | `second_try.rs` |
 //! | the control plane's questions | `data_plane.rs` |
 //! | portals and port groups of a configuration | `layout.rs` |
 
@@ -44,26 +44,26 @@ use model::config::Config;
 use pools::Pools;
 use unit::unit::Unit;
 
-/// How the data plane is started.
+/// Options with which the data plane is started.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    /// The state folder.
+    /// State folder.
     pub state: PathBuf,
-    /// Event loops; one for each core is best.
+    /// Number of event loops; one for each core is best.
     pub threads: usize,
-    /// Use io_uring where the kernel allows it.
+    /// Whether io_uring is used, if the kernel allows it.
     pub io_uring: bool,
     /// Limits of the daemon.
     pub limits: DaemonLimits,
-    /// What lies between the logical units and their backends: faults and delays, in tests.
+    /// Layer between the logical units and their backends: faults and delays, in tests.
     pub layer: Option<DeviceLayer>,
-    /// Where volumes come from.
+    /// Pools that volumes come from.
     pub pools: Arc<Pools>,
-    /// Reaches other machines' disks; at what the configuration says already.
+    /// Initiator that reaches other machines' disks. It follows the configuration already.
     pub initiator: Arc<Host>,
 }
 
-/// Has units use the names that their volumes have now.
+/// Function that gives units the present names of their volumes.
 struct Follow(Box<dyn Fn() + Send + Sync>);
 
 impl std::fmt::Debug for Follow {
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Follow {
     }
 }
 
-/// The running data plane.
+/// Running data plane.
 #[derive(Debug)]
 pub struct Service {
     shared: Arc<Shared>,
@@ -81,21 +81,22 @@ pub struct Service {
     isns: Registrar,
     space_monitor: SpaceMonitor,
     second_try: Arc<Recurring>,
-    /// This machine as a client of other storage.
+    /// Client of other storage.
     host: Arc<Host>,
-    /// Held by who looks for what could not be served before; taken before `changing`.
+    /// Lock of a try to serve units that could not be served before. It is taken before `changing`.
     trying: Mutex<()>,
     follow: OnceLock<Follow>,
-    /// Held by who changes what is in force, for as long as that takes.
+    /// Lock of a change of what is in force, for as long as the change takes.
     changing: Mutex<()>,
-    /// What is in force. Held for moments only: who asks what is so does not wait for a change.
+    /// State in force. The lock is held for moments only: a question about the state does not wait
+    /// for a change.
     state: Mutex<Applied>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Service {
     /// Starts the threads and puts `config` in force. A unit that cannot be opened or a portal that
-    /// cannot be bound does not keep the others from being served: it is shown with its reason.
+    /// cannot be bound does not block the others: it is shown with its reason.
     ///
     /// # Errors
     /// The kernel refuses a poller or a thread.
@@ -163,12 +164,12 @@ impl Service {
         Ok(service)
     }
 
-    /// Units that wait for their pools follow their volumes by this, once the pools open. It may
-    /// change the configuration, and is called while nobody else looks for units that could not be
-    /// served. A caller that keeps the configuration unchanged must call neither this nor
-    /// [`DataPlane::try_again`].
+    /// Sets the function by which units that wait for their pools follow their volumes, once the
+    /// pools open. It may change the configuration. It is called while nobody else looks for units
+    /// that could not be served. A caller that keeps the configuration unchanged must call neither
+    /// this nor [`DataPlane::try_again`].
     pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
-        // Set once, at the start.
+        // This is set once, at the start.
         let _ = self.follow.set(Follow(Box::new(follow)));
     }
 
@@ -182,13 +183,13 @@ impl Service {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // A thread that panicked has said so.
+            // A thread that panicked has reported it.
             let _ = thread.join();
         }
         self.isns.join();
     }
 
-    /// The first configuration: serves what can be served.
+    /// Puts the first configuration in force: serves what can be served.
     fn start_serving(&self, config: Arc<Config>) {
         let mut applied = Applied {
             config: config.clone(),
@@ -215,7 +216,7 @@ impl Service {
             match listener::bind(address) {
                 Ok(socket) => drop(applied.listeners.insert(address, Arc::new(socket))),
                 Err(error) => {
-                    // Whoever started the daemon knows whether that is an error.
+                    // The user who started the daemon knows whether this is an error.
                     tracing::info!(portal = %address, %error, "a portal cannot be served yet");
                     let next = Place::Address(address).next(&error);
                     applied.unbound.insert(address, format!("{error}; {next}"));
@@ -226,7 +227,7 @@ impl Service {
         self.publish(applied);
     }
 
-    /// Puts it in force; the caller changes alone.
+    /// Puts a state in force. The caller holds the lock of changes.
     fn publish(&self, mut applied: Applied) {
         self.opener.add_stand_ins(&mut applied);
         let mut units = applied.units.clone();
@@ -255,8 +256,8 @@ impl Service {
     }
 }
 
-/// Ends the process if its thread panics: without one of its loops the daemon would go on with
-/// sessions that are never answered and ranges that are locked for ever. Started anew, it loses
+/// Guard that ends the process if its thread panics. Without one of its loops, the daemon would go
+/// on with sessions that are never answered and ranges that are locked for ever. A new start loses
 /// nothing.
 struct WholeOrNothing;
 

@@ -1,5 +1,5 @@
-//! What all event loops share: the directory, the registry of sessions, the memory budget, and the
-//! way to each other.
+//! State that all event loops share: the directory, the registry of sessions, the memory budget,
+//! and the way to each other.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -18,14 +18,14 @@ use unit::loops::{Loops, Seat};
 use unit::transition::DrainOrder;
 use unit::unit::Unit;
 
-/// The way to one event loop.
+/// Way to one event loop.
 pub(super) struct LoopHandle {
     sender: Mutex<Sender<Message>>,
     waker: mio::Waker,
 }
 
 impl LoopHandle {
-    /// From the loop's own parts.
+    /// Returns a handle made of the loop's own parts.
     pub(super) fn new(sender: Sender<Message>, waker: mio::Waker) -> Self {
         Self {
             sender: Mutex::new(sender),
@@ -43,7 +43,7 @@ impl LoopHandle {
         let _ = self.waker.wake();
     }
 
-    /// Wakes the loop without a message (a block request finished).
+    /// Wakes the loop without a message, because a block request finished.
     pub(super) fn wake(&self) {
         let _ = self.waker.wake();
     }
@@ -52,33 +52,33 @@ impl LoopHandle {
 /// Limits of the whole daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct DaemonLimits {
-    /// Sessions in all.
+    /// Most sessions in all.
     pub max_sessions: usize,
-    /// Connections that have not logged in; each loop has its equal part.
+    /// Most connections that have not logged in. Each loop has its equal part.
     pub max_logins: usize,
-    /// How long a login may take.
+    /// Most time that a login may take.
     pub login_timeout: std::time::Duration,
-    /// How long a session may leave data that it owes, or that waits for it, while memory is short;
-    /// twice as long may a connection leave what it owes at any time.
+    /// Time that a session may leave data that it owes, or that waits for it, while memory is
+    /// short. At any other time, a connection may leave owed data twice as long.
     pub stall_timeout: std::time::Duration,
-    /// Bytes in flight: data-out being collected and data-in being sent.
+    /// Most bytes in flight: data-out being collected and data-in being sent.
     pub memory: u64,
 }
 
-/// What all event loops share.
+/// State that all event loops share.
 pub(super) struct Shared {
     directory: RwLock<Arc<Directory>>,
     registry: Mutex<Registry>,
     loops: Vec<LoopHandle>,
-    /// Which loop gets a new connection.
+    /// Dealer that gives each new connection to a loop.
     pub dealer: Arc<Dealer>,
     /// Memory for data in flight.
     pub budget: Arc<Budget>,
-    /// Limits.
+    /// Limits of the daemon.
     pub limits: DaemonLimits,
-    /// Loops of whatever protocol that serve the units.
+    /// Loops of all protocols that serve the units.
     pub serving: Arc<Loops>,
-    /// The loops' places among those.
+    /// Places of these event loops in `serving`.
     seats: Vec<Seat>,
 }
 
@@ -94,10 +94,10 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// For these loops; nothing is configured yet.
+    /// Returns the state for these loops, without any configuration yet.
     ///
     /// # Errors
-    /// There are too many loops.
+    /// The loops are too many.
     pub(super) fn new(loops: Vec<LoopHandle>, limits: DaemonLimits) -> io::Result<Arc<Self>> {
         let serving = Loops::new();
         let shared = Arc::new_cyclic(|weak: &Weak<Self>| {
@@ -129,7 +129,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The current snapshot of the configuration.
+    /// Returns the current snapshot of the configuration.
     pub(super) fn directory(&self) -> Arc<Directory> {
         self.directory
             .read()
@@ -137,7 +137,7 @@ impl Shared {
             .clone()
     }
 
-    /// The name of a target as it is configured, whose spelling an initiator need not know.
+    /// Returns the name of a target as it is configured. An initiator need not know that spelling.
     pub(super) fn target_name(&self, told: &str) -> String {
         let directory = self.directory();
         let target = directory.config.target(told);
@@ -153,12 +153,12 @@ impl Shared {
         self.send_to_all(|| Message::Reconfigure(directory.clone()));
     }
 
-    /// The sessions.
+    /// Locks and returns the registry of sessions.
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many loops there are.
+    /// Returns the number of loops.
     pub(super) fn loops(&self) -> usize {
         self.loops.len()
     }

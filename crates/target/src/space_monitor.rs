@@ -1,9 +1,10 @@
-//! Watches what backends tell besides answers to requests. Of thin units the space: the device
-//! server warns initiators when the soft threshold is reached. Of volumes the properties `sync` and
-//! `readonly`: they decide what initiators are told of a write cache and of write protection.
+//! A watch on state that backends report besides answers to requests. For thin units this is the
+//! space: the device server warns initiators when the soft threshold is reached. For volumes it is
+//! the properties `sync` and `readonly`, which decide what initiators are told of a write cache and
+//! of write protection.
 //!
-//! A thread of its own, for asking may block (a network file system that hangs). It sleeps without
-//! end while no unit needs it.
+//! The watch has its own thread, because a question may block (a network file system that hangs).
+//! The thread sleeps without end while no unit needs it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use super::recurring::Recurring;
 use super::shared::Shared;
 use unit::unit::Unit;
 
-/// Time between looks. A threshold is crossed long before the pool is full, so it need not be
-/// noticed in the same moment.
+/// Time between two looks. A threshold is crossed long before the pool is full, so it need not be
+/// noticed at once.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The monitor.
+/// Monitor of backends.
 #[derive(Debug)]
 pub(super) struct SpaceMonitor(Recurring);
 
@@ -36,8 +37,8 @@ impl SpaceMonitor {
         Ok((Self(control), thread))
     }
 
-    /// These are the units from now on. Nobody looks at once: each verb would ask all units for
-    /// their space, and a new one was looked at when it was opened.
+    /// Sets the units to watch. It does not look at once: otherwise each verb would ask all units
+    /// for their space, and a new unit was looked at when it was opened.
     pub(super) fn watch(&self, directory: &Directory) {
         self.0.set_needed(watched(directory).next().is_some());
     }

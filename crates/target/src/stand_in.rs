@@ -1,13 +1,13 @@
-//! Units that are configured and cannot be served now: their pool was exported or does not open, a
-//! disk or file is away.
+//! Stand-ins for units that are configured and cannot be served now: their pool was exported or
+//! does not open, or a disk or file is missing.
 //!
-//! All of these may come back, so initiators must not hear that the unit is gone for good: LOGICAL
-//! UNIT NOT SUPPORTED (05/25/00) is a permanent loss to ESXi, which gives up the datastore then.
-//! Another unit stands in instead, with the same name, designators and LUNs. It answers INQUIRY and
-//! REPORT LUNS, and all that concerns the medium with 02/04/01 (LOGICAL UNIT IS IN PROCESS OF
-//! BECOMING READY): hosts repeat their commands, or take it for all paths down. When the real one
-//! is served, each nexus is told that it was powered on (29/00), and that its INQUIRY data (3F/03)
-//! and capacity (2A/09) may be others.
+//! All of these units may come back, so initiators must not hear that the unit is gone for good.
+//! LOGICAL UNIT NOT SUPPORTED (05/25/00) is a permanent loss to ESXi, which then gives up the
+//! datastore. A stand-in takes the unit's place, with its name, designators and LUNs. It answers
+//! INQUIRY and REPORT LUNS. It answers all commands to the medium with 02/04/01 (LOGICAL UNIT IS IN
+//! PROCESS OF BECOMING READY): hosts repeat them, or treat all paths as down. When the real unit is
+//! served, each nexus is told that it was powered on (29/00). Each is also told that INQUIRY data
+//! (3F/03) and capacity (2A/09) may have changed.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use unit::shape::unit_config;
 use unit::state;
 use unit::unit::Unit;
 
-/// A unit that stands in for one of the configuration.
+/// Unit that stands in for one of the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct StandIn {
-    /// The specification that it was made for.
+    /// Specification that it was made for.
     spec: UnitSpec,
     pub(super) unit: Arc<Unit>,
 }
 
-/// The device of such a unit.
+/// Device of a stand-in.
 #[derive(Debug)]
 struct Away(Geometry);
 
@@ -57,8 +57,8 @@ impl BlockDevice for Away {
 }
 
 impl Opener {
-    /// Stand-ins for all units of the configuration that are not served: those that there are, and
-    /// new ones.
+    /// Adds stand-ins for all units of the configuration that are not served. Existing stand-ins
+    /// are kept.
     pub(super) fn add_stand_ins(&self, applied: &mut Applied) {
         let mut before = std::mem::take(&mut applied.stand_ins);
         for spec in &applied.config.units {
@@ -75,8 +75,8 @@ impl Opener {
         }
     }
 
-    /// A unit that stands in for one whose device has, or had, this shape; `None` where its
-    /// designator is none.
+    /// Returns a stand-in for a unit whose device has, or had, this geometry. Returns `None` if the
+    /// unit's designator is invalid.
     pub(super) fn stand_in(&self, spec: &UnitSpec, geometry: Geometry) -> Option<StandIn> {
         let capabilities = self.backends.of(&spec.backend).capabilities();
         let config = unit_config(spec, capabilities, geometry).ok()?;
@@ -85,7 +85,7 @@ impl Opener {
         if let Ok(loaded) = state::load(&state_file)
             && let Some(image) = loaded.image
         {
-            // Where it is no image the unit is not served before that is seen to.
+            // If the image is invalid, the unit is not served before that is resolved.
             let _ = logical.restore(&image);
         }
         logical.set_offline(spec.offline);
@@ -105,7 +105,7 @@ impl Opener {
     }
 }
 
-/// The shape of a device that was not seen yet, as far as the configuration tells.
+/// Returns the geometry of a device that was not seen yet, as far as the configuration tells it.
 fn assumed(spec: &UnitSpec) -> Geometry {
     let physical = spec.physical_block_size;
     Geometry {

@@ -1,7 +1,7 @@
-//! Task management functions (RFC 7143 §11.5, SAM-5 7): which tasks they reach, on every loop, and
-//! when they may be answered.
+//! Task management functions (RFC 7143 §11.5, SAM-5 7): the tasks that they reach, on every loop,
+//! and the time at which they may be answered.
 //!
-//! A function is answered only when every task that it aborts is quiet: a write that a device has
+//! A function is answered only when every task that it aborts is quiet. A write that a device has
 //! taken cannot be called back, so the answer waits for its end.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use unit::command::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
 use unit::command::peers::Peers as _;
 use unit::nexus::MappedUnit;
 
-/// Task management functions that may wait beside one for each task of a session.
+/// Most task management functions that may wait beside one for each task of a session.
 const FUNCTIONS_BESIDE_TASKS: u32 = 8;
 
 impl EventLoop {
@@ -46,7 +46,8 @@ impl EventLoop {
         let answer = |event_loop: &mut Self, result| {
             event_loop.answer_task_management(key, connection, itt, result)
         };
-        // Each that waits is remembered; nobody has reason to ask for more than it has tasks.
+        // Each waiting function is remembered; nobody has reason to ask for more than they have
+        // tasks.
         if session.functions_waiting >= session.queue_depth + FUNCTIONS_BESIDE_TASKS {
             return answer(self, Answer::Rejected);
         }
@@ -65,8 +66,8 @@ impl EventLoop {
                 self.reset_target(key, connection, request)
             }
             Function::TaskReassign => answer(self, Answer::ReassignmentNotSupported),
-            // There is no ACA, and the functions of RFC 7144 need an iSCSIProtocolLevel of 2, which
-            // is not negotiated. REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS says the same.
+            // There is no ACA. The functions of RFC 7144 need an iSCSIProtocolLevel of 2, which is
+            // not negotiated. REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS reports accordingly.
             _ => answer(self, Answer::NotSupported),
         }
     }
@@ -89,7 +90,7 @@ impl EventLoop {
         }
     }
 
-    /// An operation that answers once its signal fires.
+    /// Adds an operation that answers once its signal fires.
     fn answer_when_quiet(
         &mut self,
         key: SessionKey,
@@ -125,7 +126,7 @@ impl EventLoop {
         self.abort_one(key, task, false, &signal);
     }
 
-    /// Aborts one task of a session of this loop; `signal` is kept until it is quiet.
+    /// Aborts one task of a session of this loop. `signal` is kept until the task is quiet.
     fn abort_one(&mut self, key: SessionKey, task: TaskId, tell: bool, signal: &Arc<QuietSignal>) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
@@ -159,8 +160,8 @@ impl EventLoop {
     ) {
         let by = mapped.itl.nexus().id;
         let logical = &mapped.unit.logical;
-        // CLEAR TASK SET clears the task set of its nexus: with a task set for each that is what
-        // ABORT TASK SET does, and no other nexus is affected (SAM-5 7.5).
+        // CLEAR TASK SET clears the task set of its nexus. If each nexus has a task set, this is
+        // what ABORT TASK SET does, and no other nexus is affected (SAM-5 7.5).
         let only_own = match request.function {
             Function::AbortTaskSet => true,
             Function::ClearTaskSet => logical.task_set_type() == TaskSetType::PerNexus,
@@ -187,8 +188,8 @@ impl EventLoop {
         self.core.spread(order);
     }
 
-    /// Resets every unit that the initiator sees at the target: what it does not see is not its to
-    /// reset.
+    /// Resets every unit that the initiator sees at the target. Units that it does not see are not
+    /// its to reset.
     fn reset_target(
         &mut self,
         key: SessionKey,
@@ -288,7 +289,7 @@ impl EventLoop {
         self.cancel_orphans(key);
     }
 
-    /// SendTargets and what else travels as text.
+    /// Answers SendTargets and other text requests.
     pub(super) fn text_request(
         &mut self,
         key: SessionKey,

@@ -1,4 +1,4 @@
-//! A demo that there is already: what it is stays, so options that say otherwise are refused.
+//! A demo that exists already. It stays as it is, so contradicting options are refused.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub(super) fn refuse_contradictions(
     ))
 }
 
-/// An option as it was given, and what the demo has instead.
+/// Returns an option as it was given, with the value that the demo has instead.
 fn contradiction(args: &Args, unit: &UnitSpec, size: u64) -> Option<(String, String)> {
     let is_memory = unit.backend.is_volatile();
     let kind = match is_memory {
@@ -54,7 +54,7 @@ fn contradiction(args: &Args, unit: &UnitSpec, size: u64) -> Option<(String, Str
     if let Some(asked) = differs(args.memory, size, is_memory) {
         return Some((format!("--memory {}", format_size(asked)), kind));
     }
-    // Where the volume is away its size is not known.
+    // The size of a missing volume is unknown.
     if let Some(asked) = differs(args.size, size, !is_memory).filter(|_| size > 0) {
         return Some((format!("--size {}", format_size(asked)), kind));
     }

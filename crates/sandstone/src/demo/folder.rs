@@ -13,15 +13,15 @@ use model::{Error, ErrorKind};
 
 /// Folder of a demo whose user names none.
 const FOLDER: &str = "sandstone-demo";
-/// The file that says that a state folder is a demo's.
+/// File that marks a state folder as a demo's.
 const MARK: &str = "demo";
-/// Entries by which a state folder is known.
+/// Entries that show that a folder is a state folder.
 const STATE: [&str; 4] = ["config.toml", "pools.json", "units", "history"];
 
-/// A demo's state folder.
+/// State folder of a demo.
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    /// Made for one run: nobody can want it back.
+    /// Whether the folder was made for one run, so that nobody can want it back.
     is_temporary: bool,
 }
 
@@ -44,8 +44,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A new folder in a place where everybody may make some: one that is there already is somebody
-    /// else's.
+    /// Makes a new folder in a place where everybody may make some. A folder that exists there is
+    /// somebody else's.
     fn temporary() -> Result<Self, Error> {
         let path = std::env::temp_dir().join(format!("{FOLDER}-{}", std::process::id()));
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -58,7 +58,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Makes it a demo's, where it is nothing else yet.
+    /// Marks the folder as a demo's, if it is nothing else yet.
     fn claim(&self) -> Result<(), Error> {
         if self.path.join(MARK).exists() {
             return Ok(());
@@ -89,7 +89,7 @@ impl Drop for Folder {
     }
 }
 
-/// A demo of an earlier version, which left no mark.
+/// Reports whether a demo of an earlier version, which left no mark, made the folder.
 fn was_made_by_a_demo(folder: &Path) -> bool {
     let config = Store::peek(folder);
     config.is_ok_and(|config| config.unit(UNIT).is_some() && config.target(TARGET).is_some())

@@ -13,7 +13,7 @@ const DEFAULT_PORT: u16 = 3260;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     ip: IpAddr,
-    /// `None`: the first free one from 3260 on.
+    /// Port; `None` is the first free one from 3260 on.
     port: Option<u16>,
 }
 
@@ -29,12 +29,12 @@ impl Wanted {
         }
     }
 
-    /// The address that somebody named.
+    /// Returns the address that the user named.
     pub(super) fn named(self) -> Option<SocketAddr> {
         self.port.map(|port| SocketAddr::new(self.ip, port))
     }
 
-    /// Refuses an address that somebody named and that cannot be had, before anything is made.
+    /// Refuses an address that the user named and that cannot be had, before anything is made.
     pub(super) fn check(self) -> Result<(), Error> {
         let Some(portal) = self.named() else {
             return Ok(());
@@ -42,8 +42,8 @@ impl Wanted {
         try_listening(portal).map_err(|error| unusable(portal, &error))
     }
 
-    /// Has `listen` use the address that was named, or the first from port 3260 on that it gets:
-    /// another demo that begins at the same moment sees the same one free.
+    /// Calls `listen` with the named address, or with ports from 3260 on until one works. Another
+    /// demo that starts at once sees the port free too.
     pub(super) fn listen(
         self,
         mut listen: impl FnMut(SocketAddr) -> Result<(), Error>,

@@ -1,22 +1,23 @@
-//! Which event loop gets a new connection: the one that has the fewest open ones, and of several
-//! such the next in order.
+//! The choice of the event loop for a new connection: the loop with the fewest open connections,
+//! and of several such loops the next in order.
 //!
-//! Dealing them out in turn alone is not enough: a client that looks for targets before each login
-//! (open-iscsi) would have all its discovery sessions on one loop and all its disks on the other.
+//! Dealing connections out in turn alone is not enough. A client that looks for targets before each
+//! login (open-iscsi) would have all its discovery sessions on one loop and all its disks on the
+//! other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Knows how many connections each loop has.
+/// Dealer of connections, which counts the connections of each loop.
 #[derive(Debug)]
 pub(crate) struct Dealer {
     open: Box<[AtomicUsize]>,
-    /// Where the search for the next loop begins.
+    /// Loop at which the next search begins.
     next: AtomicUsize,
 }
 
 impl Dealer {
-    /// For so many loops, at least one.
+    /// Returns a dealer for this number of loops, at least one.
     pub(crate) fn new(loops: usize) -> Arc<Self> {
         Arc::new(Self {
             open: (0..loops.max(1)).map(|_| AtomicUsize::new(0)).collect(),
@@ -24,12 +25,12 @@ impl Dealer {
         })
     }
 
-    /// A loop for a new connection.
+    /// Returns a loop for a new connection.
     pub(crate) fn deal(self: &Arc<Self>) -> Dealt {
         let loops = self.open.len();
         let first = self.next.load(Ordering::Relaxed);
         let in_order = (first..first + loops).map(|index| index % loops);
-        // Of equal ones `min_by_key` takes the first.
+        // From equal loops, `min_by_key` takes the first.
         let fewest = in_order.min_by_key(|index| self.open[*index].load(Ordering::Relaxed));
         let loop_index = fewest.unwrap_or_default();
         self.next.store((loop_index + 1) % loops, Ordering::Relaxed);
@@ -45,7 +46,7 @@ impl Dealer {
     }
 }
 
-/// A connection counts as one of its loop until this is dropped, however it ends.
+/// Count of a connection at its loop, until this is dropped, however the connection ends.
 #[derive(Debug)]
 pub(crate) struct Dealt {
     dealer: Arc<Dealer>,
@@ -53,12 +54,12 @@ pub(crate) struct Dealt {
 }
 
 impl Dealt {
-    /// The loop that has it.
+    /// Returns the loop that has the connection.
     pub(crate) fn loop_index(&self) -> usize {
         self.loop_index
     }
 
-    /// The connection goes to another loop, that of its session.
+    /// Moves the connection to another loop, that of its session.
     pub(crate) fn moved_to(self, loop_index: usize) -> Self {
         self.dealer.count(loop_index)
     }
@@ -97,7 +98,7 @@ mod tests {
             stay.push(dealer.deal());
         }
         assert_eq!(open(&dealer), [5, 5]);
-        // One that is slow to go is a matter of one.
+        // A single connection that is slow to go changes the count by one.
         let mut gone = dealer.deal();
         for _ in 0..10 {
             let next = dealer.deal();

@@ -17,29 +17,29 @@ use super::dealer::Dealt;
 use crate::message::Message;
 use crate::shared::Shared;
 
-/// Connections that may wait to be accepted: a login storm of a whole cluster.
+/// Most connections that may wait to be accepted: a login storm of a whole cluster.
 const BACKLOG: i32 = 4096;
-/// How often an address that is taken is tried again, and after which time.
+/// Number of tries for an address that is taken, with [`BIND_PAUSE`] between them.
 const BIND_ATTEMPTS: u32 = 15;
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 const WAKER: mio::Token = mio::Token(usize::MAX);
 
-/// A connection that was accepted.
+/// Connection that was accepted.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// The socket, non-blocking.
+    /// Socket, which does not block.
     pub stream: std::net::TcpStream,
-    /// Where it came from.
+    /// Address of the peer.
     pub peer: SocketAddr,
     /// The portal it came to.
     pub local: SocketAddr,
-    /// The loop that gets it.
+    /// Loop that gets the connection.
     pub dealt: Dealt,
 }
 
 /// Opens a listening socket. An IPv6 portal takes IPv6 only, so that `[::]` and `0.0.0.0` can both
-/// be portals. Where the address is taken it tries again for a moment: a daemon that was told to
-/// stop may be just letting go of it. May block; never called from an event loop.
+/// be portals. If the address is taken, tries again for a moment: a daemon that was told to stop
+/// may be just letting go of it. May block; never called from an event loop.
 ///
 /// # Errors
 /// The address is taken or not this machine's.
@@ -55,7 +55,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     bind_once(address)
 }
 
-/// Whether [`bind`] would do it now. May block as that does.
+/// Reports whether [`bind`] would succeed now. It may block as `bind` does.
 ///
 /// # Errors
 /// The address is taken or not this machine's.
@@ -79,7 +79,7 @@ fn bind_once(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// The accepting thread's control.
+/// Control of the accepting thread.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     commands: Mutex<Sender<Command>>,
@@ -87,13 +87,13 @@ pub(crate) struct Acceptor {
 }
 
 enum Command {
-    /// Listen on exactly these, by the address that was configured.
+    /// Order to listen on exactly these sockets, by the address that was configured.
     Listen(HashMap<SocketAddr, Arc<TcpListener>>),
     Stop,
 }
 
 impl Acceptor {
-    /// Starts the thread; it listens on nothing yet.
+    /// Starts the thread, which listens on nothing yet.
     ///
     /// # Errors
     /// The kernel refuses a poller or a thread.
@@ -164,7 +164,7 @@ fn run(mut poll: Poll, commands: &Receiver<Command>, shared: &Shared) {
                 }
             }
         }
-        // Registration delivers readiness again where connections wait, so nothing is missed here.
+        // Registration reports readiness again if connections wait, so nothing is missed here.
         for listener in &listeners {
             accept_all(listener, shared);
         }
@@ -194,7 +194,8 @@ fn accept_all(listener: &TcpListener, shared: &Shared) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                // Out of descriptors, most likely: those who wait are served when others have gone.
+                // The process is most likely out of descriptors: waiting connections are served
+                // when others have gone.
                 tracing::warn!(%error, "a connection could not be accepted");
                 std::thread::sleep(Duration::from_millis(50));
                 return;

@@ -1,4 +1,4 @@
-//! Connections before they log in: portals, sockets, and which loop gets them.
+//! Connections before they log in: portals, sockets, and the choice of their loop.
 
 pub(super) mod dealer;
 pub(super) mod listener;

@@ -1,4 +1,4 @@
-//! What is asked of the kernel for each connection.
+//! The socket options of each connection.
 
 use std::io;
 use std::net::TcpStream;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// Room for data-out that arrives while the loop is busy: without it 256 KiB writes reach half
-/// their speed on a fast link.
+/// Buffer for data-out that arrives while the loop is busy, in bytes. Without it, 256 KiB writes
+/// reach half their speed on a fast link.
 const RECEIVE_BUFFER: usize = 2 << 20;
-/// Room for answers: one large read fits whole.
+/// Buffer for answers, in bytes: one large read fits whole.
 const SEND_BUFFER: usize = 512 << 10;
 
 /// Sets the options: no Nagle, large buffers, keep-alive for peers that vanish without a word.
 ///
 /// # Errors
-/// What the kernel refused; the connection works all the same.
+/// The kernel refused an option. The connection works all the same.
 pub(crate) fn apply(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;

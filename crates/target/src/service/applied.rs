@@ -1,4 +1,4 @@
-//! What is in force beside the directory: units and portals, and why some are missing.
+//! The state in force beside the directory: units and portals, and reasons why some are missing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
@@ -9,22 +9,22 @@ use model::config::Config;
 use model::data_plane::{ApplyError, PortalStatus};
 use unit::unit::Unit;
 
-/// What is in force beside the directory.
+/// State in force beside the directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Applied {
     pub config: Arc<Config>,
     pub units: BTreeMap<String, Arc<Unit>>,
-    /// The units that stand in for those that are not served.
+    /// Units that stand in for those that are not served.
     pub stand_ins: BTreeMap<String, StandIn>,
-    /// Why units of the configuration are not served.
+    /// Reasons why units of the configuration are not served.
     pub faults: BTreeMap<String, ApplyError>,
     pub listeners: HashMap<SocketAddr, Arc<TcpListener>>,
-    /// Why portals of the configuration are not bound.
+    /// Reasons why portals of the configuration are not bound.
     pub unbound: BTreeMap<SocketAddr, String>,
 }
 
 impl Applied {
-    /// The portals as they are now, also those that could not be bound.
+    /// Returns the portals as they are now, also those that could not be bound.
     pub(crate) fn portals(&self) -> Vec<PortalStatus> {
         let mut portals = Vec::new();
         for target in &self.config.targets {

@@ -1,4 +1,4 @@
-//! A configuration is put in force while another is: everything that can fail comes first, then
+//! The change from one configuration in force to another: all steps that can fail come first, then
 //! nothing fails.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,7 +39,7 @@ impl Service {
         self.host.apply(&config.initiator).map_err(host_refused)?;
         let applied = self.apply_all_but_logins(&current, config);
         if applied.is_err() {
-            // It was in force before.
+            // This configuration was in force before, so it is accepted.
             let _ = self.host.apply(&current.config.initiator);
         }
         applied
@@ -59,7 +59,7 @@ impl Service {
         let larger = self.make_room(&current.config, &config, &units, &moved, &mut made)?;
         let layout = group_layout(&config);
         let before = self.opener.groups.layout();
-        // Those that are deleted, too: until they are out of the views their commands come as ever.
+        // Deleted units are included: until they are out of the views, their commands come as ever.
         let served: Vec<Arc<Unit>> = current.units.values().cloned().collect();
         let gone: Vec<&UnitSpec> = deleted(&current.config, &config).collect();
         let replaced = current
@@ -123,7 +123,7 @@ impl Service {
         Ok(())
     }
 
-    /// The units of a new configuration: those that stay as they are, others opened.
+    /// Returns the units of a new configuration: unchanged ones stay, others are opened.
     fn open_units(
         &self,
         old: &Applied,
@@ -165,7 +165,7 @@ impl Service {
             if is_moved {
                 return self.open_elsewhere(old, before, after, others()).map(Some);
             }
-            // It could not be opened before. It may be whole again; if not, that is no news.
+            // It could not be opened before. It may be whole again; if not, nothing is new.
             return Ok(self.opener.open(after, others(), Duration::ZERO).ok());
         };
         let same_shape = (
@@ -192,7 +192,7 @@ impl Service {
         })
     }
 
-    /// Makes room beneath the units whose size was raised. They are to have that many blocks once
+    /// Makes room beneath the units whose size was raised. They get their new number of blocks once
     /// nothing can fail any more.
     fn make_room(
         &self,
@@ -212,7 +212,7 @@ impl Service {
             let (Some(was), Some(wanted)) = (before.backend.size(), spec.backend.size()) else {
                 continue;
             };
-            // One that is pointed elsewhere has the size that it was opened with.
+            // A unit that is pointed elsewhere has the size that it was opened with.
             if wanted == was || moved.contains(&spec.naa) {
                 continue;
             }
@@ -243,8 +243,8 @@ impl Service {
         Ok(larger)
     }
 
-    /// Empties the write caches that are to be switched off. As long as the result is there,
-    /// nothing goes into them.
+    /// Empties the write caches that are to be switched off. As long as the result exists, no data
+    /// goes into them.
     fn empty_caches(
         old: &Config,
         config: &Config,
@@ -267,7 +267,7 @@ impl Service {
         emptied.collect()
     }
 
-    /// What may change in a unit that goes on.
+    /// Applies the changes that a unit can take while it goes on.
     fn modify_units(old: &Config, config: &Config, units: &BTreeMap<String, Arc<Unit>>) {
         let old = old.units_by_name();
         for spec in &config.units {
@@ -291,7 +291,7 @@ impl Service {
         }
     }
 
-    /// The listening sockets of a new configuration: those that stay, and new ones.
+    /// Returns the listening sockets of a new configuration: those that stay, and new ones.
     fn bind_portals(
         old: &Applied,
         config: &Config,
@@ -304,7 +304,7 @@ impl Service {
             }
             match listener::bind(address) {
                 Ok(socket) => drop(listeners.insert(address, Arc::new(socket))),
-                // It could not be bound before either: that is no reason to refuse this change.
+                // It could not be bound before either, so this change is not refused for it.
                 Err(_) if old.unbound.contains_key(&address) => {}
                 Err(error) => {
                     return Err(ApplyError {
@@ -319,7 +319,7 @@ impl Service {
     }
 }
 
-/// The units of one configuration that are not in the next.
+/// Returns the units of one configuration that are not in the next.
 fn deleted<'a>(old: &'a Config, new: &'a Config) -> impl Iterator<Item = &'a UnitSpec> {
     let stay = new.units_by_naa();
     let units = old.units.iter();

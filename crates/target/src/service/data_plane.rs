@@ -1,4 +1,4 @@
-//! What the control plane asks of the data plane, and what it is answered.
+//! The questions that the control plane asks the data plane, and their answers.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl DataPlane for Service {
     }
 
     fn units(&self) -> Vec<UnitStatus> {
-        // Devices may take their time, and a lock that is held meanwhile would keep others waiting.
+        // Devices may take their time, and holding the lock meanwhile would keep others waiting.
         let current = self.lock().clone();
         let faults = current.faults.iter();
         let faulty = faults.map(|(name, error)| faulty_status(name, error));
@@ -130,13 +130,13 @@ impl DataPlane for Service {
         let ended = units
             .iter()
             .map(|unit| hindrances::end_alua_choices(unit, group));
-        // One that cannot be stored keeps no other from ending.
+        // A unit whose state cannot be stored keeps no other from ending.
         ended.collect::<Vec<_>>().into_iter().collect()
     }
 
     fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error> {
-        // A unit whose place another one takes just now would end it too late: it would hold in the
-        // other one.
+        // A unit that another one replaces just now would end the state too late: it would stay in
+        // force in the other unit.
         let _changing = self.one_change_at_a_time();
         let served = self.lock().units.get(unit).cloned();
         let not_served = || {
@@ -182,7 +182,7 @@ impl DataPlane for Service {
 }
 
 impl Service {
-    /// Those of these units that are served.
+    /// Returns those of these units that are served.
     fn served(&self, names: &[String]) -> Vec<Arc<Unit>> {
         let current = self.lock();
         let units = names.iter().filter_map(|name| current.units.get(name));
@@ -190,7 +190,7 @@ impl Service {
     }
 }
 
-/// A unit of the configuration that cannot be served.
+/// Returns the status of a configured unit that cannot be served.
 fn faulty_status(name: &str, error: &ApplyError) -> UnitStatus {
     let (fault, remedy) = (&error.message, &error.next);
     UnitStatus {

@@ -1,5 +1,5 @@
-//! The portals and target port groups of a configuration, as listeners and the device server take
-//! them.
+//! The portals and target port groups of a configuration, in the form that listeners and the device
+//! server take.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use scsi::alua::{AccessState, GroupLayout, SupportedStates, TargetPortGroup, Tpg
 
 use model::config::{AluaMode, AluaState, Config};
 
-/// Every address that targets listen on, once.
+/// Returns every address that targets listen on, once.
 pub(super) fn portals(config: &Config) -> Vec<SocketAddr> {
     let groups = config
         .targets
@@ -22,7 +22,7 @@ pub(super) fn portals(config: &Config) -> Vec<SocketAddr> {
     addresses
 }
 
-/// The target port groups of all targets.
+/// Returns the target port groups of all targets.
 pub(super) fn group_layout(config: &Config) -> GroupLayout {
     let mut groups: BTreeMap<u16, TargetPortGroup> = BTreeMap::new();
     for spec in config
@@ -49,12 +49,13 @@ pub(super) fn group_layout(config: &Config) -> GroupLayout {
     GroupLayout {
         mode: tpgs_mode(mode),
         groups: groups.into_values().collect(),
-        // How long an administrator stays between two states cannot be said.
+        // Nobody can tell how long an administrator stays between two states.
         implicit_transition_s: 0,
     }
 }
 
-/// Units are shared by targets, so the device offers what any of its targets offers.
+/// Returns the wider of two modes. Targets share units, so the device offers all that any of its
+/// targets offers.
 fn widest(a: AluaMode, b: AluaMode) -> AluaMode {
     match (a, b) {
         (AluaMode::None, other) | (other, AluaMode::None) => other,

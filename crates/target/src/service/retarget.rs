@@ -26,14 +26,14 @@ use model::data_plane::ApplyError;
 use model::quantity::format_size;
 use unit::unit::Unit;
 
-/// The designators of units that a change points to other data.
+/// Returns the designators of units that a change points to other data.
 pub(super) fn moved(old: &Config, new: &Config) -> HashSet<String> {
     let moved = placement::moved(old, new).into_iter();
     moved.map(|unit| unit.naa.clone()).collect()
 }
 
 impl Service {
-    /// Opens what takes the place of a unit, or of what stands in for it.
+    /// Opens the new unit that takes the place of a unit, or of its stand-in.
     pub(super) fn open_elsewhere<'a>(
         &self,
         old: &Applied,

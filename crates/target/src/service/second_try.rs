@@ -1,8 +1,9 @@
-//! Serves later what could not be served at the start: an address that was not there yet, a file
-//! that a daemon before us still held, a disk that came late. A restart must not leave a unit out
-//! for good.
+//! Later tries to serve what could not be served at the start: an address that did not exist yet, a
+//! file that an earlier daemon still held, a disk that came late. A restart must not leave a unit
+//! out for good.
 //!
-//! A thread of its own, for opening may block. It sleeps without end while nothing is missing.
+//! The tries have their own thread, because opening may block. The thread sleeps without end while
+//! nothing is missing.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -36,9 +37,9 @@ pub(super) fn start(orders: Orders, service: Weak<Service>) -> io::Result<JoinHa
 }
 
 impl Service {
-    /// Opens and binds what could not be before, where that is possible now.
+    /// Opens units and binds portals that failed before, if they succeed now.
     pub(super) fn try_again(&self) {
-        // One after another: two that opened the same unit would serve it twice.
+        // Tries run one after another: two that opened one unit would serve it twice.
         let _trying = self.trying.lock().unwrap_or_else(PoisonError::into_inner);
         self.close_what_is_over();
         let config = Arc::clone(&self.lock().config);
@@ -59,7 +60,7 @@ impl Service {
             if !before.faults.contains_key(name) {
                 continue;
             }
-            // Not under the lock: it may take its time.
+            // This runs outside the lock, because it may take its time.
             match self
                 .opener
                 .open(unit, before.units.values(), Duration::ZERO)
@@ -75,7 +76,7 @@ impl Service {
             .collect();
         let _changing = self.one_change_at_a_time();
         for (name, fault) in faults {
-            // Why it is not served may be another reason by now.
+            // The reason why it is not served may have changed.
             if let Some(known) = self.lock().faults.get_mut(&name) {
                 *known = fault;
             }
@@ -83,11 +84,11 @@ impl Service {
         let mut applied = self.lock().clone();
         if (opened.is_empty() && bound.is_empty()) || !Arc::ptr_eq(&before.config, &applied.config)
         {
-            // A configuration that was put in force meanwhile has looked for itself.
+            // A configuration that was put in force meanwhile has made its own tries.
             return;
         }
         for unit in opened {
-            // Never in the place of one that is served: it has reservations, and commands under
+            // It never replaces a unit that is served, which has reservations, and commands under
             // way.
             if applied.units.contains_key(&unit.name) || applied.faults.remove(&unit.name).is_none()
             {
@@ -104,7 +105,7 @@ impl Service {
         self.publish(applied);
     }
 
-    /// Has units that are not served follow their volumes: a pool may have opened in which these
+    /// Lets units that are not served follow their volumes. A pool may have opened in which these
     /// have other names.
     fn follow_volumes(&self) {
         let is_faulty = !self.lock().faults.is_empty();
@@ -113,9 +114,9 @@ impl Service {
         }
     }
 
-    /// Lets others stand in for units whose devices will never serve a request again: their pool
-    /// was exported. When it is imported they are opened anew, and whoever is logged in is told so
-    /// as of a unit that was reset.
+    /// Replaces units whose devices will never serve a request again, because their pool was
+    /// exported, by stand-ins. When the pool is imported, the units are opened anew. Initiators
+    /// that are logged in are told so as of a unit that was reset.
     fn close_what_is_over(&self) {
         let is_over = |unit: &Arc<Unit>| unit.device.is_over();
         if !self.lock().units.values().any(is_over) {
@@ -155,7 +156,7 @@ impl Service {
         drop(retirement.complete());
     }
 
-    /// Whether something is not served that may be later.
+    /// Reports whether a unit or portal is not served that may be later.
     pub(super) fn is_waiting(&self, applied: &Applied) -> bool {
         let is_over = |unit: &Arc<Unit>| unit.device.is_over();
         !applied.faults.is_empty()

@@ -1,5 +1,5 @@
-//! How a connection arrives: accepted, logged in, and given to the session that it begins or joins,
-//! on the loop that owns it.
+//! The arrival of a connection: accepted, logged in, and given to the session that it begins or
+//! joins, on the loop that owns it.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ impl EventLoop {
         self.readable(slot);
     }
 
-    /// Where too many connections are logging in, the one that began first goes: whoever means it
-    /// is through in no time, so that those who stall make room for those who do not.
+    /// Closes the oldest login if too many connections are logging in. A real login is through in
+    /// no time, so logins that stall make room for others.
     fn make_room_for_login(&mut self) {
         let shared = &self.core.shared;
         let most = (shared.limits.max_logins / shared.loops()).max(1);
@@ -95,7 +95,7 @@ impl EventLoop {
         more
     }
 
-    /// A login succeeded here: hands the connection to the loop that owns the session.
+    /// Hands a connection whose login succeeded to the loop that owns the session.
     fn logged_in(
         &mut self,
         slot: usize,
@@ -149,8 +149,8 @@ impl EventLoop {
     pub(crate) fn attach(&mut self, logged_in: LoggedIn) {
         let name = logged_in.name();
         if self.ending.contains_key(&name) {
-            // Writes of the session before are still under way. A retried or newer write of the
-            // same blocks must not be overtaken by them.
+            // Writes of the session before are still under way. They must not overtake a retried or
+            // newer write of the same blocks.
             self.let_wait(logged_in);
             return;
         }
@@ -203,7 +203,7 @@ impl EventLoop {
         let session = self.sessions.entry(key).or_insert_with(|| {
             ServedSession::new(result.clone(), registered, local, &self.core.shared)
         });
-        // Memory may have been short before it began.
+        // Memory may have been short before the session began.
         session.follow_pressure(self.under_pressure);
         let index = session.add_connection(&result, slot, now);
         let (initiator, target) = (session.name.initiator.clone(), session.name.target.clone());

@@ -15,69 +15,70 @@ use crate::connection::dealer::Dealt;
 use crate::payload::{DataIn, DataOut};
 use unit::command::operation::SessionKey;
 
-/// Pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array stays
-/// within the first-level cache.
+/// Most pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array
+/// stays within the first-level cache.
 const MAX_PIECES: usize = 512;
-/// Pieces of one vectored read.
+/// Most pieces of one vectored read.
 const MAX_ROOM: usize = 256;
-/// Rests of a data segment from this length on are read straight into their place. Below, one read
-/// of everything that has arrived is cheaper than a system call for each command.
+/// Length, in bytes, from which the rest of a data segment is read straight into its place. Below,
+/// one read of everything that has arrived is cheaper than a system call for each command.
 pub(crate) const DIRECT_THRESHOLD: usize = 32 * 1024;
 
-/// What a socket is for.
+/// Use of a socket.
 #[derive(Debug)]
 pub(crate) enum Role {
-    /// It logs in.
+    /// Connection that logs in.
     Login(Box<LoginConnection>),
-    /// It belongs to a session, under this index.
+    /// Connection of a session, under this index.
     Session(SessionKey, usize),
-    /// It is closed once its output has left.
+    /// Connection that is closed once its output has left.
     Closing,
 }
 
-/// A socket.
+/// Connection of an event loop, before and after its login.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// It counts as one of its loop. Dropped before the socket: a client that sees its connection
-    /// closed, and comes again, finds that the loop has one less.
+    /// Count of the connection at its loop. It is dropped before the socket. So a client that sees
+    /// its connection closed, and comes again, finds that the loop has one less.
     pub dealt: Dealt,
     /// The socket.
     pub stream: mio::net::TcpStream,
-    /// Where it came from.
+    /// Address of the peer.
     pub peer: SocketAddr,
     /// The portal it came to.
     pub local: SocketAddr,
-    /// What it is for.
+    /// Use of the connection.
     pub role: Role,
     /// Bytes that leave before anything of the session: login responses.
     pub output: Vec<u8>,
     /// Text requests in progress.
     pub text: TextExchange,
-    /// The kernel's buffer was full: wait for it to become writable.
+    /// Whether the kernel's buffer was full, so that the connection waits to become writable.
     pub blocked: bool,
-    /// The peer has closed: behind the last bytes there is that to be read, and nothing will say so
-    /// again.
+    /// Whether the peer has closed. The end is then still to be read behind the last bytes, and
+    /// nothing will report it again.
     pub half_closed: bool,
-    /// In the loop's list of connections with output.
+    /// Whether the connection is in the loop's list of connections with output.
     pub dirty: bool,
-    /// In the loop's list of connections with input.
+    /// Whether the connection is in the loop's list of connections with input.
     pub ready: bool,
-    /// Its place in its session, once it has logged in.
+    /// Place in its session, once it has logged in.
     pub seat: Option<Seat>,
-    /// When its input is taken.
+    /// State that decides when input is taken.
     pub gathering: Gathering,
-    /// It is not read until its output has left, or what it sent too early has had its turn.
+    /// Whether the connection is not read until its output has left, or requests that it sent too
+    /// early have had their turn.
     pub paused: bool,
-    /// When it was accepted.
+    /// Time at which the connection was accepted.
     pub since: Instant,
 }
 
-/// What a read gave.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// This many bytes; fewer than there was room for, so no more are waiting.
+    /// Bytes read: fewer than there was room for, so no more are waiting.
     Last(usize),
-    /// This many bytes, and there may be more.
+    /// Bytes read, and more may be waiting.
     More(usize),
     /// Nothing is waiting.
     Nothing,
@@ -97,7 +98,7 @@ fn received(result: io::Result<usize>, room: usize, half_closed: bool) -> Receiv
 }
 
 impl Connection {
-    /// A connection that starts with its login.
+    /// Returns a connection that starts with its login.
     pub(crate) fn new(
         stream: mio::net::TcpStream,
         peer: SocketAddr,
@@ -125,9 +126,9 @@ impl Connection {
         }
     }
 
-    /// There is input: whether to leave it for now, so that more of it gathers.
+    /// Reports whether to leave input for now, so that more of it gathers.
     pub(crate) fn gathers(&mut self, now: Instant) -> bool {
-        // What is closed sends no more, and a socket that does not say is read at once.
+        // A closed peer sends no more, and a socket without an answer is read at once.
         !self.half_closed
             && self.gathering.goes_on(now, || {
                 rustix::io::ioctl_fionread(&self.stream)
@@ -137,15 +138,15 @@ impl Connection {
             })
     }
 
-    /// Reads what is waiting.
+    /// Reads the waiting bytes.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let room = buffer.len();
         received(self.stream.read(buffer), room, self.half_closed)
     }
 
-    /// Reads the rest of a long data segment straight into its place, and what follows into
-    /// `buffer`. The second value is how many bytes went to `buffer`. `None` where no such segment
-    /// is arriving.
+    /// Reads the rest of a long data segment straight into its place, and the bytes behind it into
+    /// `buffer`. The second value is the number of bytes in `buffer`. Returns `None` if no such
+    /// segment is arriving.
     pub(crate) fn read_direct(
         &mut self,
         session: &mut Session<DataIn, DataOut>,
@@ -174,7 +175,7 @@ impl Connection {
         Some((outcome, count - placed))
     }
 
-    /// Writes what waits in `session`, as much as the kernel takes.
+    /// Writes the waiting output of `session`, as much as the kernel takes.
     ///
     /// # Errors
     /// The socket is broken.

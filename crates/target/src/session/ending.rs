@@ -1,5 +1,5 @@
-//! How connections and sessions end: their tasks are cancelled, what a device still writes for them
-//! is fenced off, and a session keeps its name until that is over.
+//! The end of connections and sessions. Their tasks are cancelled, and writes that a device still
+//! makes for them are fenced off. A session keeps its name until that is over.
 
 use super::connection::Role;
 use crate::event_loop::EventLoop;
@@ -17,16 +17,16 @@ impl EventLoop {
             if session.protocol.is_empty() {
                 return self.end_session(key);
             }
-            // What task management waited for may have been under way there.
+            // Tasks that a task management function waited for may have been under way there.
             let Some(event) = session.protocol.due_function() else {
-                // Answers may have waited for what the initiator had not confirmed there.
+                // Answers may have waited for the initiator's confirmation there.
                 return self.mark_session_dirty(key);
             };
             self.protocol_event(key, event);
         }
     }
 
-    /// Ends a connection with its tasks, not its session, which is returned.
+    /// Ends a connection with its tasks but without its session, which is returned.
     pub(crate) fn remove_connection(
         &mut self,
         slot: usize,
@@ -46,9 +46,9 @@ impl EventLoop {
         Some(key)
     }
 
-    /// Cancels operations of a session whose tasks are gone from it or aborted, and fences off what
-    /// a device still writes for them: nobody waits for that, and what is written from now on must
-    /// come after it.
+    /// Cancels operations of a session whose tasks are gone from it or aborted, and fences off
+    /// writes that a device still makes for them. Nobody waits for these writes, and later writes
+    /// must come after them.
     pub(crate) fn cancel_orphans(&mut self, key: SessionKey) {
         for token in self.core.operations.of_session(key) {
             let Some(operation) = self.core.operations.get_mut(token) else {
@@ -104,7 +104,7 @@ impl EventLoop {
         self.close_session(key, reason);
     }
 
-    /// Asks the initiator to log out. Where it does not, the session is dismissed
+    /// Asks the initiator to log out. If it does not, the session is dismissed
     /// ([`EventLoop::tick_if_due`]).
     pub(crate) fn ask_to_log_out(&mut self, key: SessionKey, within_s: u16) {
         let Some(session) = self.sessions.get_mut(&key) else {
@@ -130,7 +130,7 @@ impl EventLoop {
     /// that.
     pub(crate) fn finish_ending(&mut self) {
         let awaited = !(self.ending.is_empty() && self.delayed.is_empty());
-        // What they wait for is the end of an operation.
+        // They wait for the end of an operation.
         if !awaited || !self.core.operations.take_ends() {
             return;
         }

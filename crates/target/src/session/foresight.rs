@@ -1,9 +1,9 @@
 //! A look ahead at the reads and writes of a batch of input, so that memory is on its way when
 //! their turn comes.
 //!
-//! Commands are carried out one by one, and each that is answered from main memory, a device there
-//! or a pool's cache, waits for several cache lines one after another: where the page is, its
-//! reference count, its bytes. Of a whole batch these waits can overlap.
+//! Commands are carried out one by one. A command that is answered from main memory, in a device or
+//! a pool's cache, waits for several cache lines in a row: where the page is, its reference count,
+//! its bytes. For a whole batch, these waits can overlap.
 
 use iscsi::pdu::{Bhs, Opcode, RawBhs};
 use scsi::Start;
@@ -13,12 +13,12 @@ use super::view::View;
 use block::Foreseen;
 use unit::unit::Unit;
 
-/// Commands that are looked at together: their lines must stay near until their turn.
+/// Most commands that are looked at together: their lines must stay near until their turn.
 const BATCH: usize = 64;
-/// Where the CDB begins in a SCSI Command PDU (RFC 7143 11.3).
+/// Offset of the CDB in a SCSI Command PDU (RFC 7143 11.3).
 const CDB: usize = 32;
 
-/// Tells devices that make use of it which accesses are in these headers.
+/// Announces the accesses of these headers to devices that make use of that.
 pub(crate) fn foresee<'i>(view: &View, headers: impl Iterator<Item = &'i RawBhs>) {
     let mut accesses: SmallVec<[Foreseen; BATCH]> = SmallVec::new();
     let mut unit: Option<&Unit> = None;
@@ -47,7 +47,7 @@ pub(crate) fn foresee<'i>(view: &View, headers: impl Iterator<Item = &'i RawBhs>
         let offset = mapped.unit.bytes(range).0;
         accesses.push(Foreseen { offset, is_read });
     }
-    // One alone gains nothing from a look ahead.
+    // A single access gains nothing from a look ahead.
     if let Some(unit) = unit.filter(|_| accesses.len() > 1) {
         unit.device.foresee(&accesses);
     }

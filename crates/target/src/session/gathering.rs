@@ -1,55 +1,56 @@
-//! When to take input: a read from the socket and all that follows it cost far more than one more
-//! command in it.
+//! The time at which to take input. A read from the socket and its consequences cost far more than
+//! one more command in it.
 //!
-//! An initiator that sends many commands one by one and quickly is not served one by one: the loop
-//! lets a few gather, and so its answers leave together too, which is less work for the initiator
-//! as well. They are counted by the bytes that wait in the socket. It ends when enough are there,
-//! when the initiator pauses, which then waits for answers, and at the latest after [`SPAN`].
+//! An initiator that sends many commands one by one and quickly is not served one by one. The loop
+//! lets a few gather, so its answers leave together too, which is less work for the initiator as
+//! well. The commands are counted by the bytes that wait in the socket. Gathering ends when enough
+//! are there, when the initiator pauses and so waits for answers, and at the latest after [`SPAN`].
 //! Commands of an initiator with few outstanding are taken at once: they would wait for nothing.
 
 use std::time::{Duration, Instant};
 
-/// So many commands are enough: with twice as many nothing more was gained, and the initiator
+/// Number of commands that is enough. With twice as many nothing more was gained, and the initiator
 /// idled.
 const ENOUGH: u32 = 8;
-/// An initiator with this many commands outstanding has enough to do while half of them gather.
+/// Number of outstanding commands from which an initiator has enough to do while half of them
+/// gather.
 const DEEP: u32 = 16;
-/// Commands come quickly where they are less than this apart on average.
+/// Average time between commands below which they come quickly.
 const QUICK_NS: u64 = 16_000;
-/// An initiator that sent nothing for so long is not about to send the next command. Also how long
-/// a loop looks away while input gathers.
+/// Silence after which an initiator is not about to send the next command. A loop also looks away
+/// for this time while input gathers.
 pub(crate) const PAUSE: Duration = Duration::from_micros(10);
-/// Input gathers no longer than this, whatever comes.
+/// Longest time for which input gathers, whatever comes.
 const SPAN: Duration = Duration::from_micros(60);
 /// Fixed-point fraction of the average of bytes.
 const FRACTION: usize = 16;
 
-/// The state of one connection.
+/// State of one connection.
 #[derive(Debug)]
 pub(crate) struct Gathering {
-    /// When input was last taken.
+    /// Time at which input was last taken.
     last: Instant,
     /// Running average of the time between commands.
     gap_ns: u64,
     /// Running average of the bytes of a command, its data-out among them, times [`FRACTION`].
     command_bytes: usize,
-    /// So many commands are enough; none where input is taken at once.
+    /// Number of commands that is enough; 0 if input is taken at once.
     enough: u32,
-    /// What is not taken yet.
+    /// Input that is not taken yet.
     waiting: Option<Waiting>,
 }
 
-/// Input that is not taken yet.
+/// Amount and time of input that is not taken yet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     since: Instant,
     bytes: usize,
-    /// When the last of these bytes were seen to have come.
+    /// Time at which the last of these bytes were seen.
     grew: Instant,
 }
 
 impl Gathering {
-    /// Takes everything at once, to begin with.
+    /// Returns a state that takes everything at once, to begin with.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             last: now,
@@ -60,8 +61,8 @@ impl Gathering {
         }
     }
 
-    /// There is input, of so many bytes if asked: whether to leave it for now and ask again in a
-    /// later turn.
+    /// Reports whether to leave input for now and ask again in a later turn. `bytes` returns the
+    /// amount of input.
     #[inline]
     pub(crate) fn goes_on(&mut self, now: Instant, bytes: impl FnOnce() -> usize) -> bool {
         if self.enough == 0 || self.gap_ns >= QUICK_NS {
@@ -81,11 +82,12 @@ impl Gathering {
             && now.duration_since(waiting.since) < SPAN
     }
 
-    /// Input of this many bytes was taken, with so many commands in it; so many are outstanding.
+    /// Notes that input of this many bytes was taken, its number of commands, and the number
+    /// outstanding.
     #[inline]
     pub(crate) fn taken(&mut self, commands: u64, outstanding: u32, bytes: usize, now: Instant) {
         let elapsed = now.duration_since(self.last).as_nanos();
-        // One long pause shall not outweigh many short ones.
+        // One long pause must not outweigh many short ones.
         let elapsed = u64::try_from(elapsed)
             .unwrap_or(u64::MAX)
             .min(64 * QUICK_NS);
@@ -110,7 +112,7 @@ mod tests {
     const WRITE: usize = 4144;
     const READ: usize = 48;
 
-    /// After many inputs, each of so many commands with so many bytes each.
+    /// Returns the state after many inputs, each with this number of commands and bytes.
     fn after(gap: Duration, commands: u64, bytes: usize, outstanding: u32) -> (Gathering, Instant) {
         let mut now = Instant::now();
         let mut gathering = Gathering::new(now);

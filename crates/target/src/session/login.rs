@@ -1,6 +1,7 @@
-//! A connection before its session: bytes to login requests, and the answers that a login asks for.
+//! A connection before its session: it turns bytes into login requests, and gives the answers that
+//! a login asks for.
 //!
-//! The state machine of LOGIN itself is `iscsi::target::login`; here it meets the configuration,
+//! The state machine of LOGIN itself is `iscsi::target::login`. Here it meets the configuration,
 //! the registry of sessions and the random numbers of the kernel.
 
 use std::net::SocketAddr;
@@ -24,30 +25,32 @@ use config::access::{self, Access};
 use model::config::{ChapSecret, TargetParameters, TargetSpec};
 use net::entropy::KernelEntropy;
 
-/// Commands in flight per session where the administrator sets nothing.
+/// Default number of commands in flight per session.
 pub(crate) const DEFAULT_QUEUE_DEPTH: u16 = 128;
 
-/// When no more than this part of all sessions is left, an initiator that has many gets no more.
+/// Divisor that gives the last part of all sessions. When no more than this part is left, an
+/// initiator that has many gets no more.
 const LAST_PART: usize = 4;
-/// So many are many, or half of all that there may be: nobody needs as many paths.
+/// Number of sessions of an initiator that counts as many, unless half of all sessions is fewer.
+/// Nobody needs as many paths.
 const MANY_SESSIONS: usize = 64;
 
-/// A login that succeeded, on its way to the loop that owns the session.
+/// Login that succeeded, on its way to the loop that owns the session.
 #[derive(Debug)]
 pub(crate) struct LoggedIn {
-    /// It counts as one of that loop.
+    /// Count of the connection at that loop.
     pub dealt: Dealt,
     /// The socket.
     pub stream: mio::net::TcpStream,
-    /// Where it came from.
+    /// Address of the peer.
     pub peer: SocketAddr,
     /// The portal it came to.
     pub local: SocketAddr,
-    /// What was agreed.
+    /// Result of the login.
     pub result: LoginResult,
-    /// Its place in the session that it starts or joins.
+    /// Place in the session that it starts or joins.
     pub seat: Seat,
-    /// The session that this login reinstates.
+    /// Session that this login reinstates.
     pub replaces: Option<Arc<RegisteredSession>>,
     /// Bytes received after the login.
     pub input: Vec<u8>,
@@ -56,24 +59,24 @@ pub(crate) struct LoggedIn {
 }
 
 impl LoggedIn {
-    /// The name of the session that it starts or joins.
+    /// Returns the name of the session that it starts or joins.
     pub(crate) fn name(&self) -> SessionName {
         SessionName::of(&self.result.identity, self.result.portal_group_tag)
     }
 }
 
-/// What came of some bytes.
+/// Progress of a login after some bytes.
 #[derive(Debug)]
 pub(crate) enum LoginProgress {
-    /// More are needed.
+    /// Login that needs further bytes.
     Pending,
-    /// The login succeeded; [`LoginConnection::take_rest`] has what follows.
+    /// The login succeeded; [`LoginConnection::take_rest`] returns the bytes behind it.
     Done(Box<LoginResult>, Seat, Option<Arc<RegisteredSession>>),
-    /// Close the connection once the output has left.
+    /// The login was refused: the connection is closed once the output has left.
     Refused,
 }
 
-/// A connection that logs in.
+/// Connection that logs in.
 #[derive(Debug)]
 pub(crate) struct LoginConnection {
     login: Login,
@@ -83,7 +86,7 @@ pub(crate) struct LoginConnection {
 }
 
 impl LoginConnection {
-    /// On a fresh connection.
+    /// Returns the state of a fresh connection.
     pub(crate) fn new() -> Self {
         Self {
             login: Login::new(),
@@ -92,7 +95,7 @@ impl LoginConnection {
         }
     }
 
-    /// Takes bytes.
+    /// Takes bytes that arrived.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -146,13 +149,13 @@ impl LoginConnection {
         LoginProgress::Pending
     }
 
-    /// The bytes after the login, and the responses that have not left.
+    /// Returns the bytes after the login, and the responses that have not left.
     pub(crate) fn take_rest(self) -> (Vec<u8>, Vec<u8>) {
         (self.input, self.output)
     }
 }
 
-/// What the configuration and the sessions that exist say of one login.
+/// Policy for one login, from the configuration and the existing sessions.
 struct Policy<'a> {
     shared: &'a Arc<Shared>,
     directory: Arc<Directory>,
@@ -206,8 +209,8 @@ impl<'a> Policy<'a> {
 }
 
 impl Policy<'_> {
-    /// Whether there is room for one more session of this name, `at_most` so many at its target.
-    /// Discovery sessions make it themselves.
+    /// Makes sure of room for one more session of this name, with `at_most` sessions at its target.
+    /// A discovery session gets its room from the oldest one.
     fn make_room(
         &self,
         registry: &mut Registry,
@@ -235,7 +238,7 @@ impl Policy<'_> {
         if at_most.is_some_and(|at_most| counts.at_target >= at_most as usize) {
             return refuse("too many sessions at its target");
         }
-        // Whatever an initiator does, others find room.
+        // Others find room, whatever one initiator does.
         let is_last_part = counts.all >= most - most / LAST_PART;
         if is_last_part && counts.of_initiator >= MANY_SESSIONS.min(most / 2).max(1) {
             return refuse(
@@ -357,7 +360,7 @@ fn authentication_terms(wanted: &access::Authentication) -> Authentication {
     }
 }
 
-/// The limits of negotiation for one target.
+/// Returns the limits of negotiation for one target.
 fn limits(parameters: &TargetParameters) -> TargetLimits {
     let digest = |required: Option<bool>| match required {
         Some(true) => DigestPolicy::Require,

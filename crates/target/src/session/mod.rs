@@ -1,4 +1,4 @@
-//! Sessions on their loops: LOGIN, the registry, what they see, their traffic and their end.
+//! Sessions on their loops: LOGIN, the registry, the views, the traffic and the end of sessions.
 
 pub(super) mod arrival;
 pub(super) mod connection;

@@ -1,4 +1,5 @@
-//! All sessions of the daemon: which loop owns which, who may join, who is reinstated.
+//! All sessions of the daemon: the loop that owns each, and the logins that may join or reinstate
+//! one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,11 +16,11 @@ use iscsi::target::login::LoginIdentity;
 use unit::command::operation::SessionKey;
 
 /// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets
-/// one who asks, also without proof of who it is: the oldest makes room, and they take none from
-/// other sessions.
+/// one who asks, also without proof of who they are. So the oldest makes room, and they take none
+/// from other sessions.
 const MAX_DISCOVERY_SESSIONS: usize = 256;
 
-/// A name as the initiator spelled it, which equals each other spelling of it.
+/// Name as the initiator spelled it, which equals each other spelling of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Spelled(Arc<str>);
 
@@ -57,8 +58,8 @@ impl From<&str> for Spelled {
     }
 }
 
-/// What makes a session the same one after a new login (RFC 7143 §6.3.5): initiator port and target
-/// port.
+/// Name by which a session is recognized after a new login (RFC 7143 §6.3.5): initiator port and
+/// target port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SessionName {
     /// InitiatorName.
@@ -72,7 +73,7 @@ pub(crate) struct SessionName {
 }
 
 impl SessionName {
-    /// Of a login at a portal group.
+    /// Returns the name for a login at a portal group.
     pub(crate) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
         let target = identity.target_name.as_deref().unwrap_or_default();
         Self {
@@ -83,40 +84,40 @@ impl SessionName {
         }
     }
 
-    /// Whether it is for discovery.
+    /// Reports whether the session is for discovery.
     pub(crate) fn is_discovery(&self) -> bool {
         self.target.is_empty()
     }
 }
 
-/// A session as the other loops know it.
+/// Session as the other loops know it.
 #[derive(Debug)]
 pub(crate) struct RegisteredSession {
-    /// Its handle.
+    /// Handle of the session.
     pub tsih: u16,
-    /// The loop that owns it.
+    /// Loop that owns the session.
     pub loop_index: usize,
-    /// Its key in that loop.
+    /// Key of the session in that loop.
     pub key: SessionKey,
-    /// What was negotiated.
+    /// Negotiated parameters.
     pub parameters: SessionParameters,
-    /// The CIDs of its connections, those that are about to join included; one stands here twice
-    /// while its connection is being replaced.
+    /// CIDs of its connections, including those about to join. A CID is listed twice while its
+    /// connection is being replaced.
     cids: Mutex<Vec<u16>>,
-    /// The ExpCmdSN told last; for the login of further connections.
+    /// Latest ExpCmdSN that was sent, for the login of further connections.
     pub exp_cmd_sn: AtomicU32,
-    /// The MaxCmdSN told last.
+    /// Latest MaxCmdSN that was sent.
     pub max_cmd_sn: AtomicU32,
 }
 
-/// How many sessions there are, but those for discovery.
+/// Numbers of sessions, without those for discovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// In all.
+    /// All sessions.
     pub all: usize,
-    /// At the same target.
+    /// Sessions at the target.
     pub at_target: usize,
-    /// Of the same initiator.
+    /// Sessions of the initiator.
     pub of_initiator: usize,
 }
 
@@ -130,17 +131,17 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The session of this name.
+    /// Returns the session of this name.
     pub(crate) fn find(&self, name: &SessionName) -> Option<Arc<RegisteredSession>> {
         self.by_name.get(name).cloned()
     }
 
-    /// The session with this handle.
+    /// Returns the session with this handle.
     pub(crate) fn by_tsih(&self, tsih: u16) -> Option<Arc<RegisteredSession>> {
         self.find(self.by_tsih.get(&tsih)?)
     }
 
-    /// How many sessions there are but those for discovery.
+    /// Counts sessions, without those for discovery.
     pub(crate) fn count(&self, like: &SessionName) -> Counts {
         let mut counts = Counts::default();
         for name in self.by_name.keys().filter(|name| !name.is_discovery()) {
@@ -151,8 +152,8 @@ impl Registry {
         counts
     }
 
-    /// Forgets the oldest discovery session where there are as many as there may be, and returns it
-    /// to be ended.
+    /// Forgets the oldest discovery session if their number has reached its limit. Returns that
+    /// session, to be ended.
     pub(crate) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
         let discovery = || {
             let sessions = self.by_name.iter();
@@ -168,8 +169,8 @@ impl Registry {
         Some(session)
     }
 
-    /// Registers a session, replacing one of the same name, which is returned to be closed. `None`
-    /// where all 65,535 handles are taken.
+    /// Registers a session. If it replaces one of its name, returns that one, to be closed. Returns
+    /// `None` if all 65,535 handles are taken.
     pub(crate) fn insert(
         &mut self,
         name: SessionName,
@@ -212,8 +213,7 @@ impl Registry {
     }
 }
 
-/// A connection's place in its session, from the end of its login on; free again when this is
-/// dropped.
+/// Place of a connection in its session, from the end of its login on. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// The session.
@@ -231,14 +231,14 @@ impl Drop for Seat {
 }
 
 impl RegisteredSession {
-    /// How many connections it has, and whether one of them has this CID.
+    /// Returns the number of its connections, and whether one of them has this CID.
     pub(crate) fn connections(&self, cid: u16) -> (u16, bool) {
         let cids = self.cids();
         (distinct(&cids), cids.contains(&cid))
     }
 
-    /// A place for a connection with this CID: a new one, or that of the connection it replaces
-    /// (RFC 7143 §6.3.4). `None` where the session has MaxConnections already.
+    /// Takes a place for a connection with this CID: a new one, or that of the connection it
+    /// replaces (RFC 7143 §6.3.4). Returns `None` if the session has MaxConnections already.
     pub(crate) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
         let mut cids = self.cids();
         if !cids.contains(&cid) && distinct(&cids) >= self.parameters.max_connections {

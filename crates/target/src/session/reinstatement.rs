@@ -1,5 +1,6 @@
-//! Connection reinstatement: a login with the CID of a connection that its session has takes that
-//! connection's place (RFC 7143 §6.3.4). The initiator knows that the old one is dead before we do.
+//! Connection reinstatement: a login with the CID of an existing connection of the session takes
+//! that connection's place (RFC 7143 §6.3.4). The initiator knows that the old connection is dead
+//! before we do.
 
 use super::login::LoggedIn;
 use super::registry::{RegisteredSession, SessionName};
@@ -8,10 +9,10 @@ use crate::payload;
 use unit::command::operation::SessionKey;
 
 impl EventLoop {
-    /// Ends the connection of a session that has this CID, if there is one; its tasks end with it,
+    /// Ends the connection of a session that has this CID, if there is one. Its tasks end with it,
     /// as error recovery level 0 has it, and the session goes on. Returns whether the new
-    /// connection must wait: writes of a connection that is gone are still under way, and what the
-    /// initiator sends again must not be overtaken by them.
+    /// connection must wait. It must if writes of a lost connection are still under way, because
+    /// they must not overtake the initiator's repeated writes.
     pub(crate) fn replace_connection(&mut self, key: SessionKey, cid: u16) -> bool {
         let Some(session) = self.sessions.get(&key) else {
             return false;
@@ -30,7 +31,7 @@ impl EventLoop {
         })
     }
 
-    /// Keeps a login until what it must wait for is over. One that it replaces waits no longer: an
+    /// Keeps a login until its wait is over. An older login that it replaces waits no longer: an
     /// initiator that tries again and again while a device hangs has one socket here for each CID.
     pub(crate) fn let_wait(&mut self, newer: LoggedIn) {
         let name = newer.name();
@@ -47,8 +48,8 @@ impl EventLoop {
         self.delayed.push(newer);
     }
 
-    /// A login that succeeded has come to nothing: a session that has no connection because of that
-    /// does not stay.
+    /// Cleans up after a successful login that came to nothing. If its session has no connection
+    /// because of that, the session does not stay.
     pub(crate) fn abandon(&mut self, name: &SessionName, session: &RegisteredSession) {
         match self.sessions.get(&session.key) {
             Some(served) if served.connections.is_empty() => self.end_session(session.key),
@@ -56,7 +57,7 @@ impl EventLoop {
             None if session.loop_index == self.core.index => {
                 self.core.shared.registry().remove(name, session);
             }
-            // Its own loop knows better.
+            // The session's own loop knows better.
             None => {}
         }
     }

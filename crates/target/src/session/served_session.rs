@@ -1,4 +1,4 @@
-//! A session on the loop that owns it: the protocol's state, what it sees, its sockets.
+//! A session on the loop that owns it: the protocol's state, its view, its sockets.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,52 +25,52 @@ use config::directory;
 use model::config::Config;
 use unit::nexus::MappedUnit;
 
-/// Silence after which an initiator is pinged where the administrator sets nothing.
+/// Default silence after which an initiator is pinged.
 const DEFAULT_PING_INTERVAL_S: u32 = 15;
-/// How many times as long as in want of memory data that is owed may stand still at other times.
+/// Factor by which owed data may stand still longer than during want of memory.
 const DATA_OUT_PATIENCE: u32 = 2;
-/// While memory is short a session may have so many times fewer commands in flight.
+/// Divisor of the number of commands that a session may have in flight while memory is short.
 const NARROWED: u32 = 8;
-/// How long a ping may stay unanswered.
+/// Time that a ping may stay unanswered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Seconds that an initiator should wait before it comes back when its session was ended
+/// Seconds that an initiator should wait before it comes back after its session was ended
 /// (Time2Wait).
 const COME_BACK_S: u16 = 2;
 
-/// A session.
+/// Session on its loop.
 #[derive(Debug)]
 pub(crate) struct ServedSession {
-    /// As the other loops know it.
+    /// Session as the other loops know it.
     pub registered: Arc<RegisteredSession>,
-    /// Its name.
+    /// Name of the session.
     pub name: SessionName,
-    /// What was agreed at its first login.
+    /// Result of the session's first login.
     pub login: LoginResult,
-    /// The protocol.
+    /// State of the protocol.
     pub protocol: Session<DataIn, DataOut>,
-    /// What it sees.
+    /// Logical units that the session sees.
     pub view: View,
-    /// The I_T nexus; `None` in a discovery session.
+    /// I_T nexus; `None` in a discovery session.
     pub nexus: Option<Nexus>,
     /// Slots of the loop's connection table, by the protocol's connection index.
     pub connections: HashMap<usize, usize>,
-    /// Its part of the memory for data in flight.
+    /// Session's part of the memory for data in flight.
     pub share: Arc<Share>,
-    /// What moved so far, and when something moved last.
+    /// Amount that moved so far, and the time at which anything moved last.
     progress: (Progress, Duration),
-    /// The depth the administrator allows.
+    /// Queue depth that the administrator allows.
     pub queue_depth: u32,
     /// Task management functions that wait for tasks to become quiet.
     pub functions_waiting: u32,
-    /// When it began.
+    /// Time at which the session began.
     pub since: Instant,
-    /// Until when its initiator was asked to log it out.
+    /// Deadline at which its initiator was asked to have logged it out.
     pub logout_due: Option<Instant>,
 }
 
 impl ServedSession {
-    /// A session that begins, with the view that the configuration gives it.
+    /// Returns a session that begins, with the view that the configuration gives it.
     pub(crate) fn new(
         login: LoginResult,
         registered: Arc<RegisteredSession>,
@@ -122,8 +122,8 @@ impl ServedSession {
         session
     }
 
-    /// Takes few commands where memory is short, else as many as it may have. What its initiator
-    /// was told that it may send it may: a narrow window comes about as that is used up.
+    /// Accepts few commands if memory is short, else as many as the session may have. The initiator
+    /// may still send all that it was told it may. The window narrows as that is used up.
     pub(crate) fn follow_pressure(&mut self, under_pressure: bool) {
         let depth = if under_pressure {
             (self.queue_depth / NARROWED).max(1)
@@ -133,7 +133,8 @@ impl ServedSession {
         self.protocol.set_depth(depth);
     }
 
-    /// What the configuration lets this session do; `None` in a discovery session, or when nothing.
+    /// Returns the access that the configuration gives this session. Returns `None` in a discovery
+    /// session, or if there is none.
     pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> Option<Access> {
         if self.login.identity.session_kind == SessionKind::Discovery {
             return None;
@@ -141,14 +142,14 @@ impl ServedSession {
         access::granted(config, &self.name.initiator, &self.name.target, Some(local)).ok()
     }
 
-    /// [`Self::access`] by each of these portals; `None` where one of them leads to nothing.
+    /// Returns [`Self::access`] by each of these portals, or `None` if one of them gives no access.
     pub(crate) fn accesses(&self, config: &Config, portals: &[SocketAddr]) -> Option<Vec<Access>> {
         let portals = portals.iter();
         portals.map(|local| self.access(config, *local)).collect()
     }
 
-    /// Whether that is access by another target port than its nexus has: one with other access
-    /// states, which other designators name.
+    /// Reports whether this is access by another target port than that of its nexus. Another port
+    /// has other access states, and other designators name it.
     pub(crate) fn has_other_port(&self, access: &Access) -> bool {
         let (group, port) = (&access.portal_group, self.nexus.as_ref());
         port.is_some_and(|nexus| {
@@ -176,7 +177,7 @@ impl ServedSession {
         }
     }
 
-    /// Makes the view what `access` says. Returns the units that left it, and whether anything
+    /// Sets the view to the units of `access`. Returns the units that left it, and whether anything
     /// changed. Units that stay keep their I_T_L nexus with all its state.
     pub(crate) fn set_view(
         &mut self,
@@ -206,7 +207,7 @@ impl ServedSession {
                     let itl = unit.logical.attach(nexus.clone());
                     itl.set_read_only(wanted.read_only);
                     let before = old.iter().find(|mapped| mapped.lun == wanted.lun);
-                    // It is the disk that the initiator knows, over a device that is back or
+                    // It is the disk that the initiator knows, over a device that is back or over
                     // another one.
                     let is_other = before.is_some_and(|before| {
                         let naa = before.unit.logical.config().naa;
@@ -221,7 +222,7 @@ impl ServedSession {
             };
             view.insert(mapped);
         }
-        // One that stands in for a unit is known by the same designator.
+        // A stand-in has the designator of its unit.
         let inventory = |mapped: &Arc<MappedUnit>| (mapped.lun, mapped.unit.logical.config().naa);
         let is_same = kept == old.len() && view.iter().count() == kept
             || old.iter().map(inventory).eq(view.iter().map(inventory));
@@ -231,7 +232,7 @@ impl ServedSession {
             .filter(|mapped| !view.iter().any(|now| Arc::ptr_eq(now, mapped)))
             .collect();
         for mapped in &left {
-            // Also where a copy of another LUN's still holds it.
+            // This also holds if a copy of another LUN's still holds it.
             mapped.itl.end();
             // A unit that is still seen under another LUN was attached anew there.
             if !view.iter().any(|now| Arc::ptr_eq(&now.unit, &mapped.unit)) {
@@ -260,8 +261,8 @@ impl ServedSession {
         }
     }
 
-    /// Asks the initiator to log out within so many seconds, on each connection since each is to be
-    /// closed (RFC 7143 §11.9.1, event 1). What it sent before is served meanwhile.
+    /// Asks the initiator to log out within a number of seconds, on each connection since each is
+    /// to be closed (RFC 7143 §11.9.1, event 1). Its earlier commands are served meanwhile.
     pub(crate) fn ask_to_log_out(&mut self, within_s: u16) {
         for index in self.connection_indices() {
             self.announce(index, AsyncEvent::RequestLogout, 0, within_s);
@@ -315,7 +316,7 @@ impl ServedSession {
         let index = self.protocol.add_connection(&settings, now);
         self.connections.insert(index, slot);
         if let Some(due) = self.logout_due {
-            // It has not heard of it.
+            // The new connection has not had the request yet.
             let left = due.saturating_duration_since(Instant::now()).as_secs();
             let left_s = u16::try_from(left).unwrap_or(u16::MAX);
             self.announce(index, AsyncEvent::RequestLogout, 0, left_s);
@@ -323,7 +324,7 @@ impl ServedSession {
         index
     }
 
-    /// Bytes that wait to be sent on its connections.
+    /// Returns the bytes that wait to be sent on its connections.
     #[inline]
     pub(crate) fn unsent(&self) -> u64 {
         let queued = self.connections.keys();
@@ -331,8 +332,8 @@ impl ServedSession {
         queued.sum()
     }
 
-    /// Notes what has moved since the last call, and tells how long nothing has although the
-    /// initiator owes data, or does not fetch its own.
+    /// Notes all that moved since the last call. Returns the time for which nothing has moved
+    /// although the initiator owes data, or does not fetch its own.
     pub(crate) fn stalled_for(&mut self, now: Duration) -> Duration {
         let counters = self.protocol.counters();
         let queued = self.unsent();
@@ -361,7 +362,7 @@ impl ServedSession {
     }
 }
 
-/// What moves in a session.
+/// Amounts that moved in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
     commands: u64,
@@ -369,12 +370,12 @@ struct Progress {
     queued: u64,
 }
 
-/// What one session may discover.
+/// Targets that one session may discover.
 #[derive(Debug)]
 pub(crate) struct Visible<'a> {
     /// The configuration.
     pub config: &'a Config,
-    /// Who asks.
+    /// Initiator that asks.
     pub initiator: &'a str,
     /// The portal it came to.
     pub local: SocketAddr,

@@ -1,5 +1,5 @@
-//! What a session's connections receive and send: bytes to the protocol, its events to whom they
-//! concern, its output to the sockets.
+//! The traffic of a session's connections: bytes go to the protocol, its events to the parts that
+//! handle them, and its output to the sockets.
 
 use iscsi::target::{ConnectionError, Event};
 
@@ -13,10 +13,10 @@ use unit::command::ended::Ended;
 use unit::command::operation::SessionKey;
 use unit::command::operation::TaskKey;
 
-/// A connection whose output grew to this many bytes is not read until the peer has taken some.
+/// Bytes of output from which a connection is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
-/// The same for what a connection makes the session keep outside the memory budget: a session has
-/// its floor of it, and little more.
+/// Bytes that a connection makes the session keep outside the memory budget from which it is not
+/// read. A session has its floor of the budget, and little more.
 const HELD_LIMIT: usize = 256 << 10;
 
 impl EventLoop {
@@ -25,7 +25,7 @@ impl EventLoop {
             return false;
         };
         if takes_too_much(session, index) {
-            // It is read again once it has taken what it asked for.
+            // The connection is read again once it has taken the answers that it asked for.
             self.connections[slot].paused = true;
             self.mark_dirty(slot);
             return false;
@@ -62,7 +62,7 @@ impl EventLoop {
         alive
     }
 
-    /// So many bytes of input were taken from a session that had had `before` commands.
+    /// Notes that bytes of input were taken from a session that had had `before` commands.
     fn taken(&mut self, slot: usize, key: SessionKey, before: u64, bytes: usize) {
         if let (Some(session), Some(connection)) =
             (self.sessions.get(&key), self.connections.get_mut(slot))
@@ -78,7 +78,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives bytes to the protocol. `false` if the connection is gone.
+    /// Gives bytes to the protocol. Returns `false` if the connection is gone.
     pub(crate) fn take_input(
         &mut self,
         slot: usize,
@@ -124,8 +124,8 @@ impl EventLoop {
         }
     }
 
-    /// What one connection brought may be what requests of the others waited for: those have
-    /// answers to send now, or may be read again.
+    /// Marks the session's connections. Input of one connection may have ended a wait of requests
+    /// of the others: those have answers to send now, or may be read again.
     #[cold]
     pub(crate) fn mark_session_dirty(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(&key) else {
@@ -147,7 +147,7 @@ impl EventLoop {
         {
             let initiator = &session.name.initiator;
             tracing::warn!(%initiator, peer = %connection.peer, %error, "connection dropped");
-            // The Reject, if the peer still takes it.
+            // This sends the Reject, if the peer still takes it.
             let _ = connection.write(&mut session.protocol, index);
         }
         self.close_connection(slot, "protocol error");
@@ -172,8 +172,8 @@ impl EventLoop {
         }
     }
 
-    /// What ran on connections that were logged out is cancelled; they close once their output has
-    /// left.
+    /// Cancels commands of connections that were logged out. The connections close once their
+    /// output has left.
     fn after_logout(&mut self, key: SessionKey) {
         self.cancel_orphans(key);
         self.mark_session_dirty(key);
@@ -233,7 +233,7 @@ impl EventLoop {
     }
 }
 
-/// Whether a connection has to wait before it may ask for more.
+/// Reports whether a connection has to wait before it may ask for more.
 #[inline]
 fn takes_too_much(session: &ServedSession, index: usize) -> bool {
     session.protocol.queued_bytes(index) > OUTPUT_LIMIT

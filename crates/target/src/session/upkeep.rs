@@ -1,4 +1,4 @@
-//! What an event loop does once a second (time limits, pings, memory pressure), and at its end.
+//! The work of an event loop once a second (time limits, pings, memory pressure), and at its end.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use iscsi::target::ConnectionError;
 use super::connection::Role;
 use crate::event_loop::{EventLoop, TICK};
 
-/// How long an ending loop waits for its devices; initiators repeat what was not answered.
+/// Time that an ending loop waits for its devices. Initiators repeat commands that were not
+/// answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 impl EventLoop {
@@ -17,7 +18,7 @@ impl EventLoop {
         }
         self.last_tick = self.now;
         if self.core.lane.in_flight() == 0 && self.core.shared.budget.used() == 0 {
-            // A quiet moment: what the last burst took goes back to the system.
+            // In a quiet moment, memory of the last burst goes back to the system.
             pages::trim();
         }
         let now = self.clock();
@@ -75,7 +76,7 @@ impl EventLoop {
         }
     }
 
-    /// Closes sessions that hold memory and do nothing about it while others wait for memory.
+    /// Closes sessions that hold memory without progress while others wait for memory.
     fn close_stalled(&mut self, now: Duration) {
         let limit = self.core.shared.limits.stall_timeout;
         let sessions = self.sessions.iter_mut();
@@ -113,7 +114,7 @@ impl EventLoop {
         self.stopping = true;
     }
 
-    /// Answers what the devices have taken already. Nothing new is read.
+    /// Answers requests that the devices have taken already. Nothing new is read.
     fn finish_on_devices(&mut self) {
         let give_up = Instant::now() + LAST_ANSWERS;
         let mut completions = Vec::new();

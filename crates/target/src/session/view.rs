@@ -1,4 +1,4 @@
-//! What one session sees: its logical units by LUN.
+//! The view of one session: its logical units by LUN.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use scsi::view::{Identity, TargetView};
 use unit::nexus::MappedUnit;
 use unit::shape::IDENTITY;
 
-/// LUNs below this are found by an array index.
+/// LUN below which units are found by an array index.
 const DIRECT: u16 = 256;
 
-/// The logical units of one session.
+/// Logical units of one session.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     direct: Vec<Option<Arc<MappedUnit>>>,
@@ -21,7 +21,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The unit that the wire's eight bytes of LUN name (SAM-5 4.6), if it is mapped.
+    /// Returns the unit that the wire's eight bytes of LUN name (SAM-5 4.6), if it is mapped.
     #[inline]
     pub(crate) fn find(&self, wire_lun: u64) -> Option<&Arc<MappedUnit>> {
         let lun = lun::from_wire(wire_lun)?;
@@ -46,7 +46,7 @@ impl View {
         self.direct[at] = Some(mapped);
     }
 
-    /// All mapped units, ascending by LUN.
+    /// Returns all mapped units, ascending by LUN.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<MappedUnit>> {
         self.direct.iter().flatten().chain(self.others.values())
     }
