@@ -26,13 +26,13 @@ const LIMIT: Duration = Duration::from_secs(420);
 
 /// Labs of the suite, one for each kind of logical unit, and one over two paths.
 ///
-/// There is none on a pool with 4 KiB blocks, where the suite's WriteAtomic16.Simple must fail.
-/// That test writes up to 256 blocks, and of the limits in VPD page B0h reads only MAXIMUM TRANSFER
-/// LENGTH. A pool writes at most 1 MiB, of whole volume blocks, all or none. 256 blocks of 4 KiB
-/// are 1 MiB, and touch one volume block more if they begin within one. So MAXIMUM ATOMIC TRANSFER
-/// LENGTH is less, and longer writes have to be refused (SBC-4 5.50). An ATOMIC TRANSFER LENGTH
-/// GRANULARITY of a volume block would satisfy the test, but would take shorter atomic writes from
-/// everybody else.
+/// There is none on a pool with 4 KiB blocks, where the suite's WriteAtomic16.Simple must fail. The
+/// suite's test writes up to 256 blocks. Of the limits in VPD page B0h, the test reads MAXIMUM
+/// TRANSFER LENGTH alone. A pool writes at most 1 MiB, of whole volume blocks, all or none. 256
+/// blocks of 4 KiB are 1 MiB, and touch one volume block more if they begin within one. So MAXIMUM
+/// ATOMIC TRANSFER LENGTH is less, and longer writes have to be refused (SBC-4 5.50). An ATOMIC
+/// TRANSFER LENGTH GRANULARITY of a volume block would satisfy the test, but would take shorter
+/// atomic writes from everybody else.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-memory-512",

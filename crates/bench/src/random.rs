@@ -79,7 +79,7 @@ mod tests {
         let mut random = Random {
             state: [1, 2, 3, 4],
         };
-        // These are the first outputs that the authors' reference gives for this state.
+        // The authors' reference gives these first outputs for this state.
         let expected = [41943041, 58720359, 3588806011781223, 3591011842654386];
         assert_eq!(expected.map(|_| random.next_u64()), expected);
     }

@@ -59,7 +59,7 @@ pub fn welch(a: &[f64], b: &[f64], alpha: f64) -> Option<Ratio> {
     if error == 0.0 {
         return Some(Ratio::of_logarithm(mean, 0.0));
     }
-    // These are Welch and Satterthwaite's degrees of freedom.
+    // Degrees of freedom by Welch and Satterthwaite.
     let degrees =
         error * error / (error_a * error_a / (a.count - 1.0) + error_b * error_b / (b.count - 1.0));
     Some(Ratio::of_logarithm(

@@ -127,8 +127,7 @@ fn row(name: &str, run: &Run) -> String {
         0,
     ];
     values.extend(counts.map(|count| count.to_string()));
-    // These columns are transactions per connection and the raw times. IOmeter leaves them empty
-    // for the whole of a test.
+    // For the whole of a test IOmeter writes -2 as transactions per connection, and no raw times.
     values.push("-2".to_owned());
     values.extend((0..9).map(|_| String::new()));
     let parameters = &run.parameters;

@@ -54,7 +54,7 @@ impl Topology {
             0
         };
         // Both alignments are given within the larger of physical_block_size and minimum_io_size.
-        // They are missing (-1) if the storage beneath has several alignments.
+        // A value of -1 means that the storage beneath has several alignments.
         let within = |name: &str, part: u32| number(device, name).checked_rem(part).unwrap_or(0);
         Self {
             physical,

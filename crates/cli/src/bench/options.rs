@@ -74,11 +74,11 @@ pub(super) struct How {
     /// Bytes written: zeros, repeating, random, compressible:P, duplicated:P, mixed:C:D
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<DataPattern>,
-    /// So many accesses per second whatever the target does; latency counts from each one's
-    /// appointed time
+    /// Start this many accesses per second, however slow the target is. Latency counts from the
+    /// time at which each access is due
     #[arg(long, value_name = "IOPS", conflicts_with = "limit")]
     rate: Option<f64>,
-    /// At most so many accesses per second
+    /// Start at most this many accesses per second
     #[arg(long, value_name = "IOPS")]
     limit: Option<f64>,
     /// Split larger accesses, as an initiator with this largest I/O does

@@ -22,8 +22,8 @@ pub(crate) struct Args {
     /// Speed of the link, to say which share of it was reached, as in 10G (bits per second)
     #[arg(long, value_name = "BITS/S", value_parser = link)]
     link: Option<f64>,
-    /// What bench network --save found of the path: it is shown, and the share reached is of what
-    /// it carried. May be given several times where the runs used several paths; they add up
+    /// Results of bench network --save for the path. They are shown, and throughput is a share of
+    /// them. May be given once for each path that the runs used; the paths add up
     #[arg(long, value_name = "FILE", conflicts_with = "link")]
     network: Vec<PathBuf>,
 }

@@ -42,9 +42,9 @@ pub(crate) struct Args {
     what: What,
     #[command(flatten)]
     how: How,
-    /// What to change, as in outstanding=32,64,128, or 1..64*2 (doubling), or 8..64+8; the first
-    /// value is what the others are compared with. Without values, those worth trying. May be given
-    /// several times
+    /// Setting to change and its values, as in outstanding=32,64,128, or 1..64*2 (doubling), or
+    /// 8..64+8. The others are compared with the first value. Without values, those worth trying.
+    /// May be given several times
     #[arg(
         short = 'k',
         long = "knob",
