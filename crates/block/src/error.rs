@@ -172,7 +172,10 @@ impl std::error::Error for BlockError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use hint::Place;
     use rustix::io::Errno;
 
     #[test]
@@ -196,16 +199,6 @@ mod tests {
         assert_eq!(error.to_string(), "read failed: reading /x at byte 512");
         assert_eq!(size_of::<Result<(), BlockError>>(), 8);
     }
-}
-
-#[cfg(test)]
-mod cause_tests {
-    use std::path::Path;
-
-    use rustix::io::Errno;
-
-    use super::*;
-    use hint::Place;
 
     #[test]
     fn of_a_block_request_by_what_failed_and_on_what() {

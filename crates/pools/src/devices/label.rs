@@ -218,7 +218,7 @@ pub(crate) fn failed(doing: &str, path: &Path, error: BlockError) -> Error {
 }
 
 #[cfg(test)]
-mod place_tests {
+mod tests {
     use super::*;
 
     #[test]
