@@ -37,7 +37,7 @@ pub(super) enum Verb {
     Plan(FileArgs),
     /// Make a file the configuration: all of it or nothing
     Apply(ApplyArgs),
-    /// Show how a file differs from what is in force; exit code 1 where it does
+    /// Show how a file differs from the configuration in force; exit code 1 if it does
     Diff(FileArgs),
     /// Read SCST's scst.conf or LIO's saveconfig.json and print it as TOML
     Import(Import),
@@ -45,14 +45,14 @@ pub(super) enum Verb {
     DiscoveryAuth(DiscoveryAuth),
     /// Choose the one user and secret that every discovery session must prove
     DiscoveryUser(DiscoverySecret),
-    /// Choose what initiators are answered that ask for a proof in a discovery session (mutual
-    /// CHAP)
+    /// Choose the user and secret that answer initiators that ask for a proof in a discovery
+    /// session (mutual CHAP)
     DiscoverySecret(DiscoverySecret),
-    /// Keep the whole configuration in a file, secrets included, to restore this machine from
+    /// Write the whole configuration to a file, secrets included, to restore this machine from
     Export(backup::Export),
     /// Make a backup the configuration of this machine
     Restore(backup::Restore),
-    /// List the generations that are kept: when each was made, by whom, and what it changed
+    /// List the kept generations: when each was made, by whom, and what it changed
     History(ListArgs),
     /// Go back to an earlier generation
     Rollback(Rollback),
@@ -84,7 +84,8 @@ pub(super) struct ApplyArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct DiscoveryAuth {
-    /// yes: who belongs to a host with a secret must know it, and who can see nothing is refused
+    /// yes: an initiator of a host with a secret must know the secret, and an initiator that can
+    /// see nothing is refused
     #[arg(value_name = "yes|no", value_parser = yes_no, action = ArgAction::Set)]
     wanted: bool,
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub(super) struct DiscoverySecret {
 pub(super) struct Import {
     /// scst.conf or saveconfig.json
     file: PathBuf,
-    /// Which of them [default: by the contents]
+    /// Format of the file [default: by the contents]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Add it to the running configuration instead of printing it
@@ -123,7 +124,7 @@ pub(super) enum Format {
 
 #[derive(Debug, Args)]
 pub(super) struct Rollback {
-    /// The generation, from `config history`
+    /// Number of the generation, from `config history`
     generation: u64,
     #[command(flatten)]
     removal: EditArgs,
@@ -245,8 +246,8 @@ fn diff(args: &FileArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done 
     }
 }
 
-/// Goes back through the daemon, or in its folder where none runs: a damaged configuration keeps
-/// the daemon from starting, and this is the way out.
+/// Goes back through the daemon, or in its folder if none runs. A damaged configuration keeps the
+/// daemon from starting, and this is the way out.
 fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let generation = args.generation.to_string();
@@ -276,12 +277,12 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
     }
 }
 
-/// The user and the command that work in a state folder without a daemon.
+/// Returns the user and the command that work in a state folder without a daemon.
 fn here(connection: &Connection) -> NotedChange {
     Author::here(connection.command.as_deref().unwrap_or_default()).noted()
 }
 
-/// Tells what would change, where no daemon tells it.
+/// Prints what would change, if no daemon prints it.
 fn tell_preview(t: &mut Terminal<'_>, edit: &EditArgs, differences: &[Difference]) -> Done {
     if edit.json {
         return table::json(t, differences);
@@ -312,7 +313,7 @@ fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> D
     Ok(writeln!(t.err, "{summary}")?)
 }
 
-/// Prints an import, or adds it to what is in force.
+/// Prints an import, or adds it to the configuration in force.
 fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, config: Config) -> Done {
     if !args.apply {
         let toml = toml::to_string(&config).map_err(|e| {
@@ -335,7 +336,8 @@ fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, confi
     let merged = import::merge(running, config)?;
     let body = Apply::Config(Box::new(merged));
     let request = Request::with(&endpoint::config::APPLY, &[], &body);
-    // It was merged into that one: what others changed since would be undone.
+    // The import was merged into that generation. Applied to a later one, it would undo changes
+    // that others made since.
     make_briefly(t, &client, &args.edit, &request, Some(document.generation))
 }
 
@@ -368,6 +370,6 @@ fn read(path: &Path) -> Result<String, Error> {
             "save the file in UTF-8, or correct that line",
         )
     })?;
-    // Editors of Windows put this mark in front.
+    // Editors of Windows write this mark first.
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }

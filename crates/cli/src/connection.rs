@@ -1,4 +1,4 @@
-//! How a client finds its daemon.
+//! The way in which a client finds its daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use clap::{ArgMatches, Args};
 use control::address::{SERVICE_SOCKET, SOCKET_NAME};
 use control::{Client, ControlAddress};
 
-/// The state folder of a daemon that runs as a service.
+/// State folder of a daemon that runs as a service.
 pub(super) const SERVICE_STATE: &str = "/var/lib/sandstone";
 
-/// Where the daemon is.
+/// Location of the daemon.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
     /// Control socket, or loopback address, of the daemon
@@ -23,8 +23,8 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub control: Option<ControlAddress>,
-    /// State folder of the daemon, /var/lib/sandstone where nothing is said; its control socket is
-    /// looked for there
+    /// State folder of the daemon [default: /var/lib/sandstone]; its control socket is looked for
+    /// there
     #[arg(
         long,
         global = true,
@@ -33,26 +33,26 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub state: Option<PathBuf>,
-    /// What was typed: the daemon keeps it where it changes a pool.
+    /// Command line as the user typed it. The daemon keeps it if it changes a pool.
     #[arg(skip)]
     pub command: Option<String>,
 }
 
 impl Connection {
-    /// The state folder: as given, or that of the service.
+    /// Returns the state folder: the given one, or that of the service.
     pub fn state_folder(&self) -> &Path {
         self.state.as_deref().unwrap_or(Path::new(SERVICE_STATE))
     }
 
-    /// Where a daemon listens that uses this state folder and was told nothing else.
+    /// Returns the address at which a daemon of this state folder listens by default.
     pub fn listening_address(&self) -> ControlAddress {
         self.control
             .clone()
             .unwrap_or_else(|| ControlAddress::Unix(self.state_folder().join(SOCKET_NAME)))
     }
 
-    /// Forgets what the environment said: a demo must not get into the state folder or at the
-    /// socket of a daemon that serves.
+    /// Forgets the settings of the environment. A demo must not use the state folder or the socket
+    /// of a daemon that serves.
     pub(super) fn forget_environment(&mut self, matches: &ArgMatches) {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         self.state = self.state.take().filter(|_| is_typed("state"));
@@ -63,8 +63,8 @@ impl Connection {
         Client::new(address).of_command(self.command.clone())
     }
 
-    /// The daemon: where `--control` or `--state` say, else the service's socket, else that of the
-    /// service's state folder.
+    /// Returns a client of the daemon that `--control` or `--state` name. Without them, the daemon
+    /// is that at the service's socket, or else that of the service's state folder.
     pub fn client(&self) -> Client {
         let service = Path::new(SERVICE_SOCKET);
         let unsaid = self.control.is_none() && self.state.is_none();

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 
 use crate::grammar::completion::size;
 
-/// What to demonstrate. The state folder, where one is given, is that of [`Connection`].
+/// Options of the demonstration. [`Connection`] holds the state folder, if one is given.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Args {
     /// Print one line of JSON (url, portal, target, lun, control) once it serves
@@ -21,8 +21,8 @@ pub struct Args {
     /// TCP port on 127.0.0.1 [default: 3260, or the next free one]
     #[arg(long, conflicts_with = "portal")]
     pub port: Option<u16>,
-    /// Listen here, so that other machines reach it: an address of this machine, or 0.0.0.0 for all
-    /// of them. Whoever reaches it can read and write the disk
+    /// Listen at this address, so that other machines reach it: an address of this machine, or
+    /// 0.0.0.0 for all of them. Anybody who reaches it can read and write the disk
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = super::target::portal)]
     pub portal: Option<SocketAddr>,
     /// Capacity of the volume [default: 10G]

@@ -1,5 +1,5 @@
-//! How every change is made from the command line: previewed where it can hurt, asked about, made,
-//! and told.
+//! Changes from the command line. A change that can hurt is shown first and asked about; then it is
+//! made and reported.
 
 use std::io::Write;
 
@@ -13,14 +13,14 @@ use control::transaction::{Commit, Committed};
 use control::{Client, Endpoint};
 use model::{Error, ErrorKind};
 
-/// How a change is to be made.
+/// Options of every verb that changes something.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct EditArgs {
-    /// Only show what would change
+    /// Show only what would change
     #[arg(short = 'n', long)]
     pub(super) dry_run: bool,
-    /// Do not ask: neither where sessions end or lose a logical unit, nor where other objects go
-    /// with a removed one
+    /// Do not ask: neither if sessions end or lose a logical unit, nor if other objects go with a
+    /// removed one
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     pub(super) yes: bool,
     /// JSON, as the control API gives it
@@ -57,12 +57,12 @@ impl<'a, B> Request<'a, B> {
     }
 }
 
-/// What must not have changed between a preview and the change.
+/// Part of the configuration that must not change between a preview and the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// What it does. Others may change something else meanwhile.
+    /// The effect of the change. Others may change something else meanwhile.
     Effect,
-    /// Anything: it replaces the whole configuration.
+    /// The whole configuration, because the change replaces all of it.
     Everything,
 }
 
@@ -73,8 +73,8 @@ impl<B: Serialize> Request<'_, B> {
     }
 }
 
-/// Makes a change that removes no object. Where sessions would end or lose a logical unit by it,
-/// that is shown and asked about first.
+/// Makes a change that removes no object. If sessions would end or lose a logical unit, shows the
+/// change and asks first.
 pub(super) fn make<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
@@ -85,7 +85,7 @@ pub(super) fn make<B: Serialize>(
     tell(t, args, &committed)
 }
 
-/// Makes a change, where it takes nothing from a session or somebody agrees to that.
+/// Makes a change if no session loses anything by it, or if the user agrees to the loss.
 fn commit_or_ask<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
@@ -100,7 +100,7 @@ fn commit_or_ask<B: Serialize>(
         ..Commit::default()
     };
     loop {
-        // Most changes disturb nobody: these take one request.
+        // Most changes disturb nobody and take a single request.
         let refused = match request.commit(client, &how) {
             Err(error) if how.keep_sessions && error.kind == ErrorKind::InUse => error,
             done => return Ok(done?),
@@ -129,7 +129,7 @@ fn commit_or_ask<B: Serialize>(
     }
 }
 
-/// Makes a change of many objects, where that generation is still in force. A dry run prints one
+/// Makes a change of many objects, if the given generation is still in force. A dry run prints one
 /// line for each object.
 pub(super) fn make_briefly<B: Serialize>(
     t: &mut Terminal<'_>,
@@ -156,8 +156,8 @@ pub(super) fn make_briefly<B: Serialize>(
     Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
 }
 
-/// Makes a change that may take something away: shows what depends on it and asks first.
-/// `grave` says whether the change is one to ask about even when nothing depends on it.
+/// Makes a change that may take something away: shows what depends on the removed object and asks
+/// first. `grave` tells to ask even if nothing depends on the object.
 pub(super) fn remove<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
@@ -168,9 +168,9 @@ pub(super) fn remove<B: Serialize>(
     remove_guarded(t, client, args, request, grave, Guard::Effect)
 }
 
-/// The same where something else must not have changed since the preview. What others do to other
-/// objects keeps nobody from his change; where they changed what this one does, it is shown and
-/// asked anew.
+/// Makes a change like [`remove`], guarded against changes since the preview. Changes to other
+/// objects do not block this change. If somebody changed its effect, the new effect is shown and
+/// asked about again.
 pub(super) fn remove_guarded<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
@@ -183,7 +183,7 @@ pub(super) fn remove_guarded<B: Serialize>(
         cascade: true,
         ..Commit::default()
     };
-    // Whoever says --yes has agreed to whatever goes with it.
+    // With --yes the user agreed to everything that goes with the object.
     if args.yes && !args.dry_run && guard == Guard::Effect {
         return tell(t, args, &request.commit(client, &all)?);
     }
@@ -220,11 +220,11 @@ pub(super) fn remove_guarded<B: Serialize>(
     }
 }
 
-/// Whether it takes away more than was named.
+/// Reports whether the change takes away more than the user named.
 fn hurts(preview: &Committed) -> bool {
     let mut differences = preview.differences.iter();
     let removes = differences.any(|difference| difference.action == Action::Remove);
-    // Whatever else goes with it, or is changed by that.
+    // Other objects go with the named one, or are changed by its removal.
     let takes_more = removes && preview.differences.len() > 1;
     takes_more || preview.sessions.iter().any(|session| session.loses)
 }
@@ -235,7 +235,7 @@ fn confirm(t: &mut Terminal<'_>, preview: &Committed) -> Done {
     go_on(t)
 }
 
-/// Asks whether to do what was told.
+/// Asks whether to make the change that was just shown.
 pub(super) fn go_on(t: &mut Terminal<'_>) -> Done {
     let Some(ask) = t.ask.as_mut() else {
         let message = "this needs a confirmation and nobody is there to ask";
@@ -249,7 +249,7 @@ pub(super) fn go_on(t: &mut Terminal<'_>) -> Done {
     Err(Failure::Said)
 }
 
-/// Tells what a change did or would do.
+/// Prints what a change did or would do.
 pub(super) fn tell(t: &mut Terminal<'_>, args: &EditArgs, committed: &Committed) -> Done {
     if args.json {
         return table::json(t, committed);
@@ -285,7 +285,7 @@ fn sign(action: Action) -> char {
     }
 }
 
-/// Writes what would change, as `+`, `-` and `~`, with the fields, and which sessions notice.
+/// Writes the differences as `+`, `-` and `~`, with the fields, and the sessions that notice.
 pub(super) fn write_preview(out: &mut dyn Write, committed: &Committed) -> std::io::Result<()> {
     write_differences(out, &committed.differences)?;
     for session in &committed.sessions {
@@ -298,7 +298,7 @@ pub(super) fn write_preview(out: &mut dyn Write, committed: &Committed) -> std::
     Ok(())
 }
 
-/// Writes differences alone.
+/// Writes the differences without the sessions.
 pub(super) fn write_differences(
     out: &mut dyn Write,
     differences: &[Difference],

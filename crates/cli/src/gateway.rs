@@ -1,6 +1,6 @@
-//! `--backend`: a logical unit that is a device of another machine, by its name or by a URL. A URL
-//! logs in to its target first; the unit then holds to the device itself, wherever its LUN may lead
-//! one day.
+//! `--backend`: a logical unit over a device of another machine, given by its name or by a URL. A
+//! URL first logs in to its target. From then on the unit follows the device itself, even if its
+//! LUN later names another device.
 
 mod options;
 
@@ -24,16 +24,16 @@ use model::{Error, ErrorKind, name};
 /// A device of another machine as typed.
 #[derive(Clone, Debug)]
 pub(super) enum Remote {
-    /// By its name.
+    /// The device's name.
     Device(String),
-    /// By where it is.
+    /// URL of the device.
     Url(Box<LunUrl>),
 }
 
 /// Reads `naa.…` or `iscsi://…`.
 pub(super) fn remote(text: &str) -> Result<Remote, String> {
     if LunUrl::is_one(text) {
-        // Who logs in is the daemon's business.
+        // The daemon knows the initiator's name.
         let session = SessionSettings::new(String::new());
         let url = LunUrl::parse(text, session, DeviceSettings::default());
         return url
@@ -49,7 +49,7 @@ pub(super) fn remote(text: &str) -> Result<Remote, String> {
     Err("write the name of a device (naa.…, as `sandstone initiator device list` shows it) or iscsi://HOST[:PORT]/IQN/LUN".into())
 }
 
-/// The name of the device. With a URL, its target is logged in to unless it is already.
+/// Returns the name of the device. For a URL, logs in to its target unless a session exists.
 pub(super) fn find(
     remote: &Remote,
     client: &Client,
@@ -74,7 +74,7 @@ pub(super) fn find(
         }
         let body = log_in(&target, &url.target);
         let request = Request::with(&initiator::LOG_IN, &[], &body);
-        // With --json, the one document is the unit's.
+        // With --json, the unit's document is the only output.
         if edit.json {
             let _: control::transaction::Committed =
                 client.ask(&initiator::LOG_IN, &[], &Commit::default(), &body)?;
@@ -143,14 +143,14 @@ fn log_in(target: &str, settings: &TargetSettings) -> LogIn {
     }
 }
 
-/// The algorithms that the URL names.
+/// Returns the algorithms that the URL names.
 fn algorithms(session: &SessionSettings) -> Option<Vec<String>> {
     let names = session.chap_algorithms.iter();
     let names = names.map(|algorithm| algorithm.name().to_owned()).collect();
     (session.chap_algorithms != OFFERED).then_some(names)
 }
 
-/// What the URL says otherwise than the defaults.
+/// Returns the login parameters that the URL sets to other values than the defaults.
 fn parameters(limits: &Limits) -> LoginParameters {
     let default = SessionSettings::new(String::new()).limits;
     let digest = |policy| match policy {

@@ -23,7 +23,7 @@ pub(super) enum Verb {
     AddInitiator(Initiator),
     /// Remove an initiator name
     RemoveInitiator(RemoveInitiator),
-    /// What the host must know to log in (CHAP)
+    /// Set the secret that the host must know to log in (CHAP)
     Auth(Auth),
     /// List hosts
     #[command(visible_alias = "show")]
@@ -34,13 +34,12 @@ pub(super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Its name
+    /// Name of the host
     name: String,
     /// Initiator name; may be given several times; * and ? are wildcards
     #[arg(short, long = "initiator", value_name = "IQN")]
     initiators: Vec<String>,
-    /// Initiator name that does not belong to it although a wildcard matches it; may be given
-    /// several times
+    /// Initiator name to leave out although a wildcard matches it; may be given several times
     #[arg(long, value_name = "IQN")]
     except: Vec<String>,
     #[command(flatten)]
@@ -49,7 +48,7 @@ pub(super) struct Create {
 
 #[derive(Debug, Args)]
 pub(super) struct Initiator {
-    /// The host
+    /// Name of the host
     #[arg(add = host_names())]
     host: String,
     /// Initiator name
@@ -60,7 +59,7 @@ pub(super) struct Initiator {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveInitiator {
-    /// The host
+    /// Name of the host
     #[arg(add = host_names())]
     host: String,
     /// Initiator name
@@ -71,7 +70,7 @@ pub(super) struct RemoveInitiator {
 
 #[derive(Debug, Args)]
 pub(super) struct Auth {
-    /// The host
+    /// Name of the host
     #[arg(add = host_names())]
     host: String,
     #[command(flatten)]
@@ -80,8 +79,8 @@ pub(super) struct Auth {
     edit: EditArgs,
 }
 
-/// A CHAP user and where its secret comes from: never the command line, which every user of the
-/// machine can read.
+/// CHAP user, and the source of its secret. The secret never comes from the command line, which
+/// every user of the machine can read.
 #[derive(Debug, Args)]
 pub(super) struct SecretArgs {
     /// CHAP user name
@@ -93,13 +92,13 @@ pub(super) struct SecretArgs {
     /// Make a secret of 16 characters and print it once
     #[arg(long, group = "source")]
     generate: bool,
-    /// Take the secret away: none is proved or asked for
+    /// Remove the secret: none is proved or asked for
     #[arg(long, conflicts_with_all = ["user", "source"])]
     none: bool,
 }
 
 impl SecretArgs {
-    /// The user and secret; `None` for `--none`.
+    /// Reads the user and secret. Returns `None` for `--none`.
     pub(super) fn read(&self, t: &mut Terminal<'_>) -> Result<Option<SetChap>, super::Failure> {
         if self.none {
             return Ok(None);
@@ -124,8 +123,8 @@ impl SecretArgs {
     }
 }
 
-/// 16 characters of 32 that cannot be taken for each other: 80 bits, and no more than Windows
-/// takes.
+/// Returns a random secret: 16 of 32 characters that nobody confuses. It has 80 bits, and Windows
+/// takes no longer one.
 fn generated() -> Result<String, Error> {
     const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut bytes = [0; 16];
@@ -144,7 +143,7 @@ fn generated() -> Result<String, Error> {
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only these
+    /// Hosts to list [default: all]
     #[arg(add = host_names())]
     names: Vec<String>,
     #[command(flatten)]
@@ -153,7 +152,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// The host
+    /// Name of the host
     #[arg(add = host_names())]
     name: String,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `initiator`: the other end of the wire, and what this machine can do with it.
+//! `initiator`: the other end of the wire, and the work of this machine there.
 
 use clap::Subcommand;
 
@@ -20,20 +20,20 @@ mod psp;
 mod session;
 mod times;
 
-/// The verbs of the noun.
+/// Verbs of the noun `initiator`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Ask portals, or an iSNS server, which targets there are; needs no daemon
+    /// Ask portals, or an iSNS server, for their targets; needs no daemon
     Discover(discover::Args),
     /// Log in to a target, now and after each start of the daemon
     Login(login::Login),
-    /// Change how a target is logged in to, live
+    /// Change the login of a target, live
     Modify(login::Modify),
     /// Log out of a target
     Logout(login::Logout),
     /// Look again at the logical units that targets show
     Rescan(Rescan),
-    /// This machine's adapter: its iSCSI name, how long it waits, what it has
+    /// Adapter of this machine: its iSCSI name, its timeouts, its contents
     #[command(subcommand)]
     Adapter(adapter::Verb),
     /// Sessions at other machines' targets
@@ -48,7 +48,7 @@ pub(super) enum Verb {
     /// Paths to devices, dead ones with the reason
     #[command(subcommand)]
     Path(path::Verb),
-    /// Rules that say which storage array type claims a device, and with which path selection
+    /// Rules that choose the storage array type of a device, and its path selection
     #[command(subcommand, visible_alias = "rule")]
     Claimrule(claim_rule::Verb),
     /// Storage array types and their default path selections
@@ -63,12 +63,12 @@ pub(super) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Rescan {
-    /// Only this target
+    /// Target to rescan; without one, all
     #[arg(value_name = "IQN", add = login_names())]
     target: Option<String>,
 }
 
-/// Runs a verb that is no daemon.
+/// Runs a verb that is not a daemon itself.
 pub(super) fn run(
     program: &Program,
     verb: Verb,
@@ -107,10 +107,10 @@ fn rescan(args: &Rescan, connection: &Connection, t: &mut Terminal<'_>) -> Done 
     )?)
 }
 
-/// Which devices, and how they are shown.
+/// Devices to list, and the form of the list.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListOf {
-    /// Only these devices
+    /// Devices to list [default: all]
     #[arg(short, long = "device", value_name = "NAME", add = crate::grammar::completion::device_names())]
     devices: Vec<String>,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub(super) struct ListOf {
 }
 
 impl ListOf {
-    /// The devices that were asked for.
+    /// Returns the devices that were asked for.
     fn fetch(&self, connection: &Connection) -> Result<Vec<control::answer::DeviceView>, Error> {
         let client = connection.client();
         if self.devices.is_empty() {
@@ -130,7 +130,7 @@ impl ListOf {
     }
 }
 
-/// A block of `Name: value` lines, as esxcli prints one object.
+/// Prints a block of `Name: value` lines, as esxcli prints one object.
 fn print_lines(t: &mut Terminal<'_>, title: &str, lines: &[(&str, String)]) -> Done {
     writeln!(t.out, "{title}")?;
     for (name, value) in lines {

@@ -1,11 +1,13 @@
 //! The command line: one verb tree over the control API, and the verbs that work on their own.
 //!
-//! Most verbs are clients of a daemon: they say what they want through [`control::Client`] and
-//! print the answer. `serve` and `demo` are a daemon; `bench`, `pool check`, `initiator discover`
-//! and `attach` of a URL, and what describes the program itself (`openapi`, `completion`, `man`)
-//! need none. Exit codes: 0 done, 1 refused or failed, 2 the command line was wrong; of `status`
-//! and `pool status -x` also 3 where something is to be done, and 4 where something is not served,
-//! not redundant, or lost ([`Health`]).
+//! Most verbs are clients of a daemon: they send their request through [`control::Client`] and
+//! print the answer. `serve` and `demo` are daemons. `bench`, `pool check`, `initiator discover`,
+//! `attach` of a URL, and the verbs that describe the program itself (`openapi`, `completion`,
+//! `man`) need no daemon.
+//!
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong command line. `status` and `pool status -x`
+//! also exit with 3 if something is to be done, and with 4 if something is not served, not
+//! redundant, or lost ([`Health`]).
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -83,7 +85,7 @@ enum Verb {
     /// Volumes, snapshots and folders of pools, in zfs's manner
     #[command(subcommand, visible_alias = "zfs")]
     Volume(Later<volume::Verb>),
-    /// Targets, their portals and what they prove themselves with
+    /// Targets, their portals and their secrets
     #[command(subcommand)]
     Target(Later<target::Verb>),
     /// Target groups: targets that maps name together
@@ -92,67 +94,67 @@ enum Verb {
     /// Hosts: groups of initiators and their secrets
     #[command(subcommand)]
     Host(Later<host::Verb>),
-    /// Who sees what, and why not
+    /// Maps: the logical units that each host sees, and why not
     #[command(subcommand)]
     Map(Later<map::Verb>),
-    /// The other end of the wire: this machine as a client
+    /// Work of this machine as a client, the other end of the wire
     #[command(subcommand)]
     Initiator(Later<initiator::Verb>),
-    /// Who is logged in
+    /// Sessions of initiators
     #[command(subcommand)]
     Session(Later<session::Verb>),
     /// Give a host a logical unit in one step, and print what to type there
     Share(Later<share::Args>),
-    /// Measure storage, and compare what was measured
+    /// Measure storage, and compare results
     #[command(subcommand)]
     Bench(Later<bench::Verb>),
     /// The configuration as a whole
     #[command(subcommand)]
     Config(Later<config::Verb>),
-    /// How the daemon is, and its pools
+    /// Show the state of the daemon and its pools
     ///
-    /// The exit status is 0 where all is well, 3 where something is to be done, and 4 where
-    /// something is not served, not redundant, or lost: a pool that is not ONLINE or full, a
-    /// faulted logical unit, a portal that does not listen.
+    /// The exit status is 0 if all is well, 3 if something is to be done, and 4 if something is not
+    /// served, not redundant, or lost: a pool that is not ONLINE or is full, a faulted logical
+    /// unit, a portal that does not listen.
     Status(Later<status::Args>),
     /// Print the OpenAPI document of the control API
     Openapi,
-    /// Print what a shell needs to complete verbs, options and names
+    /// Print the script with which a shell completes verbs, options and names
     Completion(Later<grammar::completion::Args>),
-    /// Show the manual page of a verb, or write those of all to a folder
+    /// Show the manual page of a verb, or write the pages of all verbs to a folder
     Man(Later<grammar::manual::Args>),
 }
 
-/// Asks a question and returns the answer, line end and all.
+/// Function that asks a question and returns the answer, including its line end.
 pub type Ask<'a> = dyn FnMut(&str) -> io::Result<String> + 'a;
 
-/// Where a command reads from and writes to; tests hand in their own.
+/// Terminal that a command reads from and writes to. Tests pass their own.
 pub struct Terminal<'a> {
-    /// What was asked for.
+    /// Receives the output that the user asked for.
     pub out: &'a mut dyn Write,
-    /// Everything else.
+    /// Receives everything else.
     pub err: &'a mut dyn Write,
-    /// Asks a question and returns the answer; `None` where nobody is there to ask.
+    /// Asks a question and returns the answer; `None` if nobody can answer.
     pub ask: Option<&'a mut Ask<'a>>,
-    /// Columns of the terminal that `out` is; `None` where it is a file or a pipe.
+    /// Columns of the terminal behind `out`; `None` if `out` is a file or a pipe.
     pub width: Option<usize>,
 }
 
-/// Why a command ended without success.
+/// Reason for which a command ended without success.
 enum Failure {
-    /// What was wrong is still to be said.
+    /// The command failed, and the error is still to be printed.
     Refused(Error),
-    /// It was said already.
+    /// The command failed, and the error was printed already.
     Said,
-    /// The command did what it was to do: it told of something that is not well.
+    /// The command succeeded, and reported a thing that is not well.
     Unwell(Health),
-    /// The reader of the output went away; nothing is wrong and nobody listens.
+    /// The reader of the output went away. Nothing is wrong and nobody listens.
     Closed,
 }
 
 type Done = Result<(), Failure>;
 
-/// How a command ends that told how something is.
+/// Returns the end of a command that reported the health of something.
 fn unwell(health: Health) -> Done {
     match health {
         Health::Healthy => Ok(()),
@@ -175,7 +177,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The verb tree, with what its help shows beyond options.
+/// Returns the verb tree, with all that its help shows beyond options.
 fn command() -> clap::Command {
     grammar::help::complete(Cli::command(), "")
 }
@@ -221,14 +223,14 @@ pub fn run(program: &Program) -> ExitCode {
     }
 }
 
-/// Columns of the terminal that standard output is.
+/// Returns the columns of the terminal behind standard output, if it is one.
 fn width() -> Option<usize> {
     let out = io::stdout();
     if !out.is_terminal() {
         return None;
     }
     let told = rustix::termios::tcgetwinsize(&out).map_or(0, |size| size.ws_col);
-    // A serial console tells nothing, and has as many as terminals always had.
+    // A serial console reports 0. It has 80, as terminals always had.
     Some(if told == 0 { 80 } else { told.into() })
 }
 
@@ -279,7 +281,7 @@ fn parse(
             None
         };
         let rendered = error.render();
-        // Nothing is left to do where even this cannot be written.
+        // If even this cannot be written, nothing is left to do.
         let _ = if error.use_stderr() {
             write!(err, "{rendered}")
         } else {
@@ -327,7 +329,8 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
     }
 }
 
-/// Says what was wrong, what was not changed and what to try next, the same way everywhere.
+/// Reports an error in the one form that all verbs use: what was wrong, what was not changed, and
+/// what to try next.
 pub fn report(err: &mut dyn Write, error: &Error) -> io::Result<()> {
     writeln!(err, "sandstone: {}", error.message)?;
     writeln!(err, "  state: {}", error.not_changed)?;

@@ -27,14 +27,14 @@ pub(super) enum Verb {
     Create(Create),
     /// Change a logical unit, live
     Modify(Modify),
-    /// Serve it again
+    /// Serve a logical unit again
     Online(Named),
-    /// Stop serving it; initiators are told, the data stays
+    /// Stop serving a logical unit; initiators are told, the data stays
     Offline(Named),
-    /// End what stops its I/O: a stop, a write protection, reservations, ALUA states that
+    /// End a state that stops its I/O: a stop, a write protection, reservations, ALUA states that
     /// initiators chose, a failed SANITIZE, lost writes
     Clear(Clear),
-    /// List logical units, and what stops or refuses their I/O
+    /// List logical units, and the states that stop or refuse their I/O
     #[command(visible_alias = "show")]
     List(List),
     /// Remove a logical unit; the volume, file or device behind it stays
@@ -43,7 +43,7 @@ pub(super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Its name
+    /// Name of the logical unit
     name: String,
     #[command(flatten)]
     shape: Shape,
@@ -51,10 +51,10 @@ pub(super) struct Create {
     edit: EditArgs,
 }
 
-/// What a logical unit is made of; also used by `share`.
+/// Make-up of a logical unit; also used by `share`.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Shape {
-    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device. By itself it makes
+    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device. Given alone, it makes
     /// the volume POOL/NAME in the pool
     #[arg(short, long, value_parser = size)]
     pub(super) size: Option<u64>,
@@ -67,8 +67,8 @@ pub(super) struct Shape {
         group = "made_of"
     )]
     volume: Option<String>,
-    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K, on
-    /// raidz 64K]
+    /// volblocksize of a new volume: size of the pieces that it is stored and checked in [default:
+    /// 16K, on raidz 64K]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "size", conflicts_with_all = ["file", "device", "backend", "memory"])]
     volblocksize: Option<u64>,
     /// Keep the data in a file; a relative path is below the state folder [without a path:
@@ -85,14 +85,14 @@ pub(super) struct Shape {
     /// Keep the data in memory; it vanishes with the daemon
     #[arg(long, group = "made_of")]
     memory: bool,
-    /// Reserve the volume's or file's space now instead of as it is written
+    /// Reserve the space of the volume or file now instead of at its first write
     #[arg(long, requires = "size", conflicts_with_all = ["device", "memory"])]
     preallocate: bool,
     /// Logical block size; 4096 is not accepted by ESXi
     #[arg(long, value_name = "512|4096", default_value = "512", value_parser = size)]
     block_size: u64,
-    /// Physical block size: what lies beneath writes as a whole [default: the device's or volume's,
-    /// at most 4K, above which ESXi and SQL Server support none]
+    /// Physical block size: the bytes that the storage below writes as a whole [default: the
+    /// device's or volume's, at most 4K, above which ESXi and SQL Server support none]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     physical_block_size: Option<u64>,
     /// Acknowledge writes from volatile cache (flushes and FUA are still obeyed)
@@ -116,7 +116,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Whether anything was said about what to make.
+    /// Reports whether the command line says what to make.
     pub(super) fn given(&self) -> bool {
         self.size.is_some()
             || self.device.is_some()
@@ -124,7 +124,7 @@ impl Shape {
             || self.volume.is_some()
     }
 
-    /// The device that `--backend` names.
+    /// Returns the device that `--backend` names.
     pub(super) fn remote_device(
         &self,
         client: &Client,
@@ -137,7 +137,7 @@ impl Shape {
             .transpose()
     }
 
-    /// The request; `device` is the one of another machine that it is to be over.
+    /// Returns the request for the unit. `device` is the other machine's device to lie on, if any.
     pub(super) fn unit(
         &self,
         name: &str,
@@ -198,7 +198,7 @@ impl Shape {
         })
     }
 
-    /// The volume that is to be made, where a size says that one is.
+    /// Returns the volume to make, if a size asks for one.
     fn new_volume(&self) -> Result<Option<NewVolume>, Error> {
         let Some(size) = self.size else {
             return Ok(None);
@@ -212,7 +212,7 @@ impl Shape {
     }
 }
 
-/// The pool that a new volume goes to where none is named.
+/// Returns the pool for a new volume if the command line names none.
 fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
     let size = format_size(size);
     if let Some((_, unit)) = name.rsplit_once('/').filter(|(_, unit)| !unit.is_empty()) {
@@ -249,10 +249,10 @@ fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
 
 #[derive(Debug, Args)]
 pub(super) struct Modify {
-    /// The logical unit
+    /// Name of the logical unit
     #[arg(add = lu_names())]
     name: String,
-    /// A larger capacity
+    /// New, larger capacity
     #[arg(short, long, value_parser = size)]
     size: Option<u64>,
     /// Acknowledge writes from volatile cache
@@ -270,14 +270,14 @@ pub(super) struct Modify {
     edit: EditArgs,
 }
 
-/// Where a logical unit is to find its data from now on. Its NAA, serial number and maps stay.
+/// New place of a logical unit's data. The unit's NAA, serial number and maps stay.
 #[derive(Debug, Default, Args)]
 #[group(id = "place", multiple = false)]
 struct Place {
-    /// Point it to this volume of a pool, or to a snapshot where it is read-only
+    /// Point it to this volume of a pool, or to a snapshot if the logical unit is read-only
     #[arg(long = "volume", id = "other_volume", value_name = "POOL/NAME")]
     volume: Option<String>,
-    /// Point it to this file, which is there; a relative path is below the state folder
+    /// Point it to this existing file; a relative path is below the state folder
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     /// Point it to this block device
@@ -309,7 +309,7 @@ impl Place {
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The logical unit
+    /// Name of the logical unit
     #[arg(add = lu_names())]
     name: String,
     #[command(flatten)]
@@ -318,7 +318,7 @@ pub(super) struct Named {
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only these
+    /// Logical units to list [default: all]
     #[arg(add = lu_names())]
     names: Vec<String>,
     #[command(flatten)]
@@ -327,7 +327,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// The logical unit
+    /// Name of the logical unit
     #[arg(add = lu_names())]
     name: String,
     #[command(flatten)]
@@ -439,7 +439,7 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
     let place = place.display();
     match &view.status.fault {
         None => writeln!(t.err, "its data stays in {place}")?,
-        // Nobody has seen what is there.
+        // The unit was not served, so nobody has seen its data.
         Some(fault) => writeln!(t.err, "it was not served from {place}: {fault}")?,
     }
     Ok(())
@@ -512,7 +512,8 @@ fn state(unit: &UnitView) -> String {
     state
 }
 
-/// Whether it stops everybody, which no administrator wanted, and which no cluster does every day.
+/// Reports whether the state stops everybody without an administrator's wish, and is not one that
+/// clusters set every day.
 fn is_out_of_order(kind: HindranceKind) -> bool {
     matches!(
         kind,
@@ -533,7 +534,7 @@ fn small(what: &str, bytes: u64) -> Result<u32, Error> {
     })
 }
 
-/// Reads yes or no, and the words other tools use for them.
+/// Reads yes or no, and the words that other tools use for them.
 pub(super) fn yes_no(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "on" | "true" | "1" => Ok(true),

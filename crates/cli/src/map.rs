@@ -1,4 +1,4 @@
-//! `map`: who sees what, and why not.
+//! `map`: the hosts that see each logical unit, and the reasons why not.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -19,30 +19,30 @@ use model::{Error, name};
 pub(super) enum Verb {
     /// Show a logical unit to a host
     Add(Add),
-    /// Show it no more
+    /// Stop showing a logical unit to a host
     Remove(Remove),
     /// List the map
     #[command(visible_alias = "show")]
     List(ListArgs),
-    /// Why an initiator sees a logical unit, or does not
+    /// Explain why an initiator sees a logical unit, or does not
     Explain(Explain),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
-    /// The logical unit
+    /// Name of the logical unit
     #[arg(add = lu_names())]
     lu: String,
-    /// The host; every host where absent
+    /// Name of the host; without it, every host
     #[arg(long, add = host_names())]
     host: Option<String>,
-    /// Show it to every host
+    /// Show the logical unit to every host
     #[arg(long, conflicts_with = "host", required_unless_present = "host")]
     every_host: bool,
-    /// Only through this target, or the targets of this target group
+    /// Show it only through this target, or the targets of this target group
     #[arg(long, value_name = "IQN|GROUP", add = target_and_group_names())]
     target: Option<String>,
-    /// The number it has there [default: the lowest free one]
+    /// LUN of the logical unit there [default: the lowest free one]
     #[arg(long)]
     lun: Option<u16>,
     /// Refuse writes through this map
@@ -54,16 +54,16 @@ pub(super) struct Add {
 
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// The logical unit
+    /// Name of the logical unit
     #[arg(add = lu_names())]
     lu: String,
-    /// Only of this host
+    /// Remove only maps of this host
     #[arg(long, add = host_names())]
     host: Option<String>,
-    /// Maps that name this target or target group
+    /// Remove only maps that name this target or target group
     #[arg(long, value_name = "IQN|GROUP", add = target_and_group_names())]
     target: Option<String>,
-    /// Only of this number
+    /// Remove only maps with this LUN
     #[arg(long)]
     lun: Option<u16>,
     /// Remove every map that fits
@@ -75,10 +75,10 @@ pub(super) struct Remove {
 
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The initiator's name, or a host for each of its initiators
+    /// Name of the initiator, or a host for each of its initiators
     #[arg(value_name = "IQN|HOST", add = host_names())]
     initiator: String,
-    /// The logical unit; everything it sees where absent
+    /// Name of the logical unit; without it, everything that the initiator sees
     #[arg(add = lu_names())]
     lu: Option<String>,
     /// JSON, as the control API gives it
@@ -86,7 +86,7 @@ pub(super) struct Explain {
     json: bool,
 }
 
-/// A map beside the identity of its unit, for the listing.
+/// Map with the identity of its unit, for the listing.
 #[derive(Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -197,7 +197,7 @@ fn explain(args: &Explain, client: &Client, t: &mut Terminal<'_>) -> Done {
     }
 }
 
-/// The host with this name, unless the name is an initiator's.
+/// Returns the host with this name, unless the name is an initiator's.
 fn named_host(client: &Client, named: &str) -> Result<Option<HostSpec>, Failure> {
     if name::begins_as_name(named) {
         return Ok(None);
@@ -207,7 +207,7 @@ fn named_host(client: &Client, named: &str) -> Result<Option<HostSpec>, Failure>
     Ok(hosts.find(|host| host.name == named))
 }
 
-/// The initiators of a host that are named one by one.
+/// Returns the initiators of a host that are named without wildcards.
 fn one_by_one(host: &HostSpec) -> Result<Vec<&str>, Failure> {
     let named = host.initiators.iter().map(String::as_str);
     let named: Vec<&str> = named.filter(|it| name::foreign(it).is_ok()).collect();

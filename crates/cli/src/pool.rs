@@ -48,52 +48,52 @@ pub(super) enum Verb {
     Create(Create),
     /// List pools
     List(list::List),
-    /// How pools are: what happened, what it means, what to do
+    /// Show the state of pools: what happened, what it means, what to do
     ///
-    /// With -x the exit status is 0 where all of them are healthy, 3 where something is to be done,
-    /// and 4 where a pool is not ONLINE, full, or has lost data.
+    /// With -x the exit status is 0 if all pools are healthy, 3 if something is to be done, and 4
+    /// if a pool is not ONLINE, is full, or has lost data.
     Status(Status),
-    /// Properties of pools
+    /// Show properties of pools
     Get(get::Get),
     /// Set a property of a pool
     Set(set::Set),
-    /// What pools and their devices read and write, and how long that takes
+    /// Show what pools and their devices read and write, and how long requests take
     ///
-    /// With an INTERVAL in seconds a report is printed after each, COUNT of them or until it is
-    /// interrupted. The first tells of the time since the pool was opened, each later one of the
-    /// time since the one before.
+    /// With an INTERVAL in seconds, a report is printed after each interval: COUNT reports, or
+    /// until it is interrupted. The first report covers the time since the pool was opened, each
+    /// later one the time since the report before.
     ///
-    /// Operations of a device are its requests; of a mirror or a raidz they are blocks, without
-    /// copies and parity. What was freed and is not free yet counts as allocated. Flushes and trims
-    /// are not counted.
+    /// Operations of a device are its requests. Operations of a mirror or a raidz are blocks,
+    /// without copies and parity. Space that was freed and is not free yet counts as allocated.
+    /// Flushes and trims are not counted.
     Iostat(iostat::Iostat),
     /// Find pools on files and devices, and open one
     Import(import::Import),
-    /// Make a copy of a pool's devices a pool of its own, with a number of its own
+    /// Make a copy of a pool's devices a pool of its own, with a new number
     ///
     /// A copy made with dd or cp, a snapshot of the volume below, or a cloned virtual machine
-    /// carries the labels of its original, and nothing opens a pool of which there are two of one
-    /// device. Only labels are written: checkpoints, volumes and snapshots stay as they are.
+    /// carries the labels of its original. If two copies of a device of a pool are found, the pool
+    /// is not opened. Only labels are written: checkpoints, volumes and snapshots stay as they are.
     Reguid(reguid::Reguid),
-    /// Export a pool, so that any host may import it; forget one that is not open
+    /// Export a pool, so that any host may import it; forget a pool that is not open
     Export(ending::Export),
     /// End a pool; everything in it is lost
     Destroy(ending::Destroy),
-    /// Verify every copy of everything, and repair what is bad
+    /// Verify every copy of every block, and repair bad copies
     Scrub(vdev::Scrub),
     /// Tell devices which space of a pool is free
     ///
-    /// Solid-state disks, thin volumes and sparse files get it back. `pool set autotrim=on` tells
-    /// them of what becomes free from then on; this tells them of all that is free, also of what
-    /// lies in small pieces.
+    /// Solid-state disks, thin volumes and sparse files get the space back. `pool set autotrim=on`
+    /// reports space as it becomes free from then on; this verb reports all free space, also in
+    /// small pieces.
     Trim(trim::TrimArgs),
-    /// Make all durable that pools have taken up to now, whether or not somebody flushed it
+    /// Make all data durable that pools have taken up to now, whether or not it was flushed
     Sync(Sync),
     /// Take devices offline
     Offline(vdev::Devices),
-    /// Bring devices online again that were put aside, failed or were away
+    /// Bring devices online again that were taken offline, failed or were missing
     Online(vdev::Online),
-    /// Make a mirror of a device, or give a mirror one more
+    /// Make a mirror of a device, or add a device to a mirror
     Attach(vdev::Attach),
     /// Rebuild a device on another one, which then takes its place
     Replace(vdev::Replace),
@@ -103,39 +103,38 @@ pub(super) enum Verb {
     Add(vdev::Add),
     /// Take away logs, caches, and spares that stand ready
     Remove(vdev::Devices),
-    /// Clear errors of devices, and try devices again that failed
+    /// Clear errors of devices, and try failed devices again
     Clear(vdev::Clear),
-    /// Format features of pools, and enabling those that this program knows
+    /// Show the format features of pools, or enable those that this program knows
     Upgrade(upgrade::Upgrade),
-    /// What happened to a pool
+    /// Show what happened to a pool
     Events(vdev::Events),
-    /// What was done to pools, by whom and when; it is kept in them
+    /// Show what was done to pools, by whom and when; the pools keep it
     History(history::History),
-    /// Verify a pool offline, while it is not open: what it allocates, and every copy of every
-    /// block
+    /// Verify a pool that is not open: its allocation, and every copy of every block
     Check(check::CheckArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that
+    /// Use devices that hold another pool's labels, a file system or other data, and vdevs that
     /// differ in redundancy
     #[arg(short = 'f', long)]
     force: bool,
-    /// Only show how the pool would be laid out; change nothing
+    /// Show only how the pool would be laid out; change nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Make files of this size where paths do not exist
+    /// Make files of this size if paths do not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
-    /// multihost=on, off or auto: whether it is protected against being open on two hosts; auto:
-    /// where another host could reach its devices
+    /// multihost=on, off or auto: protection of the pool against being open on two hosts; auto: on
+    /// if another host could reach its devices
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = at_creation)]
     property: Option<String>,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
-    /// Its name
+    /// Name of the pool
     name: String,
     /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev;
     /// `log` before those that answer durable writes, `cache` before those that keep what memory
@@ -146,13 +145,13 @@ pub(super) struct Create {
 
 #[derive(Debug, Args)]
 pub(super) struct Status {
-    /// Only these
+    /// Pools to show [default: all]
     #[arg(add = pool_names())]
     names: Vec<String>,
-    /// Only pools that are not well
+    /// Show only pools that need attention
     #[arg(short = 'x')]
     unwell: bool,
-    /// Tell of each device what of it was trimmed
+    /// Show how much of each device was trimmed
     #[arg(short = 't')]
     trim: bool,
     /// Name the volumes and bytes that could not be read
@@ -165,7 +164,7 @@ pub(super) struct Status {
 
 #[derive(Debug, Args)]
 pub(super) struct Sync {
-    /// Only these
+    /// Pools to sync [default: all]
     #[arg(add = pool_names())]
     names: Vec<String>,
 }
@@ -205,7 +204,8 @@ pub(super) fn run(
     }
 }
 
-/// A property that is chosen when a pool is made. Others are told where they are.
+/// Reads a property that can be chosen when a pool is made. For other properties, the error says
+/// where they are set.
 fn at_creation(text: &str) -> Result<String, String> {
     let name = text.split('=').next().unwrap_or_default();
     match text {
@@ -250,7 +250,8 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
     Ok(())
 }
 
-/// A path that means the same to the daemon. The name of another machine's disk does as it is.
+/// Returns a path that means the same file to the daemon. The name of another machine's disk stays
+/// as it is.
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
     if is_remote(path) {
         return Ok(path.to_owned());
@@ -276,7 +277,7 @@ fn sync(connection: &Connection, args: &Sync) -> Done {
     let mut names = args.names.clone();
     if names.is_empty() {
         let pools: Vec<PoolView> = client.call(&pool::LIST, &[])?;
-        // What is not open or only read has nothing that is not durable.
+        // A pool that is not open or is read-only has nothing that is not durable.
         let writable = |pool: &PoolView| pool.open_for_us.is_some() && !pool.is_read_only;
         let writable = pools.into_iter().filter(writable);
         names.extend(writable.map(|pool| pool.name));
@@ -325,7 +326,7 @@ fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done 
 /// Bytes of a block as most initiators count them.
 const SECTOR: u64 = 512;
 
-/// A pool as `zpool status` shows it.
+/// Returns a pool as `zpool status` shows it.
 fn report(pool: &PoolView, with_trim: bool) -> String {
     let mut text = format!("  pool: {}\n state: {}\n", pool.name, pool.state);
     for (title, words) in [("status", &pool.status), ("action", &pool.action)] {
@@ -372,7 +373,7 @@ fn report(pool: &PoolView, with_trim: bool) -> String {
             note = format!("{note}  {}", trim_text(vdev.trim.as_ref()));
         }
         let note = note.trim_start();
-        // Headings have no counts, nor have spares while they stand by.
+        // Headings have no counts. Spares have none either while they stand by.
         let row = match vdev.state.as_str() {
             "" | "AVAIL" | "INUSE" => format!("{label:name$}  {:<9}", vdev.state),
             state => format!(
@@ -392,7 +393,7 @@ fn report(pool: &PoolView, with_trim: bool) -> String {
     text
 }
 
-/// The volumes and bytes of which there is no right copy.
+/// Returns the volumes and bytes without any right copy.
 fn damaged(pool: &PoolView) -> String {
     let is_known = pool.errors != NO_ERRORS;
     if pool.damaged.is_empty() && is_known && pool.open_for_us.is_some() {
@@ -442,10 +443,10 @@ fn damaged(pool: &PoolView) -> String {
     text
 }
 
-/// Ranges of a volume that are printed.
+/// Most ranges of a volume that are printed.
 const RANGES: usize = 100;
 
-/// A number as zpool shortens it: `1.21K`.
+/// Returns a number as zpool shortens it: `1.21K`.
 fn count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -460,8 +461,8 @@ fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevV
     }
 }
 
-/// A row of a tree of vdevs behind a tab, and its note: beside it, or below it where the line would
-/// be too long for a terminal of 80 columns.
+/// Returns a row of a tree of vdevs behind a tab, with its note. The note goes below the row if the
+/// line would be too long for a terminal of 80 columns.
 fn noted(row: &str, note: &str) -> String {
     let beside = format!("{row} {note}");
     if note.is_empty() || beside.chars().count() <= WIDTH {
@@ -476,12 +477,12 @@ fn noted(row: &str, note: &str) -> String {
 /// Columns of a line behind a tab.
 const WIDTH: usize = 72;
 
-/// Lines of at most 72 characters behind a tab, as zpool wraps them.
+/// Returns lines of at most 72 characters behind a tab, as zpool wraps them.
 fn wrapped(words: &str) -> String {
     wrap::wrapped(words, WIDTH, "\t")
 }
 
-/// Asks; ends the command where the answer is not yes, or nobody is there to ask.
+/// Asks a question. Ends the command if the answer is not yes, or if nobody can answer.
 pub(super) fn confirm(t: &mut Terminal<'_>, question: &str, next: &str) -> Done {
     let answer = match t.ask.as_mut() {
         Some(ask) => ask(question)?,

@@ -1,5 +1,5 @@
-//! The program around the command line: the verbs that are daemons, and the work on this machine
-//! for which a client has no daemon to ask.
+//! The program around the command line. It holds the verbs that are daemons, and work on this
+//! machine that no daemon does for a client.
 //!
 //! The command line knows the model and the client of the API. It does not know pools or servers:
 //! the crate that joins all parts fills in these functions.

@@ -1,5 +1,5 @@
-//! `volume salvage`: a copy of what can be read of a volume that has lost blocks, and a list of
-//! what cannot.
+//! `volume salvage`: copies the readable parts of a volume that has lost blocks, and lists the
+//! others.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, Seek as _, SeekFrom, Write};
@@ -17,7 +17,7 @@ use model::pool::salvage::{Kind, Piece, SalvageRequest, broken};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
-/// How often the progress is shown anew.
+/// Time between two displays of the progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -30,45 +30,45 @@ pub(super) struct Salvage {
         required_unless_present = "file"
     )]
     to: Option<String>,
-    /// Tell the result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// The volume or snapshot, as in tank/vm1; it is not changed
+    /// Volume or snapshot, as in tank/vm1; it is not changed
     #[arg(add = crate::grammar::completion::dataset_names())]
     name: String,
-    /// A new file, or a block device, that takes the copy
+    /// New file, or a block device, that takes the copy
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// What became of it.
+/// Result of a salvage.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     source: String,
     target: String,
-    /// Bytes of the volume, those that were copied, and those that read as zeros anyway.
+    /// Bytes of the volume, bytes that were copied, and bytes that read as zeros anyway.
     size: u64,
     copied: u64,
     holes: u64,
     lost_bytes: u64,
-    /// What cannot be read, in ascending order.
+    /// Ranges that cannot be read, in ascending order.
     lost: Vec<Range>,
 }
 
-/// Bytes of the volume.
+/// Range of bytes of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Range {
     offset: u64,
     len: u64,
 }
 
-/// Takes the answer, and puts it where it belongs.
+/// Reader of the answer, which writes each piece to its place.
 struct Taker<'a> {
     report: Report,
     file: Option<Target>,
-    /// What came of a piece so far.
+    /// Bytes of the next piece's header that have come so far.
     header: Vec<u8>,
-    /// Bytes of the piece that are still to come, and where the next of them belongs.
+    /// Bytes of the piece that are still to come, and the offset of the next of them.
     coming: u64,
     at: u64,
     failure: Option<Vec<u8>>,
@@ -76,7 +76,7 @@ struct Taker<'a> {
     progress: Option<(&'a mut dyn Write, Instant)>,
 }
 
-/// The file, and whether it has a length of its own.
+/// File of the copy, and whether it has a length of its own.
 struct Target {
     file: File,
     path: PathBuf,
@@ -90,7 +90,7 @@ impl Target {
             .is_ok_and(|of| !of.is_file() && !of.is_dir());
         let opened = match is_device {
             true => OpenOptions::new().write(true).open(path),
-            // What is there is never written over.
+            // A file that exists is never written over.
             false => OpenOptions::new().write(true).create_new(true).open(path),
         };
         let file = opened.map_err(|error| {
@@ -140,7 +140,8 @@ impl Target {
         written.map_err(|error| self.failed(error))
     }
 
-    /// A new file reads as zeros where nothing was written; a device has to be told.
+    /// Makes a range read as zeros. An unwritten range of a new file reads as zeros anyway; a
+    /// device must be told.
     fn zeros(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         const PART: u64 = 1 << 20;
         if !self.is_device {
@@ -225,7 +226,7 @@ impl Taker<'_> {
         Ok(())
     }
 
-    /// Says how far it is, now and then.
+    /// Shows the progress, now and then.
     fn show(&mut self, at: u64) {
         let Report {
             size, lost_bytes, ..
@@ -237,7 +238,7 @@ impl Taker<'_> {
             *shown = Instant::now();
             let percent = u128::from(at) * 100 / u128::from(size);
             let lost = format_size(lost_bytes);
-            // Whoever looks may have gone.
+            // The reader may have gone.
             let _ = write!(
                 err,
                 "\r{percent:>3} % of {}, {lost} cannot be read ",

@@ -1,5 +1,5 @@
-//! Where CHAP secrets come from: a file, the environment, or a question without echo; never the
-//! command line, which every user of the machine can read.
+//! The sources of CHAP secrets: a file, the environment, or a question without echo. The command
+//! line is no source, because every user of the machine can read it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use super::{Failure, Terminal};
 use config::change::SetChap;
 use model::{Error, ErrorKind};
 
-/// Names the environment variables that secrets are taken from.
+/// Environment variables that secrets are taken from.
 const SECRET: &str = "SANDSTONE_CHAP_SECRET";
 const MUTUAL_SECRET: &str = "SANDSTONE_MUTUAL_CHAP_SECRET";
 
-/// As whom to log in, and what the target must prove.
+/// User to log in as, and the proof that the target must give.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LoginSecrets {
     /// CHAP user name; the secret is asked for, or taken from --secret-file or
@@ -25,7 +25,7 @@ pub(super) struct LoginSecrets {
     /// Read the secret from the first line of this file, - for standard input
     #[arg(long, value_name = "PATH", requires = "user")]
     secret_file: Option<PathBuf>,
-    /// The name that the target must prove to have (mutual CHAP); its secret comes from
+    /// User name that the target must prove to have (mutual CHAP); its secret comes from
     /// --mutual-secret-file, SANDSTONE_MUTUAL_CHAP_SECRET, or is asked for
     #[arg(long, value_name = "NAME", requires = "user")]
     mutual_user: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct LoginSecrets {
 }
 
 impl LoginSecrets {
-    /// Our user and secret, and the target's.
+    /// Reads our user and secret, and the target's.
     pub(super) fn read(
         &self,
         t: &mut Terminal<'_>,
@@ -76,8 +76,8 @@ fn one(
     Ok(Some(SetChap { user, secret }))
 }
 
-/// A passphrase: the first line of a file, or what is typed. One that is to seal something is typed
-/// twice.
+/// Reads a passphrase: the first line of a file, or typed text. A passphrase that seals something
+/// is typed twice.
 pub(super) fn passphrase(
     t: &mut Terminal<'_>,
     file: Option<&Path>,
@@ -103,7 +103,7 @@ pub(super) fn passphrase(
     Ok(passphrase)
 }
 
-/// The first line of a file, or of standard input for `-`.
+/// Reads the first line of a file, or of standard input for `-`.
 pub(super) fn from_file(path: &Path) -> Result<String, Error> {
     let read = if path == Path::new("-") {
         io::read_to_string(io::stdin())
@@ -120,7 +120,7 @@ pub(super) fn from_file(path: &Path) -> Result<String, Error> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What is typed is not shown while this lives, where standard input is a terminal.
+/// Guard that hides typed text while it lives, if standard input is a terminal.
 struct Hidden(Option<Termios>);
 
 impl Hidden {
@@ -140,9 +140,9 @@ impl Hidden {
 impl Drop for Hidden {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
-            // Where it fails, `stty echo` helps.
+            // If this fails, `stty echo` helps.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
-            // The line end that was typed was not shown either.
+            // The user's line end was not shown either.
             let _ = io::Write::write_all(&mut io::stderr(), b"\n");
         }
     }

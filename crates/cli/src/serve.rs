@@ -11,23 +11,24 @@ use crate::grammar::completion::size;
 use model::{Error, ErrorKind};
 use process::signals::StopSignals;
 
-/// How to serve. The state folder and the control address are those of [`Connection`].
+/// Options of the daemon. [`Connection`] holds the state folder and the control address.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Args {
-    /// Listen here for targets that are made without a portal; may be given several times
+    /// Listen at this address for targets that are made without a portal; may be given several
+    /// times
     #[arg(long = "portal", value_name = "ADDR[:PORT]", value_parser = portal)]
     pub portals: Vec<SocketAddr>,
     /// Event loops [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
     /// Most memory that data in flight of all sessions may take [default: 1G]. Up to 4,096
-    /// sessions; with less than 64M the limit is one for each 16K of it
+    /// sessions; with less than 64M, one session for each 16K
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_cap: Option<u64>,
     /// Most memory that blocks of pools may take [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache: Option<u64>,
-    /// What to log
+    /// Least grave level to log
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     pub log: String,
     /// Use threads for file I/O even where io_uring works
@@ -38,15 +39,15 @@ pub struct Args {
 /// Catches the signals that end a daemon in order.
 ///
 /// # Errors
-/// The kernel refuses them.
+/// The kernel refuses to catch them.
 pub fn catch_signals() -> Result<StopSignals, Error> {
     signals(StopSignals::catch())
 }
 
-/// Signals that were caught, or the error that the kernel refused them.
+/// Returns the caught signals, or explains why the kernel refused to catch them.
 ///
 /// # Errors
-/// The kernel refused them.
+/// The kernel refused to catch them.
 pub fn signals(caught: std::io::Result<StopSignals>) -> Result<StopSignals, Error> {
     caught.map_err(|error| {
         Error::new(
@@ -59,7 +60,7 @@ pub fn signals(caught: std::io::Result<StopSignals>) -> Result<StopSignals, Erro
 
 /// Reports the error that ended a daemon.
 pub fn failed(error: &Error) -> ExitCode {
-    // Nothing is left to do where even this cannot be written.
+    // If even this cannot be written, nothing is left to do.
     let _ = report(&mut std::io::stderr(), error);
     ExitCode::FAILURE
 }

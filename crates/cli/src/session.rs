@@ -1,4 +1,4 @@
-//! `session`: who is logged in.
+//! `session`: the sessions of initiators.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub(super) enum Verb {
     /// List sessions
     #[command(visible_alias = "show")]
     List(ListArgs),
-    /// Ask an initiator to log a session out when what it has sent is answered; it may log in again
+    /// Ask an initiator to log out after its outstanding commands are answered; it may log in again
     /// at once
     Logout(Logout),
     /// End a session; the initiator may log in again at once
@@ -25,10 +25,10 @@ pub(super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(super) struct Logout {
-    /// The session's number (TSIH)
+    /// Number of the session (TSIH)
     #[arg(add = session_numbers(), value_parser = number)]
     session: u16,
-    /// End the session where the initiator has not logged out after so many seconds
+    /// End the session if the initiator has not logged out after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     within: u16,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(super) struct Logout {
 
 #[derive(Debug, Args)]
 pub(super) struct Kill {
-    /// The session's number (TSIH)
+    /// Number of the session (TSIH)
     #[arg(add = session_numbers(), value_parser = number)]
     session: u16,
     #[command(flatten)]
@@ -52,12 +52,12 @@ fn number(text: &str) -> Result<u16, String> {
     })
 }
 
-/// What is done to a session, or would be.
+/// Action on a session, done or previewed.
 #[derive(Debug, Serialize)]
 struct Told<'a> {
     dry_run: bool,
     action: &'static str,
-    /// Within how many seconds its initiator is to log out.
+    /// Seconds within which its initiator is to log out.
     #[serde(skip_serializing_if = "Option::is_none")]
     within_s: Option<u16>,
     session: &'a SessionInfo,
@@ -122,7 +122,7 @@ fn find(sessions: Vec<SessionInfo>, number: u16) -> Result<SessionInfo, Error> {
         })
 }
 
-/// Tells what was done, or what would be.
+/// Prints what was done, or what would be.
 fn tell(t: &mut Terminal<'_>, edit: &EditArgs, told: &Told<'_>, done: &str, would: &str) -> Done {
     if edit.json {
         return table::json(t, told);
@@ -134,7 +134,7 @@ fn tell(t: &mut Terminal<'_>, edit: &EditArgs, told: &Told<'_>, done: &str, woul
     Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
 }
 
-/// Which session, and how busy it is.
+/// Returns a session and its load, in words.
 fn in_words(session: &SessionInfo) -> String {
     let target = session.target.as_deref().unwrap_or("discovery");
     let (number, initiator, in_flight) = (session.tsih, &session.initiator, session.in_flight);

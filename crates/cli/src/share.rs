@@ -1,4 +1,4 @@
-//! `share`: give a host a logical unit in one step, and print what to type there.
+//! `share`: gives a host a logical unit in one step, and prints the commands to type there.
 
 use std::net::SocketAddr;
 
@@ -19,22 +19,22 @@ use model::name;
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
-    /// The logical unit; made if it does not exist and a size or device is given
+    /// Logical unit; made if it does not exist and a size or device is given
     #[arg(value_name = "LU", add = lu_names())]
     unit: String,
-    /// The initiator's name, or a host that exists
+    /// Name of the initiator, or a host that exists
     #[arg(long, value_name = "IQN|HOST", add = host_names())]
     host: String,
-    /// The target [default: the only one, or a new one named after the logical unit]
+    /// Target [default: the only one, or a new one named after the logical unit]
     #[arg(long, value_name = "IQN", add = target_names())]
     target: Option<String>,
     /// Listening address of a new target [default: 0.0.0.0:3260]
     #[arg(long = "portal", value_name = "ADDR[:PORT]", value_parser = portal)]
     portals: Vec<SocketAddr>,
-    /// The number it has there [default: the lowest free one]
+    /// LUN of the logical unit there [default: the lowest free one]
     #[arg(long)]
     lun: Option<u16>,
-    /// Print only what to type on this client
+    /// Print only the commands for this client
     #[arg(long, value_enum, value_name = "CLIENT")]
     client: Option<Kind>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `status` and `openapi`: the daemon itself.
+//! `status` and `openapi`: the state of the daemon, and its API.
 
 use clap::Args as ClapArgs;
 
@@ -83,7 +83,7 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
     Ok(())
 }
 
-/// A pool: how it is, and where it is not well what happened and what to do.
+/// Prints the state of a pool. If the pool is not well, also prints what happened and what to do.
 fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth) -> Done {
     writeln!(t.out, "pool      {} {}", pool.name, pool.state)?;
     let errors = Some(&pool.errors).filter(|errors| *errors != NO_ERRORS);

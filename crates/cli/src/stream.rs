@@ -19,13 +19,13 @@ use hint::Place;
 use model::pool::stream::{Below, PartView, ReceiveRequest, ReceiveView, SendRequest};
 use model::{Error, ErrorKind};
 
-/// How often the progress is shown anew.
+/// Time between two displays of the progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// Where the key of a stream over TCP is found, out of sight of other users.
+/// Environment variable with the key of a stream over TCP, out of sight of other users.
 const KEY: &str = "SANDSTONE_STREAM_KEY";
 
-/// What the receiving side says in the end.
+/// Final answer of the receiving side.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome {
@@ -35,86 +35,87 @@ enum Outcome {
 
 #[derive(Debug, Args)]
 pub(super) struct Send {
-    /// Only what changed since this snapshot, tank/vm1@sunday or @sunday; of a clone also since its
-    /// origin, by its whole name
+    /// Send only the changes since this snapshot, tank/vm1@sunday or @sunday; of a clone also since
+    /// its origin, by its whole name
     #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "intermediate", add = snapshot_names())]
     from: Option<String>,
-    /// The same with all snapshots in between
+    /// Send the changes since this snapshot, with all snapshots in between
     #[arg(short = 'I', value_name = "SNAPSHOT", add = snapshot_names())]
     intermediate: Option<String>,
-    /// All volumes below too, with all their snapshots and properties; clones stay clones
+    /// Send all volumes below too, with all their snapshots and properties; clones stay clones
     #[arg(short = 'R', long = "replicate")]
     recursive: bool,
-    /// Properties that were set too
+    /// Send also properties that were set
     #[arg(short = 'p', long = "props")]
     properties: bool,
-    /// Only say what would be sent, and about how much
+    /// Show only what would be sent, and about how much
     #[arg(short = 'n', long = "dryrun")]
     dry_run: bool,
-    /// Say what is sent, and how it goes
+    /// Show what is sent, and the progress
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// The same for scripts: exact numbers, tabs
+    /// Show what is sent for scripts: exact numbers, tabs
     #[arg(short = 'P', long = "parsable")]
     parsable: bool,
-    /// The rest of an interrupted receive, by its receive_resume_token
+    /// Send the rest of an interrupted receive, by its receive_resume_token
     #[arg(short = 't', value_name = "TOKEN", conflicts_with_all = ["from", "intermediate", "recursive", "properties", "snapshot"])]
     token: Option<String>,
-    /// Send it to a `sandstone volume receive --listen` there, instead of writing it
+    /// Send the stream to a `sandstone volume receive --listen` there, instead of writing it
     #[arg(long, value_name = "HOST:PORT", requires = "key")]
     to: Option<String>,
-    /// The key that the receiving side shows
+    /// Key that the receiving side shows
     #[arg(long, value_name = "KEY", env = KEY, hide_env_values = true)]
     key: Option<Key>,
-    /// The snapshot, tank/vm1@monday; with -R also of a folder
+    /// Snapshot, as in tank/vm1@monday; with -R also of a folder
     #[arg(required_unless_present = "token", add = snapshot_names())]
     snapshot: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Receive {
-    /// Roll the volume back to its newest snapshot first, where it was modified since
+    /// Roll the volume back to its newest snapshot first, if it was modified since
     #[arg(short = 'F')]
     rollback: bool,
-    /// Where it is interrupted, keep what is there, to go on with `volume send -t`
+    /// Keep what was received if the stream is interrupted, to go on with `volume send -t`
     #[arg(short = 's')]
     resumable: bool,
-    /// Only see whether the stream is whole
+    /// Check only whether the stream is whole
     #[arg(short = 'n')]
     dry_run: bool,
-    /// Say what is received
+    /// Show what is received
     #[arg(short = 'v')]
     verbose: bool,
     /// Make missing folders above it
     #[arg(short = 'p')]
     parents: bool,
-    /// NAME is a folder: volumes are called in it as they were, without their pool's name
+    /// NAME is a folder: volumes keep their names in it, without their pool's name
     #[arg(short = 'd')]
     path: bool,
-    /// NAME is a folder: volumes are called in it by the last part of the name that was sent
+    /// NAME is a folder: volumes get the last part of their names in it
     #[arg(short = 'e', conflicts_with = "path")]
     last: bool,
-    /// Set a property on what is received, whatever comes with the stream; may be given several
+    /// Set a property of the received volumes, whatever comes with the stream; may be given several
     /// times
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = set)]
     set: Vec<String>,
     /// Do not take this property from the stream; may be given several times
     #[arg(short = 'x', value_name = "PROPERTY")]
     without: Vec<String>,
-    /// Give up what was received in part
+    /// Give up a receive that was interrupted
     #[arg(short = 'A', conflicts_with_all = ["rollback", "resumable", "dry_run", "parents", "path", "last", "set", "without"])]
     abort: bool,
-    /// Take it from a `sandstone volume send --to` that comes to this address, as in 0.0.0.0:3262
+    /// Take the stream from a `sandstone volume send --to` that connects to this address, as in
+    /// 0.0.0.0:3262
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "abort")]
     listen: Option<SocketAddr>,
-    /// The key that it must know [default: a new one, which is shown]
+    /// Key that the sender must know [default: a new one, which is shown]
     #[arg(long, value_name = "KEY", env = KEY, hide_env_values = true)]
     key: Option<Key>,
-    /// The volume, as in tank/copy; for several volumes the folder that they will lie in
+    /// Volume, as in tank/copy; for several volumes the folder that they will lie in
     name: String,
 }
 
-/// A property and its value, as one line.
+/// Reads a property and its value, as one line.
 fn set(text: &str) -> Result<String, String> {
     match text.contains('=') && !text.contains('\n') {
         true => Ok(text.to_owned()),
@@ -169,7 +170,7 @@ pub(super) fn send(args: Send, connection: &Connection, t: &mut Terminal<'_>) ->
     download(&client, &request, passage, t.out, t.err).map_err(Failure::Refused)
 }
 
-/// The stream from the daemon to `out`, looked at as it passes.
+/// Copies the stream from the daemon to `out`, and reads its headers as it passes.
 fn download(
     client: &Client,
     request: &SendRequest,
@@ -185,7 +186,7 @@ fn download(
     passage.finish(err).map_err(not_whole)
 }
 
-/// Sends a stream to another machine, and tells what became of it there.
+/// Sends a stream to another machine, and reports the result there.
 fn send_to(
     to: &str,
     key: &Key,
@@ -201,7 +202,7 @@ fn send_to(
     let mut wire = Wire::connect(to, key).map_err(unreachable)?;
     let sent = download(&mut wire, t.err).and_then(|()| wire.end().map_err(not_taken));
     let mut answer = Vec::new();
-    // Where it was refused it was not taken to its end: why, the answer says.
+    // A receiver that refuses a stream does not take all of it. The answer gives the reason.
     let answered = wire.read_to_end(&mut answer);
     let outcome = answered
         .ok()
@@ -238,7 +239,7 @@ fn tell_estimate(out: &mut dyn Write, parts: &[PartView], is_parsable: bool) -> 
             }
             (Some(from), false) => {
                 let size = print_size(*bytes);
-                // That of another volume comes by its whole name.
+                // A snapshot of another volume comes by its whole name.
                 let at = if from.contains('@') { "" } else { "@" };
                 writeln!(
                     out,
@@ -253,7 +254,7 @@ fn tell_estimate(out: &mut dyn Write, parts: &[PartView], is_parsable: bool) -> 
     }
 }
 
-/// Says of a clone that comes whole what is missing for it to stay one.
+/// Reports what is missing for a clone to stay a clone, if it is sent whole.
 fn tell_left_out(err: &mut dyn Write, snapshot: &str, origin: Option<&str>) -> io::Result<()> {
     let Some(origin) = origin else { return Ok(()) };
     let clone = snapshot.split('@').next().unwrap_or_default();
@@ -263,11 +264,11 @@ fn tell_left_out(err: &mut dyn Write, snapshot: &str, origin: Option<&str>) -> i
     )
 }
 
-/// A stream that passes by: it is looked at, so that what the daemon says in it is heard, and
+/// Stream that passes by. Its headers are read, so that messages of the daemon in it are seen and
 /// shown.
 struct Passage {
     decoder: Decoder,
-    /// About how many bytes there will be.
+    /// Estimated bytes of the whole stream.
     total: u64,
     bytes: u64,
     snapshot: String,
@@ -295,7 +296,7 @@ impl Passage {
                 if begin.left_out().is_some() && self.is_shown {
                     let _ = write!(err, "\r\x1b[K");
                 }
-                // Who cannot be told is still given the stream.
+                // If the message cannot be written, the stream still goes on.
                 let _ = tell_left_out(err, &begin.source, begin.left_out());
                 self.snapshot = begin.source;
             }
@@ -307,7 +308,7 @@ impl Passage {
                 .unwrap_or(100)
                 .min(100);
             let (bytes, total) = (print_size(self.bytes), print_size(self.total));
-            // Who cannot see the progress is still given the stream.
+            // If the progress cannot be written, the stream still goes on.
             let _ = write!(
                 err,
                 "\r\x1b[K{bytes} of {total}, {percent} %: {}",
@@ -401,7 +402,7 @@ pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<
     Ok(())
 }
 
-/// Takes a stream from whoever comes and knows the key, and says there what became of it.
+/// Takes a stream from a sender that knows the key, and sends the result back.
 fn receive_from(
     address: SocketAddr,
     key: Option<Key>,
@@ -438,7 +439,7 @@ fn receive_from(
         Ok(received) => Outcome::Received(received.clone()),
         Err(error) => Outcome::Refused(Problem::from(error.clone())),
     };
-    // It is said here, too: a sender that is gone needs no answer.
+    // The result is printed here, too: a sender that is gone needs no answer.
     let answer = serde_json::to_vec(&answer).unwrap_or_default();
     let _ = writer.write_all(&answer).and_then(|()| writer.end());
     writer.linger();

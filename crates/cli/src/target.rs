@@ -1,4 +1,4 @@
-//! `target`: targets, their portals and what they prove themselves with.
+//! `target`: targets, their portals and their secrets.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,10 +25,11 @@ pub(super) enum Verb {
     /// Add or remove listening addresses
     #[command(subcommand)]
     Portal(Portal),
-    /// What the target proves itself with (mutual CHAP); initiators' secrets belong to hosts
+    /// Set the secret that the target proves itself with (mutual CHAP); initiators' secrets belong
+    /// to hosts
     Auth(Auth),
     /// Set the ALUA state of a target port group, live: of every portal group in it. Choices of
-    /// initiators in it end. While it is `transitioning` initiators wait
+    /// initiators in the group end. While it is `transitioning` initiators wait
     AluaState(SetState),
     /// Change alias, ALUA and limits, live
     Modify(Box<Modify>),
@@ -47,15 +48,15 @@ pub(super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Its iSCSI name, as in iqn.2024-08.internal.sandstone:disk1
+    /// iSCSI name, as in iqn.2024-08.internal.sandstone:disk1
     iqn: String,
     /// Listening address; may be given several times [default: 0.0.0.0:3260]
     #[arg(long = "portal", value_name = "ADDR[:PORT]", value_parser = portal)]
     portals: Vec<SocketAddr>,
-    /// What initiators show beside the name
+    /// Alias, which initiators show beside the name
     #[arg(long, default_value = "")]
     alias: String,
-    /// Which ALUA changes are offered
+    /// ALUA changes that are offered
     #[arg(long, value_name = "none|implicit|explicit|both", default_value = "both", value_parser = alua_mode)]
     alua: AluaMode,
     #[command(flatten)]
@@ -66,16 +67,16 @@ pub(super) struct Create {
 pub(super) enum Portal {
     /// Listen at one more address
     Add(AddArgs),
-    /// Listen no more at an address
+    /// Stop listening at an address
     Remove(RemoveArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
-    /// Address; 3260 where no port is given
+    /// Address; 3260 if no port is given
     #[arg(value_name = "ADDR[:PORT]", value_parser = portal)]
     portal: SocketAddr,
     /// Portal group; a new number makes a new group, which is a SCSI target port of its own
@@ -93,10 +94,10 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveArgs {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
-    /// The address; 3260 where no port is given
+    /// Address; 3260 if no port is given
     #[arg(value_name = "ADDR[:PORT]", value_parser = portal)]
     portal: SocketAddr,
     #[command(flatten)]
@@ -108,7 +109,7 @@ pub(super) struct SetState {
     /// Target port group, as `target list -o iqn,ports` shows it
     #[arg(value_name = "GROUP")]
     group: u16,
-    /// The state, also as SCSI writes it: active/non-optimized
+    /// ALUA state, also as SCSI writes it: active/non-optimized
     #[arg(value_name = "STATE", value_parser = alua_state, add = alua_states())]
     alua_state: AluaState,
     #[command(flatten)]
@@ -117,7 +118,7 @@ pub(super) struct SetState {
 
 #[derive(Debug, Args)]
 pub(super) struct Auth {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -128,22 +129,22 @@ pub(super) struct Auth {
 
 #[derive(Debug, Args)]
 pub(super) struct Modify {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
-    /// What initiators show beside the name
+    /// Alias, which initiators show beside the name
     #[arg(long)]
     alias: Option<String>,
-    /// Which ALUA changes are offered
+    /// ALUA changes that are offered
     #[arg(long, value_name = "none|implicit|explicit|both", value_parser = alua_mode)]
     alua: Option<AluaMode>,
-    /// Commands in flight per session
+    /// Most commands in flight per session
     #[arg(long)]
     queue_depth: Option<u16>,
-    /// Connections per session
+    /// Most connections per session
     #[arg(long)]
     max_connections: Option<u16>,
-    /// Sessions of this target
+    /// Most sessions of this target
     #[arg(long)]
     max_sessions: Option<u32>,
     /// Insist on CRC32C over headers
@@ -161,7 +162,7 @@ pub(super) struct Modify {
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -170,16 +171,16 @@ pub(super) struct Named {
 
 #[derive(Debug, Args)]
 pub(super) struct Redirect {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
-    /// host:port
+    /// Address to send initiators to, as host:port
     #[arg(required_unless_present = "none")]
     address: Option<String>,
     /// Tell initiators that the target moved for good
     #[arg(long)]
     permanent: bool,
-    /// Redirect no more
+    /// Stop redirecting
     #[arg(long, conflicts_with_all = ["address", "permanent"])]
     none: bool,
     #[command(flatten)]
@@ -188,7 +189,7 @@ pub(super) struct Redirect {
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only these
+    /// Targets to list; without a name, all
     #[arg(add = target_names())]
     iqns: Vec<String>,
     #[command(flatten)]
@@ -197,7 +198,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -300,7 +301,8 @@ fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
     Ok(())
 }
 
-/// One line for each target port group of which initiators chose another state for themselves.
+/// Returns one line for each target port group that initiators gave another ALUA state for
+/// themselves.
 fn chosen(targets: &[TargetView]) -> Vec<String> {
     let all = targets.iter().flat_map(|view| &view.alua_choices);
     let mut groups: BTreeMap<u16, Vec<&AluaChoice>> = BTreeMap::new();
@@ -414,7 +416,7 @@ fn addresses(view: &TargetView) -> String {
         .join(" ")
 }
 
-/// Portal group, relative port id, target port group and ALUA state; behind it the number of
+/// Returns portal group, relative port id, target port group and ALUA state, and then the number of
 /// choices that initiators made for themselves.
 fn ports(view: &TargetView) -> String {
     let port = |g: &model::config::PortalGroupSpec| {
@@ -440,7 +442,7 @@ fn ports(view: &TargetView) -> String {
         .join(" ")
 }
 
-/// Reads an address with or without a port; iSCSI's is 3260.
+/// Reads an address with or without a port. The default is iSCSI's port 3260.
 pub(super) fn portal(text: &str) -> Result<SocketAddr, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let with_port = text.parse::<SocketAddr>().ok();

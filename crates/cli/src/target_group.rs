@@ -1,4 +1,4 @@
-//! `target-group`: targets that maps name together.
+//! `target-group`: groups of targets that maps name together.
 
 use clap::{Args, Subcommand};
 
@@ -28,9 +28,9 @@ pub(super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// Its name
+    /// Name of the target group
     name: String,
-    /// A target of it; may be given several times
+    /// Target to put into the group; may be given several times
     #[arg(short, long = "target", value_name = "IQN", add = target_names())]
     targets: Vec<String>,
     #[command(flatten)]
@@ -39,10 +39,10 @@ pub(super) struct Create {
 
 #[derive(Debug, Args)]
 pub(super) struct AddTarget {
-    /// The target group
+    /// Name of the target group
     #[arg(add = target_group_names())]
     group: String,
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -51,10 +51,10 @@ pub(super) struct AddTarget {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveTarget {
-    /// The target group
+    /// Name of the target group
     #[arg(add = target_group_names())]
     group: String,
-    /// The target
+    /// Name of the target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(super) struct RemoveTarget {
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only these
+    /// Target groups to list [default: all]
     #[arg(add = target_group_names())]
     names: Vec<String>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// The target group
+    /// Name of the target group
     #[arg(add = target_group_names())]
     name: String,
     #[command(flatten)]

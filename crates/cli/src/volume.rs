@@ -29,7 +29,7 @@ pub(super) enum Verb {
     List(list::List),
     /// Destroy datasets and everything in them
     Destroy(destroy::Destroy),
-    /// Take snapshots, all of the same moment
+    /// Take snapshots, all at one moment
     #[command(visible_alias = "snap")]
     Snapshot(Snapshot),
     /// Return a volume to a snapshot
@@ -38,14 +38,14 @@ pub(super) enum Verb {
     Clone(CloneArgs),
     /// Let a clone take over the snapshots that it depends on
     Promote(Named),
-    /// Give a dataset another name
+    /// Rename a dataset
     #[command(visible_alias = "mv")]
     Rename(Rename),
     /// Show properties and where their values come from
     Get(list::Get),
     /// Set properties
     Set(Set),
-    /// Give a volume another size
+    /// Change the size of a volume
     Resize(Resize),
     /// Clear a property, so that it is inherited
     Inherit(Inherit),
@@ -60,7 +60,7 @@ pub(super) enum Verb {
     /// Make a volume and its snapshots from a stream
     #[command(visible_alias = "recv")]
     Receive(stream::Receive),
-    /// Copy what can be read of a volume that has lost blocks, and list what cannot
+    /// Copy the readable parts of a volume that has lost blocks, and list the others
     Salvage(salvage::Salvage),
 }
 
@@ -72,22 +72,23 @@ pub(super) struct Create {
     /// Sparse: reserve no space for it
     #[arg(short = 's', requires = "volume")]
     sparse: bool,
-    /// volblocksize: the size that it is stored and checked by [default: 16K, on raidz 64K]
+    /// volblocksize: size of the pieces that it is stored and checked in [default: 16K, on raidz
+    /// 64K]
     #[arg(short = 'b', value_name = "SIZE", value_parser = size, requires = "volume")]
     block_size: Option<u64>,
-    /// Make missing folders above it, and nothing where it is there already
+    /// Make missing folders above it, and do nothing if it exists
     #[arg(short = 'p')]
     parents: bool,
     /// Set a property; may be given several times
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment, add = assignments())]
     properties: Vec<(String, String)>,
-    /// Its name with the pool's, as in tank/vm1
+    /// Name with the pool's, as in tank/vm1
     name: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Snapshot {
-    /// Of all volumes below too
+    /// Include snapshots of all volumes below
     #[arg(short = 'r')]
     recursive: bool,
     /// Set a property of your own (with a colon in its name)
@@ -106,29 +107,29 @@ pub(super) struct Rollback {
     /// Destroy newer snapshots and their clones
     #[arg(short = 'R')]
     clones: bool,
-    /// The snapshot
+    /// Name of the snapshot
     #[arg(add = snapshot_names())]
     snapshot: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CloneArgs {
-    /// Make missing folders above it, and nothing where it is there already
+    /// Make missing folders above it, and do nothing if it exists
     #[arg(short = 'p')]
     parents: bool,
     /// Set a property; may be given several times
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment, add = assignments())]
     properties: Vec<(String, String)>,
-    /// The snapshot
+    /// Name of the snapshot
     #[arg(add = snapshot_names())]
     snapshot: String,
-    /// The volume
+    /// Name of the volume
     name: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The clone
+    /// Name of the clone
     #[arg(add = dataset_names())]
     name: String,
 }
@@ -138,19 +139,19 @@ pub(super) struct Rename {
     /// Make missing folders above it
     #[arg(short = 'p')]
     parents: bool,
-    /// Of a snapshot: all of its name below too
+    /// Rename all snapshots of its name below too
     #[arg(short = 'r')]
     recursive: bool,
-    /// Its name
+    /// Name of the dataset
     #[arg(add = dataset_names())]
     from: String,
-    /// Its name from now on, in full
+    /// New name, in full
     to: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Set {
-    /// A smaller volsize may cut off what lies beyond it
+    /// Allow a smaller volsize, which may cut off data beyond it
     #[arg(long)]
     shrink: bool,
     /// PROPERTY=VALUE …, then the datasets
@@ -160,28 +161,28 @@ pub(super) struct Set {
 
 #[derive(Debug, Args)]
 pub(super) struct Resize {
-    /// A smaller size may cut off what lies beyond it
+    /// Allow a smaller size, which may cut off data beyond it
     #[arg(long)]
     shrink: bool,
-    /// The volume
+    /// Name of the volume
     #[arg(add = dataset_names())]
     name: String,
-    /// Its size from now on, as in 750G
+    /// New size, as in 750G
     size: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Inherit {
-    /// Of all below too
+    /// Clear the property of all datasets below too
     #[arg(short = 'r')]
     recursive: bool,
-    /// Go back to the value that came with a stream, where one did
+    /// Go back to the value that came with a stream, if one did
     #[arg(short = 'S')]
     received: bool,
-    /// The property
+    /// Name of the property
     #[arg(add = properties())]
     property: String,
-    /// The dataset
+    /// Name of the dataset
     #[arg(add = dataset_names())]
     name: String,
 }

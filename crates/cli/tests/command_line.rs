@@ -1,7 +1,7 @@
-//! The command line against a real control server on a unix socket, over a data plane that only
-//! remembers: every verb, its words, its exit code, and that nothing is half done.
+//! Tests of the command line against a real control server on a unix socket, over a data plane that
+//! only records. They cover every verb, its words, its exit code, and that nothing is half done.
 
-// A test that cannot go on is a test that failed.
+// A test that cannot go on has failed.
 #![allow(clippy::unwrap_used)]
 
 mod command_line {

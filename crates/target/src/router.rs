@@ -423,7 +423,7 @@ fn invalid_message() -> Response {
     Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
 }
 
-/// For a command that was not carried out: it may come again.
+/// Returns BUSY for a command that was not carried out. The initiator may repeat it.
 #[cold]
 fn busy() -> Ended {
     Ended {

@@ -23,8 +23,8 @@ use super::transition;
 use super::unit::Unit;
 use model::data_plane::ApplyError;
 
-/// Units that are about to leave service; all is as before where this is dropped before
-/// [`Retirement::complete`].
+/// Units that are about to leave service. If this is dropped before [`Retirement::complete`], the
+/// units serve as before.
 #[derive(Debug)]
 pub struct Retirement(Vec<Arc<Unit>>);
 
@@ -64,12 +64,12 @@ impl Retirement {
         let ended = transition::saves_end(peers, &units);
         let (final_ones, others): (Vec<_>, Vec<_>) =
             units.into_iter().zip(ended).partition(|(_, ended)| *ended);
-        // All is as before for these.
+        // These units serve as before.
         drop(Self(others.into_iter().map(|(unit, _)| unit).collect()));
         Self(final_ones.into_iter().map(|(unit, _)| unit).collect())
     }
 
-    /// The units.
+    /// Returns the units.
     pub fn units(&self) -> &[Arc<Unit>] {
         &self.0
     }
@@ -77,14 +77,14 @@ impl Retirement {
     /// Gives the stored state of each unit to the one among `units` that takes its place.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// A stored state cannot be read.
     pub fn hand_over(&self, units: &BTreeMap<String, Arc<Unit>>) -> Result<(), ApplyError> {
         for old in &self.0 {
             let new = units.get(&old.name);
             let Some(new) = new.filter(|new| new.state_file == old.state_file) else {
                 continue;
             };
-            // The generation goes with it: the next save of the new one replaces the last save of
+            // The generation goes with it: the next save of the new unit replaces the last save of
             // the old one.
             let image = old.logical.image_to_save();
             new.logical.restore(&image).map_err(|error| ApplyError {

@@ -1,16 +1,16 @@
-//! Target port groups that go out of service: between the state before and the one after, until
-//! nothing that began before is under way (SPC-4 5.15.2.5).
+//! Target port groups that go out of service. A group stays between its old and its new state until
+//! no earlier command is under way (SPC-4 5.15.2.5).
 //!
-//! Whoever sets a group to standby does so because the disk is served from elsewhere next. A write
-//! that began before must not land after that, nor be in a cache that the other side cannot see. So
-//! new commands are answered with 02/04/0A first; then those that began are waited for, and caches
+//! An administrator sets a group to standby because the disk is served from elsewhere next. An
+//! earlier write must not land after that, nor stay in a cache that the other side cannot see. So
+//! new commands are first answered with 02/04/0A. Then earlier commands are waited for, and caches
 //! are emptied.
 //!
-//! A SANITIZE that was asked for through such a group keeps it in service: it may take hours,
-//! nothing but its end may end it (SBC-4 4.11.2), and a suspended one would leave the other side a
-//! disk that is overwritten in part and does not say so. It is the one command that goes on for
-//! long after its session; what else outlives its command (a reservation, mode parameters or access
-//! states being stored) is waited for like all others.
+//! A SANITIZE that was asked for through such a group keeps it in service. It may take hours, and
+//! nothing but its end may end it (SBC-4 4.11.2). A suspended one would leave the other side a disk
+//! that is overwritten in part and does not report it. SANITIZE is the one command that goes on for
+//! long after its session. All other work that outlives its command (a reservation, mode parameters
+//! or access states being stored) is waited for like any command.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -37,7 +37,7 @@ enum Whose {
     Groups(Arc<[u16]>),
     /// Commands of these units, and what copies do on them.
     Units(Arc<[Arc<Unit>]>),
-    /// Saves of these units' state; not the rest of the commands that asked for them.
+    /// Saves of these units' state, but not the rest of the commands that asked for them.
     Saves(Arc<[Arc<Unit>]>),
 }
 
@@ -66,19 +66,19 @@ impl Whose {
     }
 }
 
-/// Commands that are waited for.
+/// Order to wait for commands.
 #[derive(Clone, Debug)]
 pub struct DrainOrder {
     whose: Whose,
-    /// Fires once every command is over that there was when its loop looked.
+    /// Signal that fires once every command is over that existed when its loop looked.
     signal: Arc<QuietSignal>,
 }
 
 impl DrainOrder {
-    /// Has the signal wait for the commands of a loop.
+    /// Makes the signal wait for the commands of a loop.
     pub fn carry_out(&self, operations: &mut Operations) {
         for (operation, mapped) in operations.entered() {
-            // What has not been looked at asks for the state when it is.
+            // A command that has not been looked at asks for the state when it is.
             let begun = !matches!(operation.work, Work::Queued { .. });
             if !begun || !self.whose.includes(operation, &mapped) {
                 continue;
@@ -92,13 +92,13 @@ impl DrainOrder {
     }
 }
 
-/// Holds the groups that leave service under `layout` between the two states, until what began
-/// before is over and durable. `units` are those served now, also such as are deleted with this
-/// change: what they have of these groups is no other. May block.
+/// Holds the groups that leave service under `layout` between the two states, until earlier
+/// commands are over and durable. `units` are those served now, including units that this change
+/// deletes: their commands by these groups count too. May block.
 ///
 /// # Errors
-/// It did not end in time, will not for long, or could not be made durable. The groups are in their
-/// states of before.
+/// The commands did not end in time, will not end for long, or could not be made durable. The
+/// groups are in their former states.
 pub fn leave_service(
     peers: &impl Peers,
     groups: &TargetPortGroups,
@@ -115,7 +115,7 @@ pub fn leave_service(
         if leaving.contains(&group.id) {
             group.state = AccessState::Transitioning;
         } else if let Some(old) = before.group(group.id) {
-            // What else changes does so afterwards, and is told then.
+            // All other changes come afterwards, and are reported then.
             group.state = old.state;
         }
     }
@@ -123,10 +123,10 @@ pub fn leave_service(
         let units = units.iter();
         units.for_each(|unit| unit.logical.access_states_are_changing());
     };
-    // Nobody is disturbed where it is known beforehand; one that begins meanwhile is seen when
-    // every loop has looked.
+    // A known SANITIZE refuses the change before anybody is disturbed. One that begins meanwhile is
+    // seen when every loop has looked.
     refuse_while_sanitized(units, layout, &leaving)?;
-    // A layout that contradicts itself is refused as a whole, by who called.
+    // The caller refuses a layout that contradicts itself as a whole.
     if groups.replace(between).is_err() {
         return Ok(());
     }
@@ -140,7 +140,8 @@ pub fn leave_service(
     left
 }
 
-/// The groups that serve now, or are between two states, and will be in standby or unavailable.
+/// Returns the groups that serve now, or are between two states, and will be in standby or
+/// unavailable.
 fn leaving(before: &GroupLayout, after: &GroupLayout) -> Vec<u16> {
     let groups = after.groups.iter().filter(|group| {
         let old = before.group(group.id);
@@ -193,26 +194,28 @@ fn wait_for_each(peers: &impl Peers, all: Vec<Whose>) -> Vec<bool> {
     for (at, whose) in all.into_iter().enumerate() {
         let over = over.clone();
         let wake: Wake = Arc::new(move |_| {
-            // Nobody listens any more when the time is up.
+            // After the deadline, nobody listens any more.
             let _ = over.send(at);
         });
         let order = DrainOrder {
             whose,
-            // No operation waits for it, so the token says nothing.
+            // No operation waits for it, so the token has no meaning.
             signal: QuietSignal::at_the_end(Token(0), wake),
         };
         peers.drain(&order);
     }
     drop(over);
     let give_up = Instant::now() + PATIENCE;
-    // Disconnected when every loop has let go of every order, each of which has told its end then.
+    // The channel is disconnected when every loop has let go of every order. Each order has
+    // reported its end by then.
     while let Ok(at) = is_over.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
         ended[at] = true;
     }
     ended
 }
 
-/// A SANITIZE holds its group in service; where that is no more, all groups that still are.
+/// Refuses if a SANITIZE holds its group in service. If that group no longer serves, the SANITIZE
+/// holds all groups that still do.
 fn refuse_while_sanitized(
     units: &[Arc<Unit>],
     layout: &GroupLayout,
@@ -245,7 +248,7 @@ fn empty_caches(units: &[Arc<Unit>], groups: &[u16]) -> Result<(), ApplyError> {
             let what = format!("the write cache of lu {}", unit.name);
             refusal(groups, format!("{what} could not be emptied: {error}"))
         });
-        // Other groups go on using it.
+        // Other groups go on using the cache.
         drop(emptied?);
     }
     Ok(())

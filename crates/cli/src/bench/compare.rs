@@ -21,7 +21,7 @@ pub(crate) struct Args {
     a: PathBuf,
     /// Results that are compared
     b: PathBuf,
-    /// How sure the whole table must be before it says that something differs, in percent
+    /// Confidence that the whole table needs before it says that something differs, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0, value_parser = confidence)]
     confidence: f64,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     Ok(())
 }
 
-/// What to do where something cannot be told.
+/// Returns advice for rows that the comparison cannot decide.
 pub(super) fn advice(rows: &[Row]) -> Option<&'static str> {
     let mut unknown = rows
         .iter()
@@ -78,7 +78,7 @@ pub(super) fn advice(rows: &[Row]) -> Option<&'static str> {
     })
 }
 
-/// What is printed as JSON.
+/// Answer that is printed as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
@@ -109,7 +109,7 @@ const COLUMNS: &[Column<Row>] = &[
     left("verdict", |row, _| verdict_words(row.verdict)),
 ];
 
-/// The change with its interval.
+/// Returns the change with its interval.
 pub(super) fn interval(row: &Row, numbers: Numbers) -> String {
     let Some(Ratio {
         low,
@@ -123,8 +123,8 @@ pub(super) fn interval(row: &Row, numbers: Numbers) -> String {
     format!("{estimate} ({low} to {high})")
 }
 
-/// Green, red or yellow where somebody looks; the word alone for everything else. The last column
-/// of a table: what colours it has no width.
+/// Returns the verdict in green, red or yellow for a terminal, and as a plain word for everything
+/// else. It must be the last column of a table, because its colours take no width.
 pub(super) fn verdict_words(verdict: Verdict) -> String {
     static COLOURED: OnceLock<bool> = OnceLock::new();
     let coloured = COLOURED
@@ -142,7 +142,7 @@ pub(super) fn verdict_words(verdict: Verdict) -> String {
     }
 }
 
-/// Three significant digits at least.
+/// Returns a figure with at least three significant digits.
 pub(super) fn figure(value: f64, numbers: Numbers) -> String {
     match numbers {
         Numbers::Exact => value.to_string(),
@@ -156,7 +156,7 @@ fn percent(ratio: f64, numbers: Numbers) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match numbers {
         Numbers::Exact => percent.to_string(),
-        // Two runs that differ bound nothing; digits would only look as if they did.
+        // Two runs that differ bound nothing, so digits would mislead.
         Numbers::Short if percent >= 1000.0 => "over +1000%".to_owned(),
         Numbers::Short => format!("{percent:+.1}%"),
     }

@@ -1,4 +1,4 @@
-//! `bench knobs`: what a sweep can turn, so that nobody has to guess names.
+//! `bench knobs`: lists the knobs that a sweep can turn, so that nobody has to guess names.
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     list: ListArgs,
 }
 
-/// A knob.
+/// Knob of a sweep.
 #[derive(Debug, Serialize)]
 struct Row {
     knob: String,

@@ -1,4 +1,4 @@
-//! `bench lab`: the field reports repeated on this machine.
+//! `bench lab`: repeats the field reports on this machine.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -21,13 +21,13 @@ use model::{Error, ErrorKind};
 pub(crate) enum Verb {
     /// List the experiments
     List(ListArgs),
-    /// Make an experiment, or all of them (needs root)
+    /// Run an experiment, or all of them (needs root)
     Run(Args),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Its name, or `all`
+    /// Name of the experiment, or `all`
     name: String,
     /// Measured time of each run
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3600))]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Bits per second as network people write them: powers of 1000.
+/// Reads bits per second as network people write them: in powers of 1000.
 fn bits_per_s(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is not a speed; write bits per second with M or G, as in 10G");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
@@ -116,7 +116,7 @@ fn experiment(args: &Args, t: &mut Terminal<'_>) -> Done {
         let err = &mut *t.err;
         let mut watch = |step: Step<'_>| {
             if !args.json {
-                // Whoever does not see the steps is still given the result.
+                // If the steps cannot be shown, the result still is.
                 let _ = say(err, step, one.figure);
             }
         };
@@ -213,7 +213,7 @@ fn row(variant: &VariantOutcome, out: &mut dyn Write) -> std::io::Result<()> {
         0.0 => "-".to_owned(),
         value => format!("{value:.digits$}"),
     };
-    // A command that nothing holds up has a KAVG of 0; a TCP stream has none.
+    // A command that nothing delays has a KAVG of 0; a TCP stream has none.
     let split = |value: f64| match mean.davg_ms {
         0.0 => "-".to_owned(),
         _ => format!("{value:.2}"),

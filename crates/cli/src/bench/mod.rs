@@ -1,4 +1,4 @@
-//! `bench`: measuring storage, and comparing what was measured.
+//! `bench`: measures storage, and compares results.
 
 use clap::Subcommand;
 
@@ -23,20 +23,21 @@ mod transfer;
 pub(super) enum Verb {
     /// Measure a file, a block device, memory or a logical unit (iscsi://…)
     Run(run::Args),
-    /// List the built-in profiles and what they consist of
+    /// List the built-in profiles and their parts
     Profiles(profiles::Args),
-    /// Measure under many settings in turns, and say which matter
+    /// Measure under many settings in turns, and report which of them matter
     Sweep(sweep::Args),
-    /// List what a sweep can turn, and the values worth trying
+    /// List the knobs that a sweep can turn, and the values worth trying
     Knobs(knobs::Args),
     /// Measure a network path: throughput, round trip, and whether jumbo frames pass whole
     Network(network::Args),
     /// Repeat the field reports on a network inside this machine
     #[command(subcommand)]
     Lab(lab::Verb),
-    /// Say what differs between two saved results, and what does not
+    /// Show what differs between two saved results, and what does not
     Compare(compare::Args),
-    /// Make one page of HTML of saved results: pictures, every figure, what differs, what to type
+    /// Make one page of HTML from saved results: pictures, every figure, differences, and commands
+    /// to type
     Report(report::Args),
     /// Read a profile or results of another tool (IOmeter .icf, IOmeter .csv)
     Import(transfer::ImportArgs),

@@ -1,4 +1,4 @@
-//! `bench network`: the path, before storage is measured on it.
+//! `bench network`: measures the path before storage is measured on it.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
@@ -26,14 +26,14 @@ use model::{Error, ErrorKind};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// The other end: `iperf3 -s`, or `sandstone bench network --serve`; port 5201 where none is
-    /// named
+    /// Host at the other end: `iperf3 -s`, or `sandstone bench network --serve`; port 5201 if none
+    /// is named
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "serve")]
     host: Option<String>,
-    /// Be the other end, for this program and for `iperf3 -c`
+    /// Serve as the other end, for this program and for `iperf3 -c`
     #[arg(long, conflicts_with_all = ["host", "bind", "seconds", "parallel", "reverse", "forward", "window", "save", "json"])]
     serve: bool,
-    /// Where to listen [default: port 5201 of every address]
+    /// Address to listen at [default: port 5201 of every address]
     #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
     listen: Option<SocketAddr>,
     /// Start from this source address or interface
@@ -42,22 +42,22 @@ pub(crate) struct Args {
     /// Measure each direction for this long
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Connections at the same time
+    /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_PARALLEL as i64))]
     parallel: u32,
-    /// Only measure from the other end to here
+    /// Measure only from the other end to here
     #[arg(long)]
     reverse: bool,
-    /// Only measure from here to the other end
+    /// Measure only from here to the other end
     #[arg(long, conflicts_with = "reverse")]
     forward: bool,
     /// Socket buffers, which bound the TCP window [default: the kernel's own tuning]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     window: Option<u64>,
-    /// Keep what was found in this file, for bench report --network
+    /// Save the findings to this file, for bench report --network
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// The same as JSON, with every second
+    /// Print JSON, with every second
     #[arg(long)]
     json: bool,
 }
@@ -78,7 +78,7 @@ fn serve(listen: Option<SocketAddr>, t: &mut Terminal<'_>) -> Done {
     };
     let server = match listen {
         Some(listen) => Server::bind(listen),
-        // Both families, or the one that there is.
+        // Both families, or the only one that exists.
         None => Server::bind((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into())
             .or_else(|_| Server::bind((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into())),
     };
@@ -91,7 +91,7 @@ fn serve(listen: Option<SocketAddr>, t: &mut Terminal<'_>) -> Done {
     )?;
     t.out.flush()?;
     let report = |outcome: Result<_, NetworkError>| {
-        // Nobody has to read it.
+        // The output is optional: nobody has to read it.
         let _ = match outcome {
             Ok(served) => {
                 let served: bench::network::server::Served = served;
@@ -132,7 +132,7 @@ fn measure(args: &Args, host: &str, t: &mut Terminal<'_>) -> Done {
     let err = &mut *t.err;
     let mut watch = |step: Step<'_>| {
         if !args.json {
-            // Whoever does not see the seconds is still given the result.
+            // If the seconds cannot be shown, the result still is.
             let _ = say(err, step);
         }
     };

@@ -1,5 +1,5 @@
-//! How a run is done, from the command line to [`Parameters`]; what to run, from a name or a file
-//! to workloads.
+//! The options of a run: how to run, from the command line to [`Parameters`], and what to run, from
+//! a name or a file to workloads.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use iometer::access::{AccessLine, AccessSpecification};
 use model::Error;
 use model::quantity::parse_time;
 
-/// What to run.
+/// Options that choose the workloads to run.
 #[derive(Clone, Debug, Args)]
 pub(super) struct What {
     /// A built-in profile (`bench profiles` lists them), an IOmeter .icf file, or a profile in JSON
@@ -32,10 +32,10 @@ pub(super) struct What {
         add = profiles()
     )]
     profile: String,
-    /// Only workloads whose names contain this
+    /// Run only workloads whose names contain this text
     #[arg(long, value_name = "TEXT", conflicts_with = "block")]
     only: Option<String>,
-    /// No profile but accesses of this size
+    /// Run accesses of this size instead of a profile
     #[arg(long, value_name = "SIZE", value_parser = block)]
     block: Option<u32>,
     /// Share of reads, with --block
@@ -46,14 +46,14 @@ pub(super) struct What {
     random: u8,
 }
 
-/// How to run it.
+/// Options that choose how to run the workloads.
 #[derive(Clone, Debug, Args)]
 pub(super) struct How {
     /// Measured time of each workload, as in 30s, 5m, 500ms [default: 30s, or until the amount is
-    /// through]
+    /// done]
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     time: Option<u64>,
-    /// Time before that is not measured
+    /// Time before the measurement that is not measured
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     ramp_up: Option<u64>,
     /// Accesses in flight per worker
@@ -62,13 +62,13 @@ pub(super) struct How {
     /// Threads, each with its own part of the working set
     #[arg(short = 'w', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
-    /// Use only so much of the target
+    /// Size of the part of the target to use
     #[arg(long, value_name = "SIZE", value_parser = size)]
     working_set: Option<u64>,
-    /// Leave so much at the start of the target alone
+    /// Size of the start of the target to leave alone
     #[arg(long, value_name = "SIZE", value_parser = size)]
     start: Option<u64>,
-    /// End after so many bytes
+    /// Amount of bytes after which the run ends
     #[arg(long, value_name = "SIZE", value_parser = size)]
     amount: Option<u64>,
     /// Bytes written: zeros, repeating, random, compressible:P, duplicated:P, mixed:C:D
@@ -84,25 +84,25 @@ pub(super) struct How {
     /// Split larger accesses, as an initiator with this largest I/O does
     #[arg(long, value_name = "SIZE", value_parser = block)]
     max_io: Option<u32>,
-    /// Write the whole working set once before
+    /// Write the whole working set once before the measurement
     #[arg(long)]
     fill: bool,
-    /// Mark every block that is written and check every block that is read; read all back at the
-    /// end
+    /// Mark every block that is written and check every block that is read; read all blocks back at
+    /// the end
     #[arg(long)]
     verify: bool,
-    /// Where the random numbers start
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 }
 
-/// Whether it is run at all, and what becomes of the results.
+/// Options that choose whether to run at all, and what to do with the results.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Output {
-    /// Keep the results in this file, for bench compare, export and report
+    /// Save the results to this file, for bench compare, export and report
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Only show what would be run
+    /// Show only what would be run
     #[arg(short = 'n', long)]
     pub(super) dry_run: bool,
     #[command(flatten)]
@@ -110,8 +110,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Keeps the results, where that was asked for. Done once without a run, before the time is
-    /// spent, after each round, and at the end.
+    /// Saves the results, if the user asked for that. Called once without a run, before time is
+    /// spent, then after each round, and at the end.
     pub(super) fn save(&self, results: &Results) -> Result<(), Error> {
         match &self.save {
             Some(path) => saved::write(path, results),
@@ -119,7 +119,7 @@ impl Output {
         }
     }
 
-    /// What becomes of results that are not whole.
+    /// Returns, in words, where results that are not whole were kept.
     pub(super) fn kept(&self, results: &Results) -> String {
         let runs = match results.runs.len() {
             1 => "1 run was".to_owned(),
@@ -136,36 +136,37 @@ fn percent() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(0..=100)
 }
 
-/// The size of an access, for clap.
+/// Reads the size of an access, for clap.
 pub(super) fn block(text: &str) -> Result<u32, String> {
     u32::try_from(size(text)?).map_err(|_| format!("{text} is too large for one access"))
 }
 
-/// A time such as `30s`, for clap; seconds where there is no unit.
+/// Reads a time such as `30s`, for clap. A number without a unit is in seconds.
 pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
     parse_time(text, Some(1000))
 }
 
-/// A profile with what its file says about how to run it.
+/// Profile, with the parameters that its file names.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) profile: Profile,
     pub(super) parameters: Parameters,
-    /// Whether these came with the profile, with the time that it is to run.
+    /// Whether the parameters, with the time to run, came with the profile.
     says_time: bool,
-    /// What the file says and this program does not do.
+    /// Parts of the file that this program does not carry out.
     pub(super) notes: Vec<String>,
 }
 
 impl Chosen {
-    /// Says what of the file is not done.
+    /// Reports the parts of the file that are not carried out.
     pub(super) fn say_notes(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
         self.notes
             .iter()
             .try_for_each(|note| writeln!(t.err, "note: {note}"))
     }
 
-    /// How a workload of this is run: to its amount, where it has one and nobody named a time.
+    /// Returns the clock of the profile's workloads. A workload with an amount runs to its amount,
+    /// unless the user named a time.
     pub(super) fn clock(&self, how: &How) -> Clock {
         Clock {
             is_said: self.says_time || how.time.is_some(),
@@ -173,14 +174,14 @@ impl Chosen {
     }
 }
 
-/// Whether somebody named the time of a run.
+/// Clock of a run: it tells whether the user named the run's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     is_said: bool,
 }
 
 impl Clock {
-    /// The parameters of one workload.
+    /// Returns the parameters of one workload.
     pub(super) fn of(self, parameters: &Parameters, workload: &Workload) -> Parameters {
         let mut parameters = parameters.clone();
         let is_bound = parameters.amount.or(workload.amount).is_some();
@@ -190,7 +191,7 @@ impl Clock {
         parameters
     }
 
-    /// How long workloads take, as far as that is said before.
+    /// Returns the time that workloads will take, as far as it is known before.
     pub(super) fn preview(self, parameters: &Parameters, workloads: &[Workload]) -> Preview {
         let each = workloads
             .iter()
@@ -205,17 +206,17 @@ impl Clock {
     }
 }
 
-/// How long it will take.
+/// Time that a run will take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Preview {
-    /// Milliseconds of what ends by time.
+    /// Milliseconds of the workloads that end by time.
     pub(super) ms: u64,
-    /// How many workloads end by their amount instead.
+    /// Number of workloads that end by their amount instead.
     pub(super) by_amount: usize,
 }
 
 impl Preview {
-    /// In words, for so many rounds.
+    /// Returns the time in words, for a number of rounds.
     pub(super) fn words(self, rounds: u32) -> String {
         let total = duration(self.ms.saturating_mul(u64::from(rounds)));
         match (self.ms, self.by_amount) {
@@ -226,7 +227,8 @@ impl Preview {
     }
 }
 
-/// As people say it who decide whether to wait: seconds, minutes, then hours and minutes.
+/// Returns a time in words for people who decide whether to wait: in seconds, in minutes, then in
+/// hours and minutes.
 fn duration(ms: u64) -> String {
     let (seconds, minutes) = (ms.div_ceil(1000), ms.div_ceil(60_000));
     match seconds {
@@ -237,7 +239,7 @@ fn duration(ms: u64) -> String {
 }
 
 impl What {
-    /// The workloads, and the parameters that came with them.
+    /// Returns the workloads, and the parameters that came with them.
     pub(super) fn choose(&self) -> Result<Chosen, Error> {
         let mut chosen = match self.block {
             Some(block) => plain(self.single(block)),
@@ -330,7 +332,8 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
 }
 
 impl How {
-    /// The parameters: what the command line says over what came with the profile.
+    /// Returns the parameters. The command line takes precedence over those that came with the
+    /// profile.
     pub(super) fn over(&self, base: Parameters) -> Parameters {
         let pace = match (self.rate, self.limit) {
             (Some(rate), _) => Pace::Open(rate),

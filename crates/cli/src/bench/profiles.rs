@@ -1,4 +1,4 @@
-//! `bench profiles`.
+//! `bench profiles`: lists the built-in profiles.
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -11,13 +11,13 @@ use model::Error;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Only this one
+    /// Profile to list; without a name, all
     name: Option<String>,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// One line of an access specification, with where it belongs.
+/// One line of an access specification, with its profile and workload.
 #[derive(Debug, Serialize)]
 struct Row {
     profile: String,

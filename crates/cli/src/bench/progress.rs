@@ -1,4 +1,4 @@
-//! Live figures on a terminal: one line that is written over, and gone when the run is over.
+//! Live figures on a terminal: one line that is overwritten, and removed when the run is over.
 
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use bench::measure::window::Second;
 use bench::run::measure::{Phase, Watch};
 use model::quantity::format_size;
 
-/// Shows how a run goes; shows nothing where nobody looks.
+/// Display of a run's progress. It shows nothing if nobody looks.
 pub(super) struct Progress<'a> {
     out: &'a mut dyn Write,
     shown: bool,
     is_quiet: bool,
-    /// What runs.
+    /// Title of the current run.
     title: String,
     phase: Phase,
     bytes: Option<u64>,
@@ -23,7 +23,8 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Progress on `out`, which is the error output of this process or stands for it in a test.
+    /// Returns progress on `out`, which is the error output of this process or stands for it in a
+    /// test.
     pub(super) fn new(out: &'a mut dyn Write, quiet: bool) -> Self {
         Self {
             out,
@@ -38,19 +39,19 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// What runs next.
+    /// Sets the title of the next run.
     pub(super) fn title(&mut self, title: String) {
         self.title = title;
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn clear(&mut self) {
         self.line("");
     }
 
     fn line(&mut self, text: &str) {
         if self.shown {
-            // Whoever cannot see the progress is still given the results.
+            // If the progress cannot be shown, the results still are.
             let _ = write!(self.out, "\r\x1b[K{text}");
             let _ = self.out.flush();
         }
@@ -92,7 +93,7 @@ impl Watch for Progress<'_> {
             return;
         }
         self.clear();
-        // Whoever cannot be told is still given the results.
+        // If the message cannot be shown, the results still are.
         let _ = writeln!(
             self.out,
             "ending: what is in flight is waited for, but not for long; a second signal ends at once, without figures"

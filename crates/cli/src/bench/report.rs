@@ -1,4 +1,4 @@
-//! `bench report`.
+//! `bench report`: makes a page of saved results.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use model::{Error, ErrorKind};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Results of bench run --save and bench sweep --save; where there are several, the others are
-    /// compared with the first
+    /// Results of bench run --save and bench sweep --save; several results are compared with the
+    /// first
     #[arg(required = true, value_name = "RESULTS")]
     results: Vec<PathBuf>,
     /// Write the page to this file instead of the standard output
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
-    /// Speed of the link, to say which share of it was reached, as in 10G (bits per second)
+    /// Speed of the link, to show which share of it was reached, as in 10G (bits per second)
     #[arg(long, value_name = "BITS/S", value_parser = link)]
     link: Option<f64>,
     /// Results of bench network --save for the path. They are shown, and throughput is a share of
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     network: Vec<PathBuf>,
 }
 
-/// Bits per second with K, M, G, T as powers of 1,000, as networks are sold.
+/// Reads bits per second with K, M, G, T as powers of 1,000, as networks are sold.
 fn link(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is not a speed; write bits per second with M or G, as in 10G");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '/');
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     }
 }
 
-/// Makes sure that a page can be written later, before time is spent on what will be on it.
+/// Checks that a page can be written later, before time is spent on its contents.
 pub(super) fn prepare(path: &Path) -> Result<(), Error> {
     let mut options = std::fs::OpenOptions::new();
     let opened = options.append(true).create(true).open(path);
@@ -102,7 +102,7 @@ fn not_written(path: &Path, error: std::io::Error) -> Error {
     .caused_by(error)
 }
 
-/// The file's name without its ending; all of its path where another has the same name.
+/// Returns the file's name without its ending, or its whole path if another file has that name.
 fn label(path: &Path, all: &[PathBuf]) -> String {
     let is_taken = all
         .iter()

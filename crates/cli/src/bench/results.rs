@@ -1,4 +1,4 @@
-//! The table of results, and the words beneath it.
+//! The table of results, and the words below it.
 
 use crate::print::table::{self, Column, ListArgs, Numbers, extra, left, right};
 use crate::{Done, Terminal};
@@ -76,7 +76,8 @@ const COLUMNS: &[Column<Run>] = &[
     })),
 ];
 
-/// A number with so many places, and with more where it would be nearly nothing.
+/// Returns a number with a given number of decimal places, and with more if it would be nearly
+/// nothing.
 fn decimal(value: f64, numbers: Numbers, places: usize) -> String {
     match numbers {
         Numbers::Exact => value.to_string(),
@@ -98,7 +99,7 @@ fn spread(run: &Run, numbers: Numbers, of: fn(&Distribution) -> u64) -> String {
     )
 }
 
-/// Where the time went, in esxtop's words.
+/// Returns the parts of the latency, in esxtop's words.
 fn split(run: &Run) -> Option<String> {
     let split = run.measurement.esxtop?;
     Some(format!(
@@ -111,7 +112,7 @@ fn split(run: &Run) -> Option<String> {
     ))
 }
 
-/// How full the queue was, in esxtop's words.
+/// Returns the fill of the queue, in esxtop's words.
 fn queue(run: &Run) -> Option<String> {
     let queue = run.measurement.queue?;
     Some(format!(

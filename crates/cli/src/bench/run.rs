@@ -1,4 +1,4 @@
-//! `bench run`.
+//! `bench run`: measures workloads on a target.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     what: What,
     #[command(flatten)]
     how: How,
-    /// Run everything so many times, one round after the other, so that results can be compared
+    /// Rounds of the whole run, one after the other, so that results can be compared
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     #[command(flatten)]
@@ -68,13 +68,13 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     let mut ended = Ok(());
     'rounds: for round in 0..args.repeat {
         if round > 0 {
-            // Whatever ends this program, whole rounds are kept; where they cannot be, the end says
-            // it.
+            // Whole rounds are kept, whatever ends this program. If saving fails here, the end
+            // reports that.
             let _ = args.output.save(&results);
         }
         for workload in &profile.workloads {
             let mut parameters = clock.of(&parameters, workload);
-            // Each round meets other random numbers, the same ones whenever it is repeated.
+            // Each round has other random numbers. A repeated round has its earlier ones.
             parameters.seed = parameters.seed.wrapping_add(u64::from(round));
             progress.title(title(workload, round, args.repeat));
             let target = (&opened.device, &mut opened.lane);
@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     verdict(&results)
 }
 
-/// Writes down that a run did not come to its end; the error with which one it was.
+/// Records that a run did not come to its end. Returns the error, with the name of the run.
 fn failed(results: &mut Results, workload: &Workload, round: u32, mut error: Error) -> Error {
     results.failed.push(FailedRun {
         round,
@@ -129,8 +129,8 @@ fn failed(results: &mut Results, workload: &Workload, round: u32, mut error: Err
     error
 }
 
-/// Data that is wrong or not proven to be right, nothing but failures, or accesses that nobody
-/// waited for, are a failure of the whole, and its words are said.
+/// Fails if any run failed: its data is wrong or not proven right, every access failed, or nobody
+/// waited for some accesses. The messages were printed before.
 pub(super) fn verdict(results: &Results) -> Done {
     let failed = |run: &Run| {
         let measured = &run.measurement;
@@ -193,7 +193,7 @@ fn preview(workloads: &[Workload], time: Preview, rounds: u32, t: &mut Terminal<
     Ok(writeln!(t.out, "nothing was run (--dry-run)")?)
 }
 
-/// Results without runs.
+/// Returns results without runs.
 pub(super) fn empty_results(opened: &Opened) -> Results {
     Results {
         format: FORMAT,
@@ -207,13 +207,13 @@ pub(super) fn empty_results(opened: &Opened) -> Results {
     }
 }
 
-/// Seconds since 1970; 0 where the clock stands before that.
+/// Returns the seconds since 1970, or 0 if the clock stands before that.
 pub(super) fn now_unix_s() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs())
 }
 
-/// Tells the blocks of this run from those of any other.
+/// Returns a number that tells the blocks of this run from those of any other.
 pub(super) fn run_number() -> Result<u64, Error> {
     getrandom::u64().map_err(|error| {
         Error::new(
@@ -224,8 +224,8 @@ pub(super) fn run_number() -> Result<u64, Error> {
     })
 }
 
-/// Set by Ctrl-C, for a run that ends early and still says what it measured. A second Ctrl-C ends
-/// the program.
+/// Returns a flag that Ctrl-C sets. A run that ends early by it still reports its measurements. A
+/// second Ctrl-C ends the program.
 pub(super) fn interrupt() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -1,5 +1,5 @@
-//! Files of results: written as JSON, and read back with a word on what else it may be that was
-//! named.
+//! Files of results, written as JSON and read back. If the user named another kind of file, the
+//! error says which.
 
 use std::path::Path;
 
@@ -29,12 +29,12 @@ pub(super) fn write(path: &Path, results: &impl Serialize) -> Result<(), Error> 
     })
 }
 
-/// Writes a file beside the old one, which is there until the new one is whole: it holds what hours
-/// have measured.
+/// Writes a file beside the old one, which stays until the new one is whole: it holds hours of
+/// measurements.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let is_other = std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file());
     if is_other {
-        // A pipe, a terminal, a link: what stands there stays.
+        // A pipe, a terminal or a link stays in place.
         return std::fs::write(path, text);
     }
     let mut new = path.as_os_str().to_owned();
@@ -48,7 +48,7 @@ pub(super) fn results(path: &Path) -> Result<Results, Error> {
     read(path, &STORAGE)
 }
 
-/// Reads what `bench network` found.
+/// Reads the findings of `bench network`.
 pub(super) fn network(path: &Path) -> Result<NetworkResult, Error> {
     let result: NetworkResult = read(path, &NETWORK)?;
     let ways = [Direction::Send, Direction::Receive];
@@ -62,17 +62,17 @@ pub(super) fn network(path: &Path) -> Result<NetworkResult, Error> {
     }
 }
 
-/// A kind of file.
+/// Kind of file.
 struct Kind {
-    /// What is in it.
+    /// Contents of the file, in words.
     holds: &'static str,
-    /// The format that this program reads.
+    /// Format that this program reads.
     format: u32,
-    /// What to name.
+    /// File that the user should name instead.
     next: &'static str,
-    /// Whether the other kind was named.
+    /// Function that reports whether the user named the other kind of file.
     is_other: fn(&Outline) -> bool,
-    /// What that one is, and where it belongs.
+    /// Name of the other kind, and the verb that takes it.
     other: (&'static str, &'static str),
 }
 
@@ -98,7 +98,7 @@ const NETWORK: Kind = Kind {
     ),
 };
 
-/// As much of a file as tells what it is.
+/// Part of a file that tells its kind.
 #[derive(Deserialize)]
 struct Outline {
     format: Option<u32>,
@@ -116,7 +116,7 @@ fn read<T: DeserializeOwned>(path: &Path, kind: &Kind) -> Result<T, Error> {
         let message = format!("{name} holds no {}: {error}", kind.holds);
         Error::invalid(message, kind.next)
     };
-    // The outline first: another format may well have another shape.
+    // The outline is read first, because another format may have another shape.
     let outline: Outline = serde_json::from_str(&text).map_err(wrong)?;
     if (kind.is_other)(&outline) {
         let (what, next) = kind.other;
@@ -134,7 +134,7 @@ fn read<T: DeserializeOwned>(path: &Path, kind: &Kind) -> Result<T, Error> {
             ),
             "measure again with this version",
         )),
-        // Without one it lacks a field as any other.
+        // A file without a format lacks a field like any other.
         _ => serde_json::from_str(&text).map_err(wrong),
     }
 }

@@ -1,4 +1,4 @@
-//! `bench sweep`.
+//! `bench sweep`: measures a target under many settings.
 
 use std::path::PathBuf;
 
@@ -58,14 +58,14 @@ pub(crate) struct Args {
     /// Rounds; each has every setting once, in an order of its own
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Write the page that bench report makes of it to this file
+    /// Write the page that bench report makes of the results to this file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
 
-/// What a sweep prints as JSON.
+/// Answer of a sweep that is printed as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     found: &'a Found,
@@ -143,7 +143,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     verdict(&results)
 }
 
-/// Says what was left out, and why.
+/// Reports the settings that were left out, and why.
 fn say_failed(results: &Results, t: &mut Terminal<'_>) -> Done {
     for failed in results.failed.iter().filter(|failed| failed.left_out) {
         let words = plan::words(&failed.settings);
@@ -157,7 +157,7 @@ fn say_failed(results: &Results, t: &mut Terminal<'_>) -> Done {
     Ok(())
 }
 
-/// Says which settings were other than was asked for, and which had not all their paths.
+/// Reports the settings that were not in force as asked, and those that lacked paths.
 fn say_in_force(results: &Results, t: &mut Terminal<'_>) -> Done {
     let mut said: Vec<String> = Vec::new();
     for run in &results.runs {
@@ -176,10 +176,10 @@ fn say_in_force(results: &Results, t: &mut Terminal<'_>) -> Done {
     Ok(())
 }
 
-/// What a sweep tries.
+/// Settings that a sweep tries.
 struct Plan {
     settings: Vec<Settings>,
-    /// What each of them makes of the run.
+    /// Setup of the run for each setting.
     setups: Vec<Setup>,
     seed: u64,
     clock: Clock,
@@ -231,7 +231,7 @@ impl Plan {
         })
     }
 
-    /// Fits the plan to how the unit is reached, and says what will make no difference.
+    /// Fits the plan to the way in which the unit is reached, and reports knobs without effect.
     fn heed(&mut self, reached: &Reached, t: &mut Terminal<'_>) -> Done {
         let used = in_vain::use_all_sessions(&mut self.setups, reached);
         for note in used
@@ -244,7 +244,7 @@ impl Plan {
     }
 
     fn writes(&self) -> bool {
-        // A volume that is made for the sweep holds nobody's data.
+        // A volume made for the sweep holds nobody's data.
         let writes = |setup: &Setup| {
             let fills = setup.parameters.fill;
             let writes = fills || setup.profile.workloads.iter().any(Workload::writes);
@@ -254,7 +254,7 @@ impl Plan {
     }
 }
 
-/// A knob and its values from the command line.
+/// Returns a knob and its values from the command line.
 fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Error> {
     let (name, values) = text.split_once('=').unwrap_or((text, ""));
     let knob = registry.find(name.trim()).ok_or_else(|| {
@@ -278,7 +278,7 @@ fn chosen(registry: &Registry, text: &str) -> Result<(String, Vec<String>), Erro
     Ok((knob.name().to_owned(), values))
 }
 
-/// The numbers of a range: `1..64*2` by doubling, `8..64+8` by adding.
+/// Returns the numbers of a range: `1..64*2` by doubling, `8..64+8` by adding.
 fn range(text: &str) -> Option<Vec<String>> {
     let (start, rest) = text.split_once("..")?;
     let (end, step, growth) = match rest.split_once('*') {
@@ -299,7 +299,7 @@ fn range(text: &str) -> Option<Vec<String>> {
 
 fn setup(registry: &Registry, base: &Setup, settings: &Settings) -> Result<Setup, Error> {
     let mut setup = base.clone();
-    // A profile first: it would undo what others have set.
+    // A profile comes first: it would undo the settings of other knobs.
     let mut order: Vec<(&String, &String)> = settings.iter().collect();
     order.sort_by_key(|(name, _)| *name != "profile");
     for (name, value) in order {
@@ -343,7 +343,7 @@ fn preview(plan: &Plan, rounds: u32, t: &mut Terminal<'_>) -> Done {
     Ok(writeln!(t.out, "nothing was run (--dry-run)")?)
 }
 
-/// A row of the table: a setting and one figure of it.
+/// Row of the table: a setting and one figure of it.
 #[derive(Serialize)]
 struct Line {
     setting: String,
@@ -400,7 +400,7 @@ fn show(
     Ok(())
 }
 
-/// Says which setting to use, and what to type for it.
+/// Prints the setting to use, and the commands for it.
 fn recommend(
     registry: &Registry,
     (found, results): (&Found, &Results),

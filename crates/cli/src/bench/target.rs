@@ -1,4 +1,5 @@
-//! What is measured: opened or made, and never written where that would destroy what is not ours.
+//! The target of a measurement: opened or made, and never written if that would destroy the user's
+//! data.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,10 +25,10 @@ use model::initiator::InitiatorSpec;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
-/// What to measure.
+/// Options that name the target to measure.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TargetArgs {
-    /// A file, a block device, memory:SIZE,
+    /// File, block device, memory:SIZE,
     /// iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a device of `initiator
     /// device list`: naa.…[?option=value&…]
     target: String,
@@ -37,10 +38,10 @@ pub(super) struct TargetArgs {
     /// Do not remove the file that was made
     #[arg(long, requires = "size")]
     keep: bool,
-    /// Block size [default: 512, or what the device has]
+    /// Block size [default: 512, or the device's]
     #[arg(long, value_name = "512|4096", value_parser = block_size)]
     block_size: Option<u32>,
-    /// Overwrite what the target holds
+    /// Overwrite the data that the target holds
     #[arg(long)]
     destroy_data: bool,
 }
@@ -53,48 +54,47 @@ fn block_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A device, and the same where it is a logical unit.
+/// A device, and its logical unit if it is one.
 type Device = (Arc<dyn BlockDevice>, Option<Arc<MultipathDevice>>);
 
-/// An open target.
+/// Open target.
 pub(super) struct Opened {
     pub(super) device: Arc<dyn BlockDevice>,
     pub(super) lane: Lane,
     pub(super) identity: results::Target,
-    /// What is configured for it where it was named by its name.
+    /// Configuration of the device, if the user named it by its name.
     configured: InitiatorSpec,
-    /// The same device where it is a logical unit.
+    /// Logical unit of the device, if it is one.
     unit: Option<Arc<MultipathDevice>>,
-    /// Nobody's data is in it: it is memory, or was made for this run.
+    /// Whether the target holds nobody's data, because it is memory or was made for this run.
     pub(super) is_ours: bool,
-    /// Made for this run, to be removed after it.
+    /// File that was made for this run, to be removed after it.
     remove: Option<PathBuf>,
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(path) = &self.remove {
-            // It was made by this run; where it cannot be removed it lies about as the user can
-            // see.
+            // This run made the file. If it cannot be removed it stays, as the user can see.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 impl Opened {
-    /// How the logical unit is reached now.
+    /// Returns the way in which the logical unit is reached now.
     pub(super) fn reached(&self) -> Option<Reached> {
         let (device, sessions) = self.unit.as_ref()?.view();
         Some(Reached::of(&device, &sessions))
     }
 
-    /// The name of the logical unit (`naa.…`), where it is one.
+    /// Returns the name of the logical unit (`naa.…`), if it is one.
     pub(super) fn unit_name(&self) -> Option<String> {
         self.unit.as_ref().map(|unit| unit.name())
     }
 
-    /// Says which paths that were asked for are not there, and which options of the URL are not in
-    /// force.
+    /// Warns of paths that were asked for and are missing, and of options of the URL that are not
+    /// in force.
     pub(super) fn warn(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
         let Some(reached) = self.reached() else {
             return Ok(());
@@ -125,7 +125,7 @@ fn refused(error: OpenError) -> Error {
 }
 
 impl TargetArgs {
-    /// Opens the target, making the file first where a size was given.
+    /// Opens the target. Makes the file first if the user gave a size.
     pub(super) fn open(&self, connection: &Connection) -> Result<Opened, Error> {
         let mut lane = new_lane()?;
         let configured = configured(&self.target, connection)?;
@@ -173,12 +173,12 @@ impl TargetArgs {
         })
     }
 
-    /// Whether the target has sessions, whose settings can be turned.
+    /// Reports whether the target has sessions, whose settings can be turned.
     pub(super) fn is_logical_unit(&self) -> bool {
         locate::is_logical_unit(&self.target)
     }
 
-    /// The write cache of a logical unit.
+    /// Returns the write cache of a logical unit.
     pub(super) fn write_cache(&self, opened: &Opened) -> Result<WriteCache, Error> {
         let next = "name a logical unit: iscsi://host/target/lun, or naa.…";
         let Some(unit) = opened
@@ -195,13 +195,13 @@ impl TargetArgs {
             .ok_or_else(|| Error::invalid(format!("no path to {} is left", unit.name()), next))
     }
 
-    /// As the user named it.
+    /// Returns the target as the user named it.
     pub(super) fn typed(&self) -> &str {
         &self.target
     }
 
-    /// Opens a logical unit with other sessions, to take the place of the last ones, which are
-    /// still there where this fails. `place` names it, or another to be measured instead.
+    /// Opens a logical unit with other sessions, which replace the last ones. If this fails, the
+    /// last sessions still exist. `place` names the unit, or another one to measure instead.
     pub(super) fn open_anew(
         &self,
         place: &str,
@@ -227,7 +227,7 @@ impl TargetArgs {
         })
     }
 
-    /// Opens what is named; a logical unit is known as one.
+    /// Opens the named device, and recognizes a logical unit.
     fn device(
         &self,
         what: &str,
@@ -252,8 +252,8 @@ impl TargetArgs {
         Ok(path.to_owned())
     }
 
-    /// Refuses to write where that would destroy something that the user did not give up; says
-    /// what.
+    /// Refuses to write if that would destroy data that the user did not give up. The error names
+    /// the data.
     pub(super) fn may_write(&self, opened: &mut Opened, t: &mut Terminal<'_>) -> Result<(), Error> {
         if opened.is_ours {
             return Ok(());
@@ -263,7 +263,7 @@ impl TargetArgs {
         let holds = holds.unwrap_or_else(|error| format!("data that cannot be read ({error})"));
         let len = format_size(opened.identity.len);
         if self.destroy_data {
-            // Said once more, for the log of whoever did it.
+            // Repeated for the user's log.
             let _ = writeln!(t.err, "overwriting {name}: {len}, which held {holds}");
             return Ok(());
         }

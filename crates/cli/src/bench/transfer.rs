@@ -1,4 +1,4 @@
-//! `bench import` and `bench export`: the files of other tools.
+//! `bench import` and `bench export`: reads and writes the files of other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -18,17 +18,17 @@ use model::Error;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ImportArgs {
-    /// An IOmeter configuration (.icf) or IOmeter results (.csv)
+    /// IOmeter configuration (.icf) or IOmeter results (.csv)
     file: PathBuf,
     /// Write to this file instead of the standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// What another tool reads.
+/// Format that another tool reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// An IOmeter configuration, which IOmeter opens
+    /// Configuration that IOmeter opens
     Icf,
     /// IOmeter results, version 1.1.0
     Csv,
@@ -40,7 +40,7 @@ enum Format {
 pub(crate) struct ExportArgs {
     /// Results of bench run --save; for icf also a profile: its name, or its file
     source: String,
-    /// For which tool
+    /// Format of the tool to write for
     #[arg(long = "as", value_name = "FORMAT")]
     format: Format,
     /// Write to this file instead of the standard output
@@ -71,7 +71,7 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
         for note in notes {
             writeln!(t.err, "note: {note}")?;
         }
-        // How it is run is in the file too: the profile alone would be another test.
+        // The parameters are in the file too: the profile alone would be another test.
         to_json(&Profile {
             parameters: Some(parameters),
             ..profile

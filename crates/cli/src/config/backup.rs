@@ -1,5 +1,5 @@
-//! `config export` and `config restore`: a machine's whole configuration in a file, and back onto a
-//! bare machine.
+//! `config export` and `config restore`: a machine's whole configuration in a file, and its way
+//! back onto a bare machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,27 +24,27 @@ use state_folder::write_private;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Export {
-    /// The file that is made; nobody but its owner may read it
+    /// File to make; nobody but its owner may read it
     file: PathBuf,
-    /// Yes, with all secrets: whoever reads the file can log in with them
+    /// Yes, with all secrets: anybody who reads the file can log in with them
     #[arg(long, required = true)]
     with_secrets: bool,
-    /// Seal it with a passphrase, which is asked for
+    /// Seal the file with a passphrase, which is asked for
     #[arg(long)]
     seal: bool,
-    /// Seal it with the first line of this file, - for standard input
+    /// Seal the file with the first line of this file, - for standard input
     #[arg(long, value_name = "PATH")]
     passphrase_file: Option<PathBuf>,
-    /// Replace the file where it is there already
+    /// Replace the file if it exists
     #[arg(short, long)]
     force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Restore {
-    /// The file, from `config export`
+    /// Backup, from `config export`
     file: PathBuf,
-    /// Open it with the passphrase in the first line of this file, - for standard input
+    /// Open the backup with the passphrase in the first line of this file, - for standard input
     #[arg(long, value_name = "PATH")]
     passphrase_file: Option<PathBuf>,
     #[command(flatten)]
@@ -104,7 +104,7 @@ fn is_there(file: &Path) -> Error {
     )
 }
 
-/// The backup of the daemon; of its state folder where no daemon answers by a socket.
+/// Takes the backup of the daemon, or of its state folder if no daemon answers at its socket.
 fn take(program: &Program, connection: &Connection) -> Result<Backup, Error> {
     match connection.client().call(&endpoint::config::EXPORT, &[]) {
         Err(error)
@@ -122,15 +122,15 @@ fn take(program: &Program, connection: &Connection) -> Result<Backup, Error> {
     }
 }
 
-/// The outcome of a restore, or of its preview.
+/// Outcome of a restore, or of its preview.
 struct Restored {
     generation: u64,
     differences: Vec<Difference>,
-    /// A daemon serves it already.
+    /// Whether a daemon serves the configuration already.
     is_served: bool,
 }
 
-/// Restores through the daemon, or in its folder where none runs.
+/// Restores through the daemon, or in its folder if none runs.
 pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let name = args.file.display().to_string();
     let bytes = fs::read(&args.file).map_err(|error| {
@@ -150,7 +150,7 @@ pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<
     let client = connection.client();
     let answer = client.ask(&endpoint::config::RESTORE, &[], &how, &backup);
     let restored = match answer {
-        // A daemon at an address of its own may serve another folder, of another machine even.
+        // A daemon at an address of its own may serve another folder, even one of another machine.
         Err(error)
             if error.kind == ErrorKind::Unavailable
                 && (connection.state.is_some() || connection.control.is_none()) =>
@@ -179,7 +179,7 @@ pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<
     tell(t, connection, &backup, &restored)
 }
 
-/// Restores in a folder that no daemon uses. Where something goes by it, that is asked first.
+/// Restores in a folder that no daemon uses. If something is lost, asks first.
 fn in_folder(
     t: &mut Terminal<'_>,
     args: &Restore,
@@ -206,7 +206,7 @@ fn in_folder(
     })
 }
 
-/// Tells what was restored, and what is still to be done.
+/// Prints what was restored, and what is still to be done.
 fn tell(
     t: &mut Terminal<'_>,
     connection: &Connection,
@@ -240,8 +240,8 @@ fn tell(
     )?)
 }
 
-/// The command that imports a pool. Devices outside of /dev are found only where they are looked
-/// for.
+/// Returns the command that imports a pool. An import finds devices outside of /dev only if the
+/// command names their folder.
 fn import(pool: &PoolMembers) -> String {
     let paths = pool.devices.iter().map(Path::new);
     let files = paths.filter(|path| path.is_absolute() && !path.starts_with("/dev"));
@@ -256,7 +256,7 @@ fn import(pool: &PoolMembers) -> String {
     )
 }
 
-/// How many objects of each kind there are.
+/// Returns the number of objects of each kind, in words.
 fn contents(config: &Config) -> String {
     let kinds = [
         (config.units.len(), "unit"),

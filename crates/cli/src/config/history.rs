@@ -1,4 +1,4 @@
-//! `config history`: which generations there are, when and by whom each was made, and what it
+//! `config history`: the generations that exist, when and by whom each was made, and what it
 //! changed.
 
 use super::super::{Connection, Done, Terminal};
@@ -9,9 +9,9 @@ use control::endpoint;
 use model::ErrorKind;
 use model::date::utc;
 
-/// Stands where nobody noted anything.
+/// Word for a fact that nobody noted.
 const UNKNOWN: &str = "unknown";
-/// The most clauses of a summary for people; `-p` shows all.
+/// Most clauses of a summary for people; `-p` shows all.
 const MOST_CLAUSES: usize = 2;
 
 const COLUMNS: &[Column<GenerationView>] = &[
@@ -32,7 +32,7 @@ const COLUMNS: &[Column<GenerationView>] = &[
     })),
 ];
 
-/// Lists them, from the folder itself where no daemon runs: damage may be what keeps it from
+/// Lists the generations, from the folder itself if no daemon runs: damage may keep the daemon from
 /// starting.
 pub(super) fn run(args: &ListArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let generations: Vec<GenerationView> = match connection
@@ -51,7 +51,7 @@ pub(super) fn run(args: &ListArgs, connection: &Connection, t: &mut Terminal<'_>
     print(t, args, COLUMNS, &generations, "no generations")
 }
 
-/// A word for each change of a generation; one that all have stands once.
+/// Returns a word for each change of a generation. If all changes have one word, it appears once.
 fn each(of: &GenerationView, word: fn(&NotedChange) -> String) -> String {
     let Some(changes) = &of.changes else {
         return UNKNOWN.to_owned();

@@ -1,6 +1,6 @@
-//! The options of a URL after `--backend`: those of the login and the device are honoured, as far
-//! as that changes nothing for anybody else; the others are refused by name, with the command that
-//! does it.
+//! The options of a URL after `--backend`. Options of the login and of the device are honoured, as
+//! far as they change nothing for other users of the target. All others are refused by name, and
+//! the error names the command that sets them.
 
 use super::super::edit::{EditArgs, tell};
 use super::super::{Failure, Terminal};
@@ -14,8 +14,8 @@ use model::initiator::url::LunUrl;
 use model::initiator::{AdapterTimes, LoginSpec};
 use model::{Error, name};
 
-/// Options that one unit cannot have for itself, and the option of `initiator adapter set` that has
-/// them.
+/// Options that a single unit cannot have for itself, each with the option of `initiator adapter
+/// set` that sets it.
 const ADAPTER_WIDE: [(&str, &str); 4] = [
     ("apd_timeout", "--apd-timeout TIME"),
     ("fence_timeout", "--fence-timeout TIME|never"),
@@ -23,7 +23,7 @@ const ADAPTER_WIDE: [(&str, &str); 4] = [
     ("initiator_name", "--name IQN"),
 ];
 
-/// Refuses what all targets and devices of the daemon share.
+/// Refuses options that all targets and devices of the daemon share.
 pub(super) fn refuse_adapter_wide(url: &LunUrl) -> Result<(), Error> {
     let mut wide = ADAPTER_WIDE.iter();
     let Some((option, flag)) = wide.find(|(option, _)| url.options.contains(option)) else {
@@ -37,7 +37,8 @@ pub(super) fn refuse_adapter_wide(url: &LunUrl) -> Result<(), Error> {
     ))
 }
 
-/// Refuses options that are not as the target is logged in to already: others use that login, too.
+/// Refuses login options that differ from the existing login of the target, because others use that
+/// login too.
 pub(super) fn refuse_other_login(url: &LunUrl, login: &LoginSpec) -> Result<(), Error> {
     let (wanted, has) = (
         &url.target,
@@ -91,12 +92,12 @@ fn differs(option: &str, wanted: &TargetSettings, has: &TargetSettings) -> bool 
         "quick_ack" => new.tcp.quick_ack != old.tcp.quick_ack,
         "window" => new.tcp.window != old.tcp.window,
         "command_timeout" => new.command_timeout != old.command_timeout,
-        // Those of the device.
+        // Options of the device.
         _ => false,
     }
 }
 
-/// Chooses for the device what the URL says of it.
+/// Sets the options that the URL gives for the device.
 pub(super) fn choose(
     url: &LunUrl,
     device: &str,
@@ -113,7 +114,7 @@ pub(super) fn choose(
         ..Commit::default()
     };
     let committed = client.ask(&initiator::SET_DEVICE, &[device], &how, &choice)?;
-    // With --json, the one document is the unit's.
+    // With --json, the unit's document is the only output.
     if edit.json || committed.differences.is_empty() {
         return Ok(());
     }
@@ -147,7 +148,7 @@ mod tests {
     use model::initiator::settings::{DeviceSettings, SessionSettings};
 
     const LOGIN: &str = r#"{"iqn": "iqn.a:b", "portals": ["h:3260"]}"#;
-    /// A value of each option that is not the default, in the order of [`OPTIONS`].
+    /// A value other than the default for each option, in the order of [`OPTIONS`].
     const VALUES: [&str; 27] = [
         "g", "eth7", "2", "iqn.x:y", "u", "p", "sha256", "crc32c", "none", "no", "yes", "4K",
         "64K", "8K", "1", "yes", "1M", "9", "64K", "mru", "7", "4096", "yes", "9000", "9", "9",

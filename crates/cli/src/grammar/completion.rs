@@ -20,12 +20,12 @@ use model::pool::vdev::VdevView;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to complete for
     #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
     shell: String,
 }
 
-/// Prints the script that makes the shell ask this program for completions, names included.
+/// Prints the script with which the shell asks this program for completions, names included.
 pub(crate) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let shells = Shells::builtins();
     let unknown = || {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     )?)
 }
 
-/// A size such as `10G`, for clap.
+/// Reads a size such as `10G`, for clap.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     model::quantity::parse_size(text)
 }
@@ -57,7 +57,7 @@ pub(crate) fn pool_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&pool::LIST, |pool| pool.name.clone()))
 }
 
-/// Folders, volumes and their snapshots.
+/// Completes folders, volumes and their snapshots.
 pub(crate) fn dataset_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| datasets(None))
 }
@@ -66,18 +66,18 @@ pub(crate) fn snapshot_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| datasets(Some("snapshot")))
 }
 
-/// The properties of datasets, with their meaning.
+/// Completes the properties of datasets, with their meaning.
 pub(crate) fn properties() -> ArgValueCandidates {
     ArgValueCandidates::new(|| PROPERTIES.iter().map(|of| candidate(of, "")).collect())
 }
 
-/// The properties that a new dataset may be given, up to their value.
+/// Completes the properties that a new dataset may be given, up to their value.
 pub(crate) fn assignments() -> ArgValueCandidates {
     ArgValueCandidates::new(|| settable(&[Change::Settable, Change::AtCreation]))
 }
 
-/// The properties of datasets that can be set, up to their value, and the datasets that may follow
-/// them.
+/// Completes the properties of datasets that can be set, up to their value, and the datasets that
+/// may follow them.
 pub(crate) fn assignments_and_datasets() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let mut words = settable(&[Change::Settable]);
@@ -95,7 +95,7 @@ fn candidate(of: &PropertyInfo, suffix: &str) -> CompletionCandidate {
     CompletionCandidate::new(format!("{}{suffix}", of.name)).help(Some(of.help.into()))
 }
 
-/// The properties of pools that can be set, up to their value.
+/// Completes the properties of pools that can be set, up to their value.
 pub(crate) fn pool_assignments() -> ArgValueCandidates {
     let name = |of: PoolProperty| CompletionCandidate::new(format!("{}=", of.name()));
     ArgValueCandidates::new(move || PoolProperty::ALL.into_iter().map(name).collect())
@@ -113,7 +113,7 @@ pub(crate) fn profiles() -> ArgValueCandidates {
     })
 }
 
-/// The devices of all pools, spares too.
+/// Completes the devices of all pools, spares too.
 pub(crate) fn vdev_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let pools = daemon().client().call(&pool::LIST, &[]).unwrap_or_default();
@@ -136,7 +136,7 @@ pub(crate) fn target_group_names() -> ArgValueCandidates {
     ArgValueCandidates::new(target_groups)
 }
 
-/// What the target of a map may be.
+/// Completes the targets and target groups that a map may name.
 pub(crate) fn target_and_group_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let mut names = targets();
@@ -161,7 +161,7 @@ pub(crate) fn device_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&initiator::DEVICES, |device| device.state.nmp.name.clone()))
 }
 
-/// The runtime names of all paths.
+/// Completes the runtime names of all paths.
 pub(crate) fn path_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let devices = daemon().client().call(&initiator::DEVICES, &[]);
@@ -201,7 +201,7 @@ fn ask<T: DeserializeOwned>(
     names.map(CompletionCandidate::new).collect()
 }
 
-/// The daemon that the environment leads to.
+/// Returns the daemon that the environment names.
 fn daemon() -> Connection {
     Connection {
         control: std::env::var("SANDSTONE_CONTROL")

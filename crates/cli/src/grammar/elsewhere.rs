@@ -1,5 +1,5 @@
-//! Words of zpool, zfs and targetcli that this program does not take: where an administrator finds
-//! what they stand for.
+//! Words of zpool, zfs and targetcli that this program does not take, and advice on what to use
+//! instead.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ const SHOWN: &str =
     "hosts get volumes as disks: `sandstone share NAME --volume POOL/VOLUME --host HOST`";
 const ONE_FORM: &str = "leave it away: a stream has one form, which every receiver takes";
 
-/// Options by their verb, and what to do instead.
+/// Options by their verb, with advice on what to do instead.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "pool create",
@@ -62,7 +62,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Verbs by the verb that they are looked for in, and what to do instead.
+/// Verbs that users look for, by the verb above them, with advice on what to do instead.
 const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "pool",
@@ -170,7 +170,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     ("", &["help"], "`sandstone --help`, or `sandstone man VERB`"),
 ];
 
-/// Leaves out clap's advice that cannot help, and returns ours.
+/// Removes clap's advice if it cannot help, and returns ours.
 pub(crate) fn next(error: &mut Error, root: &Command, args: &[OsString]) -> Option<String> {
     let path = path(root, args);
     let word = |kind| match error.get(kind) {
@@ -182,7 +182,7 @@ pub(crate) fn next(error: &mut Error, root: &Command, args: &[OsString]) -> Opti
             let word = word(ContextKind::InvalidArg)?;
             let next = of_option(&path, &word);
             if word.starts_with('-') {
-                // To pass an option as a value is what nobody means here.
+                // Nobody means to pass an option as a value here.
                 error.remove(ContextKind::Suggested);
             }
             next.map(str::to_owned)
@@ -195,7 +195,7 @@ pub(crate) fn next(error: &mut Error, root: &Command, args: &[OsString]) -> Opti
     }
 }
 
-/// The verb that a command line is of, in words.
+/// Returns the verb of a command line, in words.
 fn path(root: &Command, args: &[OsString]) -> String {
     let (mut command, mut path) = (root, Vec::new());
     for word in args.iter().skip(1).filter_map(|word| word.to_str()) {
@@ -214,8 +214,8 @@ fn of_option(path: &str, word: &str) -> Option<&'static str> {
     found.map(|(_, _, next)| *next)
 }
 
-/// The command to use in place of a verb: one of ours by the same name elsewhere, or one of the
-/// table.
+/// Returns the command to use in place of a verb: one of ours with its name elsewhere, or one of
+/// the table.
 fn of_verb(root: &Command, path: &str, word: &str) -> Option<String> {
     let found = VERBS
         .iter()
@@ -248,7 +248,7 @@ mod tests {
             .expect(path)
     }
 
-    /// Every command that a text names in backticks is one that there is.
+    /// Checks that every command that a text names in backticks exists.
     fn check_commands(root: &Command, text: &str) {
         let quoted = text.split('`').skip(1).step_by(2);
         for line in quoted.filter_map(|quoted| quoted.strip_prefix("sandstone ")) {

@@ -11,10 +11,11 @@ mod groups;
 
 /// Columns of a list of verbs.
 const WIDTH: usize = 80;
-/// Verbs that a group does not name stand below this.
+/// Heading of the verbs that no group names.
 const OTHERS: &str = "More";
 
-/// Adds them to a verb and all below it; `path` is the words of the verb behind `sandstone`.
+/// Adds examples and groups to a verb and to all verbs below it. `path` holds the words of the verb
+/// behind `sandstone`.
 pub(crate) fn complete(command: Command, path: &str) -> Command {
     let command = command.mut_subcommands(|verb| {
         let words = match path {
@@ -35,7 +36,8 @@ fn with_examples(command: Command, path: &str) -> Command {
     }
 }
 
-/// An example as it can be typed, in lines that fit: a help that is broken elsewhere breaks names.
+/// Returns an example as the user types it, in lines that fit. A help broken at other places would
+/// break names.
 pub(crate) fn typed(line: &str) -> Vec<String> {
     let mut lines = vec!["sandstone".to_owned()];
     for word in line.split(' ') {
@@ -53,7 +55,7 @@ pub(crate) fn typed(line: &str) -> Vec<String> {
     lines
 }
 
-/// Shows verbs by group, where the list would be long.
+/// Shows verbs by group, if the list would be long.
 fn grouped(command: Command, path: &str) -> Command {
     let Some(groups) = groups::of(path) else {
         return command;

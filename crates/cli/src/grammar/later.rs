@@ -1,5 +1,6 @@
-//! Verbs whose options are defined when they are typed: defining those of all takes several times
-//! as long as any of them, and scripts begin this program for each verb anew.
+//! Verbs whose options are defined only when the user types the verb. Defining the options of all
+//! verbs takes several times as long as those of one, and scripts start this program anew for each
+//! verb.
 
 use clap::builder::{Resettable, StyledStr};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
@@ -44,7 +45,7 @@ impl<T: Args> Args for Later<T> {
     }
 }
 
-/// Defines a verb, and has it described as the list of verbs does.
+/// Defines a verb, and describes it as the list of verbs does.
 fn as_listed(command: Command, define: fn(Command) -> Command) -> Command {
     let listed = |text: Option<&StyledStr>| match text {
         Some(text) => Resettable::Value(text.clone()),

@@ -1,5 +1,5 @@
-//! Manual pages, made from the verb tree: what a verb does and takes, its examples, and what holds
-//! for all of them.
+//! Manual pages, made from the verb tree: what a verb does and takes, its examples, and notes that
+//! hold for all verbs.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const SECTION: &str = "1";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// The verb, as in `man pool create`; without one, the program
+    /// Verb, as in `man pool create`; without one, the program
     verb: Vec<String>,
     /// Write the pages of all verbs to this folder, for man to find them
     #[arg(long, value_name = "DIR", conflicts_with = "verb")]
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     }
     let trail = trail(&root, &args.verb)?;
     let page = page(&trail);
-    // Scripts and pipes get the page itself, as a file of man's.
+    // Scripts and pipes get the page itself, as a file for man.
     let is_read = t.ask.is_some() && io::stdout().is_terminal();
     if is_read && show(&page).is_ok() {
         return Ok(());
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     Ok(())
 }
 
-/// The verb that words name, behind those that it belongs to.
+/// Returns the verb that the words name, behind the verbs above it.
 fn trail<'a>(root: &'a Command, words: &[String]) -> Result<Vec<&'a Command>, Error> {
     let mut trail = vec![root];
     for word in words {
@@ -64,13 +64,13 @@ fn trail<'a>(root: &'a Command, words: &[String]) -> Result<Vec<&'a Command>, Er
     Ok(trail)
 }
 
-/// The name of a verb, with those that it belongs to.
+/// Returns the name of a verb, with the names of the verbs above it.
 fn name(trail: &[&Command], between: &str) -> String {
     let words: Vec<&str> = trail.iter().map(|verb| verb.get_name()).collect();
     words.join(between)
 }
 
-/// Has man show a page.
+/// Shows a page with man.
 fn show(page: &[u8]) -> io::Result<()> {
     let mut man = Process::new("man")
         .args(["-l", "-"])
@@ -112,7 +112,7 @@ fn verbs(verb: &Command) -> impl Iterator<Item = &Command> {
     all.filter(|verb| verb.get_name() != "help" && !verb.is_hide_set())
 }
 
-/// The page of the last verb of a trail, in man's format.
+/// Returns the page of the last verb of a trail, in man's format.
 fn page(trail: &[&Command]) -> Vec<u8> {
     let mut page = Vec::new();
     // Writing to memory cannot fail.
@@ -230,7 +230,7 @@ fn examples(page: &mut Vec<u8>, trail: &[&Command]) {
         let lines: Vec<String> = own.iter().flat_map(|line| help::typed(line)).collect();
         return literal(page, lines.iter().map(String::as_str));
     }
-    // Of a verb that has verbs, the first example of each of these.
+    // For a verb with verbs below it, the first example of each of these.
     let lines: Vec<String> = verbs(trail[trail.len() - 1])
         .filter_map(|below| {
             let mut trail = trail.to_vec();
@@ -262,7 +262,7 @@ fn section(page: &mut Vec<u8>, heading: &str) {
     push(page, &format!(".SH \"{heading}\"\n"));
 }
 
-/// Lines as they are.
+/// Writes lines that roff must not fill.
 fn literal<'a>(page: &mut Vec<u8>, lines: impl Iterator<Item = &'a str>) {
     push(page, ".nf\n");
     for line in lines {
@@ -282,7 +282,7 @@ fn paragraph(page: &mut Vec<u8>, text: &str) {
     push(page, &escaped(text));
 }
 
-/// A line that roff takes as text.
+/// Returns a line that roff takes as text.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     match line.starts_with(['.', '\'']) {

@@ -1,4 +1,4 @@
-//! What may be typed: help, manual pages, completion, and words of other programs.
+//! The grammar of the command line: help, manual pages, completion, and words of other programs.
 
 pub(super) mod completion;
 pub(super) mod elsewhere;

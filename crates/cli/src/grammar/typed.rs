@@ -1,19 +1,20 @@
-//! A command line as it was typed, for the history of pools: in words that a shell takes.
+//! A command line as the user typed it, in words that a shell takes. The history of pools keeps it.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use backends::locate;
 
-/// Options that say where the daemon is, and nothing of what it is to do.
+/// Options that only name the daemon and not its work.
 const OF_CONNECTION: [&str; 2] = ["--state", "--control"];
 
-/// Options whose value is a secret: the history goes wherever the pool goes.
+/// Options whose value is a secret. The history goes wherever the pool goes, so it must hold no
+/// secret.
 const SECRET: [&str; 1] = ["--key"];
-/// What stands in its place.
+/// Word in place of a secret.
 const REDACTED: &str = "...";
 
-/// The words of a command line in one, without secrets.
+/// Returns a command line as one text, without secrets.
 pub(crate) fn line(args: &[OsString]) -> String {
     let mut words = args.iter().map(|word| word.to_string_lossy());
     let program = words.next().unwrap_or_default();
@@ -46,7 +47,7 @@ pub(crate) fn line(args: &[OsString]) -> String {
     line
 }
 
-/// A word without the secrets that a URL may have, before its host and among its options.
+/// Returns a word without the secrets that a URL may hold, before its host and among its options.
 fn without_secrets(word: &str) -> String {
     let begin = word
         .split_once("://")
@@ -63,7 +64,7 @@ fn without_secrets(word: &str) -> String {
     format!("{option}{}{options}", locate::shown(what))
 }
 
-/// A word in quotes, where a shell would take it for something else.
+/// Returns a word, in quotes if a shell would otherwise read it differently.
 fn quoted(word: &str) -> String {
     let is_plain = |of: char| of.is_alphanumeric() || "_@%+=:,./-".contains(of);
     match !word.is_empty() && word.chars().all(is_plain) {

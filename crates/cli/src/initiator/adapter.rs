@@ -1,5 +1,5 @@
-//! `initiator adapter`: this machine's name as an initiator, how long its adapter waits for what,
-//! and what it has.
+//! `initiator adapter`: this machine's name as an initiator, the timeouts of its adapter, and its
+//! contents.
 
 use clap::{Args, Subcommand};
 
@@ -13,11 +13,10 @@ use control::endpoint::initiator;
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum Verb {
-    /// Show it
+    /// Show the adapter
     #[command(visible_alias = "list")]
     Get(Get),
-    /// Give it another name, for which sessions are made anew, one after another, or other times,
-    /// live
+    /// Change the name, for which sessions are made anew, one after another, or the times, live
     Set(Set),
 }
 
@@ -30,12 +29,12 @@ pub(in super::super) struct Get {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
-    /// Its iSCSI name; empty: that of open-iscsi on this machine, or made of the host name
+    /// iSCSI name; empty: that of open-iscsi on this machine, or made of the host name
     #[arg(long, value_name = "IQN")]
     name: Option<String>,
     #[command(flatten)]
     times: Times,
-    /// All times that are not given become the defaults
+    /// Reset all times that are not given to the defaults
     #[arg(long, help_heading = "Times")]
     default_times: bool,
     #[command(flatten)]

@@ -8,24 +8,24 @@ use clap::{ArgGroup, Args as ClapArgs, ValueEnum};
 use super::super::demo::block_size;
 use crate::grammar::completion::size;
 
-/// The port that the protocol is registered for.
+/// Port that is registered for the protocol.
 const NBD_PORT: u16 = 10809;
 
-/// What to offer, and where.
+/// Options that name the device to offer, and the address to offer it at.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(group(ArgGroup::new("where").args(["socket", "listen"]).required(true).multiple(true)))]
 pub struct Args {
-    /// A file, a block device, memory:SIZE,
+    /// File, block device, memory:SIZE,
     /// iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a device of `initiator
     /// device list`: naa.…[?option=value&…]
     pub what: String,
     /// Listen on a unix socket at this path, which only its owner may open
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Listen on this TCP address; whoever reaches it may read and write
+    /// Listen on this TCP address; anybody who reaches it may read and write
     #[arg(long, value_name = "HOST[:PORT]", value_parser = address)]
     pub listen: Option<SocketAddr>,
-    /// Name of the export; it is the default export too
+    /// Name of the export, which is also the default export
     #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]
     pub name: String,
     /// Refuse writes
@@ -45,7 +45,7 @@ pub struct Args {
         requires = "tls_certificates"
     )]
     pub tls: Option<Tls>,
-    /// Let in only clients with a certificate that ca-cert.pem of that folder signed
+    /// Accept only clients with a certificate that ca-cert.pem of that folder signed
     #[arg(long, requires = "tls_certificates", conflicts_with = "tls")]
     pub tls_verify_clients: bool,
     /// Event loops
@@ -74,7 +74,7 @@ pub enum Tls {
     Allow,
 }
 
-/// A TCP address; names are looked up.
+/// Reads a TCP address. Looks up names.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let found = match text.parse::<std::net::IpAddr>() {
         Ok(ip) => Ok((ip, NBD_PORT)
@@ -94,7 +94,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The protocol's limit on strings, and what a URI can say without escapes.
+/// Checks an export name against the protocol's limit on strings, and the characters that a URI
+/// holds without escapes.
 fn export_name(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
     if text.len() <= 256 && text.chars().all(plain) {

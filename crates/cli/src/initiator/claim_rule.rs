@@ -1,5 +1,5 @@
-//! `initiator claimrule`, `initiator satp`: `esxcli storage nmp satp rule` and `satp`, with its
-//! letters.
+//! `initiator claimrule` and `initiator satp`: the commands `esxcli storage nmp satp rule` and
+//! `satp`, with the option letters of esxcli.
 
 use clap::{Args, Subcommand};
 
@@ -24,14 +24,14 @@ pub(in super::super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct List {
-    /// Only the user's rules
+    /// List the user's rules alone
     #[arg(long)]
     user: bool,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// Without --version: ESXi's letter for the vendor is its short form.
+/// Rule to add. It has no `--version`, because its short form is ESXi's letter for the vendor.
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(in super::super) struct Add {
@@ -40,10 +40,10 @@ pub(in super::super) struct Add {
     /// Path selection [default: the array type's]
     #[arg(short = 'P', long, default_value = "", hide_default_value = true)]
     psp: String,
-    /// Options of the path selection, as iops=1
+    /// Options of the path selection, such as iops=1
     #[arg(short = 'O', long, default_value = "", hide_default_value = true)]
     psp_option: String,
-    /// For people
+    /// Description for people
     #[arg(short = 'e', long, default_value = "", hide_default_value = true)]
     description: String,
     #[command(flatten)]
@@ -59,13 +59,13 @@ pub(in super::super) struct Remove {
     removal: EditArgs,
 }
 
-/// Who claims what.
+/// Claim rule: an array type, and the devices that it claims.
 #[derive(Debug, Args)]
 struct Rule {
-    /// Storage array type, as VMW_SATP_ALUA
+    /// Storage array type, such as VMW_SATP_ALUA
     #[arg(short, long)]
     satp: String,
-    /// One device
+    /// Name of a single device
     #[arg(short, long, default_value = "", hide_default_value = true)]
     device: String,
     /// T10 vendor, or ^PREFIX*
@@ -144,7 +144,7 @@ const COLUMNS: [Column<RuleView>; 12] = [
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum SatpVerb {
-    /// List them
+    /// List the array types
     #[command(visible_alias = "show")]
     List(ListArgs),
     /// Set the path selection of devices whose rule names none
@@ -153,7 +153,7 @@ pub(in super::super) enum SatpVerb {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct SetSatp {
-    /// Storage array type, as VMW_SATP_ALUA
+    /// Storage array type, such as VMW_SATP_ALUA
     #[arg(short, long)]
     satp: String,
     /// Path selection

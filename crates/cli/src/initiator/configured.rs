@@ -1,6 +1,5 @@
-//! What the daemon's configuration says of a device that a user names by its name. Secrets are in
-//! it, so it is read where it is stored, by whoever may read that, and never told over the control
-//! socket.
+//! The daemon's configuration of a device that a user names by its name. It holds secrets. So it is
+//! read where it is stored, by a user who may read it, and never sent over the control socket.
 
 use std::path::PathBuf;
 
@@ -12,9 +11,9 @@ use model::Error;
 use model::device_name;
 use model::initiator::InitiatorSpec;
 
-/// The initiator's configuration with the targets that lead to the device which `what` names: with
-/// all of them where no daemon runs that could tell which do. Empty where `what` is no name of a
-/// device.
+/// Returns the initiator's configuration, with the targets that lead to the device named by `what`.
+/// Without a daemon, which alone knows these targets, it keeps all of them. It is empty if `what`
+/// is no name of a device.
 ///
 /// # Errors
 /// The configuration cannot be read.

@@ -19,20 +19,20 @@ pub(in super::super) enum Verb {
     /// List devices
     #[command(visible_alias = "show")]
     List(ListOf),
-    /// Everything about one device, as esxcli prints it
+    /// Show everything about one device, as esxcli prints it
     Get(Get),
     /// Choose path selection, queue depth or largest I/O of a device, live
     Set(Set),
-    /// Leave a device to claim rules and defaults again
+    /// Return a device to claim rules and defaults
     Reset(Reset),
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Get {
-    /// The device
+    /// Name of the device
     #[arg(short, long, value_name = "NAME", add = device_names(), conflicts_with = "name", required_unless_present = "name")]
     device: Option<String>,
-    /// The device, as other verbs take it
+    /// Name of the device, as other verbs take it
     #[arg(value_name = "NAME", add = device_names())]
     name: Option<String>,
     /// JSON, as the control API gives it
@@ -42,19 +42,19 @@ pub(in super::super) struct Get {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
-    /// The device
+    /// Name of the device
     #[arg(short, long, value_name = "NAME", add = device_names())]
     device: String,
     /// Path selection: VMW_PSP_MRU, VMW_PSP_FIXED, VMW_PSP_RR, least-queue or lowest-latency
     #[arg(short = 'P', long, value_name = "PSP")]
     psp: Option<String>,
-    /// The path that VMW_PSP_FIXED prefers, as vmhba64:C0:T0:L0; empty for none
+    /// Path that VMW_PSP_FIXED prefers, as vmhba64:C0:T0:L0; empty for none
     #[arg(long, value_name = "PATH", add = path_names())]
     preferred_path: Option<String>,
-    /// Commands at the device at once (DQLEN)
+    /// Most commands at the device at once (DQLEN)
     #[arg(long, value_name = "N")]
     queue_depth: Option<u32>,
-    /// The largest command (DiskMaxIOSize); 0 for what the device names
+    /// Largest command (DiskMaxIOSize); 0 for the size that the device names
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max_io: Option<u32>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(in super::super) struct Set {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Reset {
-    /// The device
+    /// Name of the device
     #[arg(short, long, value_name = "NAME", add = device_names())]
     device: String,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             )
         }
         Verb::Get(args) => {
-            // clap has one of them.
+            // clap makes sure that one of them is given.
             let name = args.device.as_deref().or(args.name.as_deref());
             let device = client.call(&initiator::DEVICE, &[name.unwrap_or_default()])?;
             get(t, &device, args.json)
@@ -150,12 +150,12 @@ fn get(t: &mut Terminal<'_>, device: &DeviceView, json: bool) -> Done {
     super::print_lines(t, &nmp.name, &lines)
 }
 
-/// %USD as esxtop shows it.
+/// Returns %USD as esxtop shows it.
 fn used(device: &DeviceView) -> String {
     format!("{:.0}", device.state.nmp.queue.used_percent)
 }
 
-/// LOAD as esxtop shows it.
+/// Returns LOAD as esxtop shows it.
 fn load(device: &DeviceView) -> String {
     format!("{:.2}", device.state.nmp.queue.load)
 }

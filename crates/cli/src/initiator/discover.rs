@@ -1,4 +1,4 @@
-//! `initiator discover`: which targets there are. Needs no daemon.
+//! `initiator discover`: lists the targets that portals or a server know. It needs no daemon.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -20,14 +20,14 @@ use model::initiator::settings::SessionSettings;
 use model::initiator::url;
 use model::{Error, ErrorKind, name};
 
-/// Whom to ask, and as whom.
+/// Options that name the portals or server to ask, and the user to ask as.
 #[derive(Debug, ClapArgs)]
 #[command(group(ArgGroup::new("where").args(["portals", "isns"]).required(true).multiple(true)))]
 pub(in super::super) struct Args {
-    /// Portals to ask by SendTargets; port 3260 where none is named
+    /// Portals to ask by SendTargets; port 3260 if none is named
     #[arg(value_name = "PORTAL")]
     portals: Vec<String>,
-    /// Ask this iSNS server; port 3205 where none is named
+    /// Ask this iSNS server; port 3205 if none is named
     #[arg(long, value_name = "SERVER")]
     isns: Option<String>,
     #[command(flatten)]
@@ -39,17 +39,17 @@ pub(in super::super) struct Args {
     /// Start from this source address, or at this network interface (needs root)
     #[arg(long, value_name = "ADDR|IFACE")]
     bind: Option<String>,
-    /// Our iSCSI name [default: made of the host name]
+    /// iSCSI name of this machine [default: made of the host name]
     #[arg(long, value_name = "IQN")]
     initiator_name: Option<String>,
-    /// The most that one portal or server may take, in seconds
+    /// Most time that one portal or server may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// A portal of a target.
+/// Portal of a target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Row {
     target: String,
@@ -125,7 +125,7 @@ pub(super) fn run(program: &Program, args: &Args, t: &mut Terminal<'_>) -> Done 
     for (portal, note) in &notes {
         writeln!(t.err, "{portal}: {note}")?;
     }
-    // What was found is shown even where others could not be asked.
+    // Targets that were found are shown even if other portals could not be asked.
     let last = failed.pop();
     for error in &failed {
         super::super::report(t.err, error)?;
@@ -142,7 +142,7 @@ fn rows_of(target: DiscoveredTarget) -> impl Iterator<Item = Row> {
     })
 }
 
-/// The name by which the storage knows us, as it is.
+/// Returns the name by which the storage knows this machine, exactly.
 pub(super) fn initiator_name(given: &str) -> Result<String, Error> {
     match name::foreign(given) {
         Ok(()) => Ok(given.to_owned()),

@@ -1,4 +1,5 @@
-//! `initiator login`, `modify`, `logout`: which targets this machine is logged in to, and how.
+//! `initiator login`, `modify` and `logout`: the targets that this machine is logged in to, and the
+//! parameters of the logins.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,15 @@ use model::initiator::LoginParameters;
 use model::initiator::view::{InitiatorSession, SessionState};
 use model::{Error, ErrorKind, name};
 
-/// How long a login is waited for before the command goes on without it.
+/// Time that the command waits for a login before it goes on without it.
 const WAIT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Login {
-    /// The target
+    /// Name of the target
     #[arg(value_name = "IQN")]
     target: String,
-    /// A portal of it; may be given several times; port 3260 where none is named
+    /// Portal of the target; may be given several times; port 3260 if none is named
     #[arg(long = "portal", value_name = "HOST[:PORT]", required = true)]
     portals: Vec<String>,
     /// Start from this source address, or at this network interface; may be given several times:
@@ -48,16 +49,16 @@ pub(in super::super) struct Login {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Modify {
-    /// The target
+    /// Name of the target
     #[arg(value_name = "IQN", add = login_names())]
     target: String,
-    /// Its portals from now on
+    /// New list of portals
     #[arg(long = "portal", value_name = "HOST[:PORT]")]
     portals: Vec<String>,
-    /// Its source addresses and interfaces from now on
+    /// New list of source addresses and interfaces
     #[arg(long = "bind", value_name = "ADDR|IFACE", conflicts_with = "no_bind")]
     binds: Vec<String>,
-    /// Start wherever the kernel routes
+    /// Start from any address that the kernel chooses
     #[arg(long)]
     no_bind: bool,
     /// Sessions for each portal and bind
@@ -76,14 +77,14 @@ pub(in super::super) struct Modify {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Logout {
-    /// The target
+    /// Name of the target
     #[arg(value_name = "IQN", add = login_names())]
     target: String,
     #[command(flatten)]
     removal: EditArgs,
 }
 
-/// How sessions are made and kept.
+/// Parameters of sessions.
 #[derive(Debug, Args)]
 struct Parameters {
     /// CHAP_A to offer, the preferred one first; no other is ever used [default:
@@ -122,7 +123,7 @@ struct Parameters {
     /// TCP buffers of each connection [default: the kernel tunes them]
     #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = "Parameters")]
     tcp_window: Option<u32>,
-    /// Acknowledge segments at once instead of delayed [default: no]
+    /// Acknowledge segments at once instead of later [default: no]
     #[arg(long, value_name = "yes|no", value_parser = yes_no, help_heading = "Parameters")]
     quick_ack: Option<bool>,
     /// Silence with commands outstanding before a ping, in milliseconds [default: the adapter's,
@@ -133,10 +134,11 @@ struct Parameters {
     /// 450]
     #[arg(long, value_name = "MS", value_parser = bare_milliseconds, help_heading = "Parameters")]
     dead_after: Option<u32>,
-    /// The most that a login may take, in seconds [default: 5]
+    /// Most time that a login may take, in seconds [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = bare_seconds, help_heading = "Parameters")]
     login_timeout: Option<u16>,
-    /// The most that a command may take before it is aborted and repeated, in seconds [default: 30]
+    /// Most time that a command may take before it is aborted and repeated, in seconds [default:
+    /// 30]
     #[arg(long, value_name = "SECONDS", value_parser = bare_seconds, help_heading = "Parameters")]
     command_timeout: Option<u16>,
 }
@@ -164,7 +166,7 @@ impl Parameters {
     }
 }
 
-/// A size of less than 4 GiB.
+/// Reads a size of less than 4 GiB.
 pub(super) fn bytes(text: &str) -> Result<u32, String> {
     u32::try_from(size(text)?).map_err(|_| format!("{text:?} is too large"))
 }
@@ -189,7 +191,7 @@ pub(super) fn log_in(args: Login, connection: &Connection, t: &mut Terminal<'_>)
     tell_sessions(t, &wait_for(&client, &args.target)?)
 }
 
-/// The sessions of a target, once each is up or has failed.
+/// Returns the sessions of a target, once each is up or has failed.
 pub(in super::super) fn wait_for(
     client: &Client,
     target: &str,

@@ -1,5 +1,5 @@
-//! `initiator path`, `initiator lun`: where devices are reached, in the words of
-//! `esxcli storage nmp path`.
+//! `initiator path` and `initiator lun`: the paths to devices, in the words of `esxcli storage nmp
+//! path`.
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub(in super::super) enum LunVerb {
     List(ListOf),
 }
 
-/// A path with its device.
+/// Path with its device.
 #[derive(Serialize)]
 struct Row {
     device: String,
@@ -79,7 +79,7 @@ const COLUMNS: [Column<Row>; 13] = [
     extra(left("psp-config", |r, _| r.path.psp_path_config.clone())),
 ];
 
-/// A logical unit at a target.
+/// Logical unit at a target.
 #[derive(Serialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Lun {
     target: String,

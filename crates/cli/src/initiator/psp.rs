@@ -18,7 +18,7 @@ pub(in super::super) enum Verb {
     /// List the policies
     #[command(visible_alias = "show")]
     List(ListArgs),
-    /// The limits of round robin of devices
+    /// Show the limits of round robin of devices
     Get(ListOf),
     /// Set the limits of round robin of a device, live
     Set(Set),
@@ -26,7 +26,7 @@ pub(in super::super) enum Verb {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
-    /// The device
+    /// Name of the device
     #[arg(short, long, value_name = "NAME", add = device_names())]
     device: String,
     /// I/Os down a path before the next one
@@ -35,7 +35,7 @@ pub(in super::super) struct Set {
     /// Bytes down a path before the next one
     #[arg(short = 'B', long, value_name = "SIZE", value_parser = size)]
     bytes: Option<u64>,
-    /// Which limits count
+    /// Limits that count
     #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = ["default", "iops", "bytes"])]
     kind: Option<String>,
     /// Use paths that are active but not optimized, too

@@ -1,4 +1,4 @@
-//! Times as they are typed and shown: those of the adapter, and those of a login.
+//! Times as users type and see them: the times of the adapter, and those of a login.
 
 use clap::Args;
 
@@ -10,15 +10,17 @@ use model::quantity::{format_time, parse_time};
 /// Times of the whole adapter.
 #[derive(Debug, Default, Args)]
 pub(super) struct Times {
-    /// How long I/O waits while all paths are down, then it fails (Misc.APDTimeout) [default: 140s]
+    /// Time that I/O waits while all paths are down before it fails (Misc.APDTimeout) [default:
+    /// 140s]
     #[arg(long, value_name = "TIME", value_parser = whole_seconds, help_heading = "Times")]
     apd_timeout: Option<u32>,
-    /// How long a lost session's writes hold back what overlaps them where nobody confirms that it
-    /// is over; never: until somebody does [default: 140s]
+    /// Time that a lost session's writes hold back overlapping ones if nobody confirms that the
+    /// session is over; never: until somebody does [default: 140s]
     #[arg(long, value_name = "TIME|never", value_parser = fence, help_heading = "Times")]
     fence_timeout: Option<FenceTimeout>,
-    /// How long they hold it back after the target has said that the session is over: not all have
-    /// performed its writes by then [default: by vendor; Sandstone 0s, IET and tgt 5s, others 1s]
+    /// Time that they hold them back after the target has said that the session is over, because
+    /// some targets still perform writes then [default: by vendor; Sandstone 0s, IET and tgt 5s,
+    /// others 1s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     fence_settle: Option<u32>,
     /// Silence with commands outstanding before a ping [default: 250ms]
@@ -30,15 +32,14 @@ pub(super) struct Times {
     /// Silence of an idle session before a ping [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     idle_ping_after: Option<u32>,
-    /// Silence after a ping before a session is given up that has no other path beside it [default:
-    /// 10s]
+    /// Silence after a ping before a session without any other path is given up [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     dead_after_alone: Option<u32>,
     /// Time after a first failed login before the next; doubles with each further one [default:
     /// 100ms]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     retry_first: Option<u32>,
-    /// The longest time between two logins [default: 5s]
+    /// Longest time between two logins [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Times")]
     retry_most: Option<u32>,
 }
@@ -59,17 +60,17 @@ impl Times {
     }
 }
 
-/// A time with its unit, in milliseconds.
+/// Reads a time with its unit, in milliseconds.
 fn time(text: &str) -> Result<u32, String> {
     milliseconds(text, None)
 }
 
-/// A time in milliseconds, which a number without unit is.
+/// Reads a time in milliseconds, which is the default unit.
 pub(super) fn bare_milliseconds(text: &str) -> Result<u32, String> {
     milliseconds(text, Some(1))
 }
 
-/// A time in whole seconds, which a number without unit is.
+/// Reads a time in whole seconds, which is the default unit.
 pub(super) fn bare_seconds(text: &str) -> Result<u16, String> {
     let seconds = seconds(text, Some(1000))?;
     u16::try_from(seconds).map_err(|_| format!("{text:?} is too long"))
@@ -102,12 +103,12 @@ fn seconds(text: &str, bare: Option<u64>) -> Result<u32, String> {
     Ok(ms / 1000)
 }
 
-/// A fence timeout as it is typed.
+/// Returns a fence timeout as users type it.
 pub(super) fn shown_fence(ms: Option<u64>) -> String {
     ms.map_or_else(|| "never".to_owned(), format_time)
 }
 
-/// Name and value of each time of the adapter.
+/// Returns the name and value of each time of the adapter.
 pub(super) fn lines(adapter: &AdapterView) -> Vec<(&'static str, String)> {
     let (times, chosen) = (&adapter.times, &adapter.chosen_times);
     let line = |name, value: String, is_chosen| {
@@ -154,7 +155,7 @@ pub(super) fn lines(adapter: &AdapterView) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The times of a session in one column.
+/// Returns the times of a session in one column.
 pub(super) fn column(times: &SessionTimes) -> String {
     let each = [
         ("ping", times.ping_after_ms),

@@ -1,5 +1,5 @@
-//! `pool check`: proves a pool that is not open. Exit code 0: all is as it must be; 1: something is
-//! not.
+//! `pool check`: verifies a pool that is not open. Exit code 0: the pool is whole; 1: something is
+//! wrong.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use model::pool::check::{CheckPool, CheckView, WrongDevice};
 use model::pool::rebuild_labels::RebuildLabels;
 use model::quantity::format_size;
 
-/// Findings of one kind that are told in full to people.
+/// Most findings of one kind that are printed in full for people.
 const TOLD: usize = 10;
 
 #[derive(Debug, Args)]
@@ -23,24 +23,25 @@ pub(in super::super) struct CheckArgs {
     /// [default: /dev]
     #[arg(short = 'd', value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// As it would be if it went back to the checkpoint of this number; `pool import -F -n` lists
-    /// them
+    /// Check the pool as it would be after going back to the checkpoint of this number; `pool
+    /// import -F -n` lists them
     #[arg(short = 'T', value_name = "CHECKPOINT")]
     checkpoint: Option<u64>,
-    /// Without log devices that are missing, as `pool import -m` would open it
+    /// Leave out missing log devices, as `pool import -m` does
     #[arg(short = 'm', long)]
     without_log: bool,
-    /// Look for what is left of the labels of these devices, which have lost all of them, prove
-    /// what it leads to, and show what would be written. POOL where there are traces of several
+    /// Look for remains of the labels of these devices, which have lost all of them. Verify what
+    /// the remains lead to, and show what would be written. Name the POOL if the devices have
+    /// traces of several
     #[arg(long, conflicts_with_all = ["paths", "checkpoint", "without_log"], requires = "what")]
     rebuild_labels: bool,
-    /// With --rebuild-labels: write the labels
+    /// Write the labels, with --rebuild-labels
     #[arg(short = 'y', long, requires = "rebuild_labels")]
     yes: bool,
     /// JSON: everything that was found
     #[arg(long)]
     json: bool,
-    /// The pool's name or number, or files and devices of it
+    /// Name or number of the pool, or files and devices of it
     #[arg(value_name = "POOL|FILE", value_hint = ValueHint::AnyPath)]
     what: Vec<String>,
 }
@@ -69,7 +70,7 @@ pub(in super::super) fn run(program: &Program, t: &mut Terminal<'_>, args: &Chec
     let mut progress = |done: u64, all: u64| {
         if is_shown {
             let percent = done as f64 * 100.0 / all.max(1) as f64;
-            // Progress that cannot be shown is no reason to end.
+            // If the progress cannot be shown, the check goes on.
             let _ = write!(err, "\r{percent:5.1}% of {} proven ", format_size(all));
             let _ = err.flush();
         }
@@ -131,7 +132,7 @@ pub(super) fn report(view: &CheckView) -> String {
     }
     let total = view.findings.len() as u64 + view.more_findings;
     text.push_str(&format!(" result: {}\n", counted(total, "finding")));
-    // Those of one kind come one after the other, the worst first.
+    // The findings of one kind follow each other, the worst first.
     let found = view.findings.iter();
     let mut kinds: Vec<&str> = found.map(|found| found.kind.as_str()).collect();
     kinds.dedup();
@@ -166,7 +167,7 @@ fn counted(count: u64, what: &str) -> String {
     }
 }
 
-/// What a device did wrong.
+/// Returns, in words, what a device did wrong.
 fn what_it_did(device: &WrongDevice) -> String {
     let times = |count: u64, what: &str| match count {
         0 => None,

@@ -1,4 +1,4 @@
-//! `pool export` and `pool destroy`: a pool goes, with a word about what goes with it.
+//! `pool export` and `pool destroy`: a pool goes, after a word about all that goes with it.
 
 use clap::Args;
 
@@ -16,10 +16,11 @@ use model::quantity::format_size;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Export {
-    /// Also while logical units serve volumes of it: they are not ready until it is imported
+    /// Export even while logical units serve its volumes: they are not ready until the pool is
+    /// imported
     #[arg(short = 'f', long)]
     force: bool,
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     name: String,
 }
@@ -29,10 +30,10 @@ pub(in super::super) struct Destroy {
     /// Do not ask
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     yes: bool,
-    /// Only show what would be lost, and what stands in the way
+    /// Show only what would be lost, and what stands in the way
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     name: String,
 }
@@ -71,7 +72,7 @@ pub(super) fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Dest
     Ok(client.call(&pool::DESTROY, &[&args.name])?)
 }
 
-/// What a pool holds, and who uses it.
+/// Returns the contents of a pool and its users, in words.
 fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
     let client = connection.client();
     let pool: PoolView = client.call(&pool::SHOW, &[name])?;
@@ -91,7 +92,7 @@ fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
     Ok(told(&pool, &datasets, &serving))
 }
 
-/// Datasets that are named; the rest is counted.
+/// Most datasets that are named; the rest is counted.
 const NAMED: usize = 20;
 
 fn told(pool: &PoolView, datasets: &[DatasetView], serving: &[(String, String)]) -> String {

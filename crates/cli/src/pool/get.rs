@@ -1,5 +1,5 @@
-//! `pool get`: properties of pools, in zpool's manner: figures, how the pool was imported, and what
-//! administrators set with `pool set`.
+//! `pool get`: properties of pools, in zpool's manner. They are figures, facts of the import, and
+//! choices that administrators make with `pool set`.
 
 use clap::Args;
 use serde::Serialize;
@@ -19,23 +19,23 @@ use model::pool::status::PoolView;
 pub(in super::super) struct Get {
     /// Properties, comma-separated, or all
     properties: String,
-    /// Of these pools [default: all]
+    /// Names of the pools [default: all]
     #[arg(add = pool_names())]
     names: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// A property of pools that is a figure.
+/// Property of pools that is a figure.
 struct Property {
     name: &'static str,
     value: fn(&PoolView, Numbers) -> String,
 }
 
-/// What `get` shows.
+/// Property that `get` shows.
 enum Shown {
     Figure(&'static Property),
-    /// One that can be set.
+    /// Property that can be set.
     Choice(PoolProperty),
 }
 
@@ -96,7 +96,7 @@ const PROPERTIES: [Property; 9] = [
     },
 ];
 
-/// A property of a pool, as `get` shows it.
+/// Property of a pool, as `get` shows it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Row {
     name: String,
@@ -126,7 +126,7 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Get) -> 
     print(t, &args.list, &columns, &rows, "no pools available")
 }
 
-/// The properties that words mean; zpool's short names do too.
+/// Returns the properties that the words name, also by zpool's short names.
 fn selected(words: &str) -> Result<Vec<Shown>, Error> {
     if words == "all" {
         return Ok(Shown::all().collect());
@@ -164,7 +164,7 @@ fn row(pool: &PoolView, shown: &Shown) -> Row {
         Shown::Choice(property) => {
             let mut all = pool.properties.iter();
             let own = all.find(|own| own.name == property.name());
-            // Of a pool that is not open nobody knows it.
+            // The value is unknown for a pool that is not open.
             let told = |text: fn(&PoolPropertyView) -> &String| {
                 own.map_or_else(|| "-".to_owned(), |own| text(own).clone())
             };

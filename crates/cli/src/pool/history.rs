@@ -1,4 +1,4 @@
-//! `pool history`, in zpool's manner: what was done to pools, by whom, and when.
+//! `pool history`, in zpool's manner: changes of pools, their authors, and their times.
 
 use clap::Args;
 
@@ -12,10 +12,10 @@ use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct History {
-    /// What pools did by themselves too
+    /// Show also what pools did by themselves
     #[arg(short = 'i', long)]
     internal: bool,
-    /// Who asked for it, and on which host
+    /// Show also the user and host that asked for it
     #[arg(short = 'l', long = "long")]
     who: bool,
     /// No headings; pool, time, what was done, and with -l user and host, separated by one tab
@@ -27,7 +27,7 @@ pub(in super::super) struct History {
     /// JSON, as the control API gives it
     #[arg(long, conflicts_with_all = ["internal", "who", "scripted", "exact"])]
     json: bool,
-    /// Only these
+    /// Pools to show; without a name, all
     #[arg(add = pool_names())]
     pools: Vec<String>,
 }

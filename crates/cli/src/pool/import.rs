@@ -20,25 +20,23 @@ pub(in super::super) struct Import {
     /// [default: /dev, and other machines' disks]
     #[arg(short = 'd', value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also where another host had it last by its labels (where it is protected with multihost, the
-    /// devices are watched all the same, and a pool that another host uses is refused), where
-    /// devices are away that may have newer changes or that others were being rebuilt from, and
-    /// with disks that logical units had meanwhile
+    /// Import the pool even if its labels say that another host had it last. With multihost, the
+    /// devices are still watched, and a pool that another host uses is refused. Import it also if
+    /// missing devices may hold newer changes or were the source of a rebuild, and with disks that
+    /// logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
-    /// Without log devices that are missing: durable writes that are there and nowhere else are
-    /// lost
+    /// Leave out missing log devices: durable writes that are only there are lost
     #[arg(short = 'm', long)]
     without_log: bool,
-    /// Where it is damaged, give up its newest changes: the end of the log, and at most one
-    /// checkpoint
+    /// Give up the newest changes of a damaged pool: the end of the log, and at most one checkpoint
     #[arg(short = 'F', long, requires = "pool")]
     rewind: bool,
-    /// With -F: give up as many checkpoints as it takes; blocks of what is left may be lost
+    /// Give up as many checkpoints as needed, with -F; blocks of the rest may be lost
     #[arg(short = 'X', long, requires = "rewind")]
     extreme: bool,
-    /// With -F: go back to the checkpoint of this number, also where newer ones are whole; -F -n
-    /// lists them
+    /// Go back to the checkpoint of this number, with -F, even if newer ones are whole; -F -n lists
+    /// them
     #[arg(
         short = 'T',
         value_name = "CHECKPOINT",
@@ -46,22 +44,23 @@ pub(in super::super) struct Import {
         conflicts_with = "extreme"
     )]
     checkpoint: Option<u64>,
-    /// With -F: only tell what would be given up
+    /// Show only what would be given up, with -F
     #[arg(short = 'n', long, requires = "rewind")]
     dry_run: bool,
-    /// readonly=on: only to be read; nothing is written to its devices, not even to repair them
+    /// readonly=on: open it only for reading; nothing is written to its devices, not even to repair
+    /// them
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = ["readonly=on", "readonly=off"],
           requires = "pool")]
     property: Option<String>,
-    /// Every pool that can be imported as it is
+    /// Import every pool that can be imported as it is
     #[arg(short = 'a', long, conflicts_with = "pool")]
     all: bool,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
-    /// The pool's name or number; without it, pools that could be imported are listed
+    /// Name or number of the pool; without it, pools that could be imported are listed
     pool: Option<String>,
-    /// The name that it has from now on
+    /// New name of the pool
     #[arg(value_name = "NEWNAME", requires = "pool")]
     new_name: Option<String>,
 }
@@ -114,8 +113,8 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Import) 
     Ok(())
 }
 
-/// Imports all that were found, one after the other; the command fails where one of them cannot be
-/// imported.
+/// Imports all pools that were found, one after the other. The command fails if any of them cannot
+/// be imported.
 fn import_all(
     t: &mut Terminal<'_>,
     connection: &Connection,
@@ -150,7 +149,7 @@ fn import_all(
     }
 }
 
-/// What was left alone, and what may be doubted of what was taken.
+/// Reports the devices that were left alone, and doubts about those that were used.
 fn tell_news(t: &mut Terminal<'_>, pool: &FoundPool) -> std::io::Result<()> {
     for path in &pool.left_out {
         writeln!(
@@ -165,7 +164,7 @@ fn tell_news(t: &mut Terminal<'_>, pool: &FoundPool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A pool as `zpool import` lists it.
+/// Returns a pool as `zpool import` lists it.
 fn listed(pool: &FoundPool) -> String {
     let or_unknown = |text: &str| match text {
         "" => "(unknown)".to_owned(),
@@ -210,7 +209,7 @@ fn listed(pool: &FoundPool) -> String {
     text
 }
 
-/// A device whose labels tell of no pool.
+/// Returns a device whose labels name no pool.
 fn device(path: &Path) -> VdevView {
     VdevView {
         name: path.display().to_string(),

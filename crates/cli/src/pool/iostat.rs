@@ -1,4 +1,4 @@
-//! `pool iostat`: what pools and their devices read and write, once or again and again, in zpool's
+//! `pool iostat`: reads and writes of pools and their devices, once or again and again, in zpool's
 //! manner.
 
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ mod layout;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Iostat {
-    /// Also each vdev and each device, logs and caches too
+    /// Show also each vdev and each device, logs and caches too
     #[arg(short = 'v')]
     verbose: bool,
-    /// Also how long a request took on average: total_wait with its time in the device's queue,
-    /// disk_wait without
+    /// Show also how long a request took on average: total_wait with its time in the device's
+    /// queue, disk_wait without
     #[arg(short = 'l')]
     latency: bool,
     /// No header, columns separated by one tab
@@ -38,26 +38,26 @@ pub(in super::super) struct Iostat {
     /// JSON: one array for each report, with an interval on a line of its own
     #[arg(long, conflicts_with_all = ["latency", "scripted", "exact"])]
     json: bool,
-    /// Only these pools; then seconds from report to report, and how many reports
+    /// Pools to show; then seconds from report to report, and the number of reports
     #[arg(value_name = "POOL… [INTERVAL [COUNT]]", add = pool_names())]
     words: Vec<String>,
 }
 
-/// What the words of a command line mean.
+/// Meaning of the words of a command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     pools: Vec<String>,
     interval: Option<Duration>,
-    /// Reports; `None` is without end.
+    /// Number of reports; `None` is without end.
     count: Option<u64>,
 }
 
 const USAGE: &str = "sandstone pool iostat tank 5 12";
-/// The longest interval, seconds: a year.
+/// Longest interval in seconds: a year.
 const LONGEST_S: f64 = 31_536_000.0;
 
 impl Plan {
-    /// Names of pools begin with a letter; what begins otherwise is a number, or wrong.
+    /// Reads the words. Names of pools begin with a letter; every other word is a number, or wrong.
     fn read(words: &[String]) -> Result<Self, Error> {
         let is_number = |word: &&String| !word.starts_with(char::is_alphabetic);
         let names = words.iter().take_while(|word| !is_number(word)).count();
@@ -147,7 +147,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
             break;
         };
         before = pools;
-        // What a report takes does not make the next one later.
+        // The time that a report takes does not delay the next one.
         due = (due + interval).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }

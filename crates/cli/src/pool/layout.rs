@@ -1,10 +1,10 @@
-//! `pool create -n` and `pool add -n`: how a pool would be laid out, as zpool shows it.
+//! `pool create -n` and `pool add -n`: the layout that a pool would get, as zpool shows it.
 
 use super::tree;
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 
-/// `doing` is what would be done, as in `would create`.
+/// Returns the layout in words. `doing` is what would be done, as in `would create`.
 pub(super) fn layout(doing: &str, pool: &PoolView) -> String {
     let mut text = format!("{doing} '{}' with the following layout:\n\n", pool.name);
     let sections = [

@@ -1,4 +1,4 @@
-//! `pool list`: pools, and with -v what they are made of, with their space.
+//! `pool list`: pools with their space, and with -v their vdevs and devices.
 
 use clap::Args;
 
@@ -11,10 +11,10 @@ use model::pool::vdev::VdevView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct List {
-    /// Their vdevs and devices too
+    /// Show also their vdevs and devices
     #[arg(short = 'v')]
     verbose: bool,
-    /// Only these
+    /// Pools to list [default: all]
     #[arg(add = pool_names())]
     names: Vec<String>,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(in super::super) struct List {
 
 pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
     let mut pools = wanted(connection, &args.names)?;
-    // As JSON each has its vdevs in any case.
+    // In JSON each pool has its vdevs in any case.
     if args.verbose && !args.list.json {
         pools = pools.iter().flat_map(with_vdevs).collect();
     }
@@ -49,7 +49,7 @@ const COLUMNS: [Column<PoolView>; 9] = [
     extra(left("guid", |p, _| p.guid.clone())),
 ];
 
-/// Bytes; nobody knows them while a pool is not open.
+/// Returns bytes as text. They are unknown while a pool is not open.
 pub(super) fn space(pool: &PoolView, numbers: Numbers, bytes: u64) -> String {
     match pool.open_for_us {
         Some(_) => numbers.size(bytes),
@@ -57,7 +57,8 @@ pub(super) fn space(pool: &PoolView, numbers: Numbers, bytes: u64) -> String {
     }
 }
 
-/// Per cent that is not free, with what was freed and is not free yet.
+/// Returns the share of space that is not free, in percent. Space that was freed and is not free
+/// yet counts as used.
 pub(super) fn capacity(pool: &PoolView) -> u64 {
     status::capacity(pool.size, pool.free)
 }
@@ -70,7 +71,7 @@ pub(super) fn fragmentation(pool: &PoolView, numbers: Numbers) -> String {
     }
 }
 
-/// A pool and what it is made of, as lines like pools'.
+/// Returns a pool, its vdevs and its devices, all as lines of pools.
 fn with_vdevs(pool: &PoolView) -> Vec<PoolView> {
     let mut lines = vec![pool.clone()];
     pool.vdevs.iter().for_each(|vdev| line(vdev, 1, &mut lines));
@@ -99,7 +100,7 @@ fn line(vdev: &VdevView, depth: usize, lines: &mut Vec<PoolView>) {
         size: allocated + free,
         allocated,
         free,
-        // Of a device in a mirror or raidz nobody says.
+        // The space of a device in a mirror or raidz is unknown.
         open_for_us: vdev.allocated.map(|_| 0),
         ..PoolView::default()
     });

@@ -1,4 +1,4 @@
-//! zpool's way to name devices for a pool: `mirror a b log c cache d spare e`.
+//! zpool's way of naming devices for a pool: `mirror a b log c cache d spare e`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use super::absolute;
 use model::Error;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 
-/// What the words name.
+/// Vdevs that the words name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NamedVdevs {
     /// Vdevs for blocks.
     pub(super) vdevs: Vec<VdevRequest>,
-    /// Those behind `log`.
+    /// Vdevs behind `log`.
     pub(super) logs: Vec<VdevRequest>,
     /// Devices behind `cache`.
     pub(super) caches: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub(super) struct NamedVdevs {
     pub(super) spares: Vec<PathBuf>,
 }
 
-/// What the words until the next one that says something else are for.
+/// Part of the pool that the next words are for, until a word changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Blocks,
@@ -29,12 +29,12 @@ enum Part {
 }
 
 impl NamedVdevs {
-    /// Reads the words: those that name a kind begin a vdev, paths before any are vdevs of their
-    /// own. As for zpool, all behind `log` is for the log, until `cache` or `spare`; these end with
-    /// the next kind of vdev.
+    /// Reads the words. A word that names a kind begins a vdev; each path before any kind is a vdev
+    /// of its own. As with zpool, all words behind `log` are for the log, until `cache` or `spare`.
+    /// The next kind of vdev ends `cache` and `spare`.
     ///
     /// # Errors
-    /// Words that mean nothing, or nothing here.
+    /// A word means nothing, or nothing at its place.
     pub(super) fn read(words: &[String]) -> Result<Self, Error> {
         let mut named = Self::default();
         let (mut part, mut is_group) = (Part::Blocks, false);

@@ -1,5 +1,5 @@
 //! `pool check --rebuild-labels`: devices that lost all their labels. Exit code 0: they have labels
-//! now, or would get them with `-y`.
+//! now, or would get labels with `-y`.
 
 use std::io::IsTerminal as _;
 
@@ -29,7 +29,7 @@ pub(super) fn run(
             }
             RebuildProgress::Watches => "watching whether another host uses the devices".to_owned(),
         };
-        // Progress that cannot be shown is no reason to end.
+        // If the progress cannot be shown, the work goes on.
         let _ = write!(err, "\r\x1b[K{text} ");
         let _ = err.flush();
     };

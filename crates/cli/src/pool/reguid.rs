@@ -1,4 +1,4 @@
-//! `pool reguid`: a copy of a pool becomes a pool of its own.
+//! `pool reguid`: makes a copy of a pool a pool of its own.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use model::pool::reguid::{ReguidPool, ReguidView};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Reguid {
-    /// A file or device of the copy; given for each of them. Nothing else is touched
+    /// File or device of the copy; give each of them. Nothing else is touched
     #[arg(short = 'd', value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Also where another host has it by its labels, where it is what a pool had here, and with
-    /// disks that logical units had meanwhile
+    /// Go on even if the labels say that another host has the copy. Go on also if the devices
+    /// belonged to a pool here, and with disks that logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
-    /// The name or number that the copy has, which is that of the original
+    /// Name or number of the copy, which is that of the original
     pool: String,
-    /// The name that the copy has from now on; without it, it keeps its own
+    /// New name of the copy; without it, the copy keeps its name
     #[arg(value_name = "NEWNAME")]
     new_name: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What going back comes to, for who has to decide on it.
+//! The cost of going back to an earlier checkpoint, in words for the administrator who decides.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use super::super::Terminal;
 use model::date::utc;
 use model::pool::rewind::RewindView;
 
-/// Checkpoints that are told.
+/// Most checkpoints that are listed.
 const TOLD: usize = 12;
 
-/// `is_read_only`: on its devices nothing is given up.
+/// Prints the cost of going back. With `is_read_only`, nothing on the devices is given up.
 pub(super) fn tell(
     t: &mut Terminal<'_>,
     pool: &str,
@@ -107,7 +107,7 @@ pub(super) fn tell(
     }
 }
 
-/// The checkpoints that it could go back to instead.
+/// Returns the checkpoints that the pool could go back to instead.
 fn older(rewind: &RewindView) -> String {
     let others = rewind.known.iter();
     let others = others.filter(|of| of.number < rewind.checkpoint);

@@ -14,12 +14,12 @@ pub(in super::super) struct Set {
     /// auto
     #[arg(value_name = "PROPERTY=VALUE", value_parser = assignment, add = pool_assignments())]
     assignment: SetPoolProperty,
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
 }
 
-/// `PROPERTY=VALUE`
+/// Reads `PROPERTY=VALUE`.
 fn assignment(text: &str) -> Result<SetPoolProperty, Error> {
     let (property, value) = text.split_once('=').ok_or_else(|| {
         Error::invalid(

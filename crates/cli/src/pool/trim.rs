@@ -17,20 +17,19 @@ pub(in super::super) struct TrimArgs {
     /// End the trims of these devices
     #[arg(short = 'c', long, conflicts_with_all = ["pause", "rate", "wait"])]
     cancel: bool,
-    /// Let them rest; the same without it goes on
+    /// Pause the trims; the verb without this option resumes them
     #[arg(short = 's', long, visible_alias = "suspend", conflicts_with_all = ["rate", "wait"])]
     pause: bool,
-    /// Bytes a second of each device at most, such as 100M [default: as fast as leaves others
-    /// alone]
+    /// Most bytes a second of each device, such as 100M [default: as fast as disturbs no other I/O]
     #[arg(short = 'r', long, value_name = "N", value_parser = size)]
     rate: Option<u64>,
-    /// Return when they are trimmed
+    /// Return when the devices are trimmed
     #[arg(short = 'w', long)]
     wait: bool,
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
-    /// Only these devices
+    /// Devices to trim [default: all]
     #[arg(value_name = "DEVICE", add = vdev_names())]
     devices: Vec<String>,
 }

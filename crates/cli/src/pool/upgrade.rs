@@ -1,5 +1,5 @@
-//! `pool upgrade`, in zpool's manner: the format features of pools, and enabling those that this
-//! program knows.
+//! `pool upgrade`, in zpool's manner: shows the format features of pools, and enables those that
+//! this program knows.
 
 use clap::Args;
 use serde::Serialize;
@@ -18,14 +18,14 @@ pub(in super::super) struct Upgrade {
     /// Enable all features in all pools
     #[arg(short = 'a', long, conflicts_with = "pools")]
     all: bool,
-    /// Enable all features in these; without any, only list what pools have
+    /// Pools in which to enable all features; without any, only list the features
     #[arg(add = pool_names())]
     pools: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// A feature of a pool.
+/// Feature of a pool.
 #[derive(Debug, Serialize)]
 struct Row {
     pool: String,

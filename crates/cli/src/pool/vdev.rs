@@ -1,4 +1,4 @@
-//! The verbs of `pool` that change what it is made of, or verify it, in zpool's manner.
+//! The verbs of `pool` that change its vdevs and devices, or verify it, in zpool's manner.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,40 +26,40 @@ pub(in super::super) struct Scrub {
     /// Stop the scrub
     #[arg(short = 's', long, conflicts_with_all = ["pause", "wait"])]
     stop: bool,
-    /// Pause the scrub; another `pool scrub` goes on with it
+    /// Pause the scrub; `pool scrub` resumes it
     #[arg(short = 'p', long, conflicts_with = "wait")]
     pause: bool,
-    /// Return when it is done
+    /// Return when the scrub is done
     #[arg(short = 'w', long)]
     wait: bool,
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Device {
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
-    /// The device: its path, the last part of that, or its number
+    /// Device: its path, the last part of its path, or its number
     #[arg(add = vdev_names())]
     device: String,
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Devices {
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
-    /// The devices: their paths, the last parts of these, or their numbers
+    /// Devices: their paths, the last parts of their paths, or their numbers
     #[arg(required = true, value_name = "DEVICE", add = vdev_names())]
     devices: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Online {
-    /// Use all of the space that they have by now
+    /// Use all of the space that the devices have by now
     #[arg(short = 'e', long)]
     expand: bool,
     #[command(flatten)]
@@ -68,13 +68,13 @@ pub(in super::super) struct Online {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct NewDevice {
-    /// Use a device that holds another pool's labels, a file system or the like
+    /// Use a device that holds another pool's labels, a file system or other data
     #[arg(short = 'f', long)]
     force: bool,
-    /// Make a file of this size where the path does not exist
+    /// Make a file of this size if the path does not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
-    /// Return when it is resilvered
+    /// Return when the device is resilvered
     #[arg(short = 'w', long)]
     wait: bool,
 }
@@ -85,7 +85,7 @@ pub(in super::super) struct Attach {
     how: NewDevice,
     #[command(flatten)]
     to: Device,
-    /// The new device
+    /// New device
     #[arg(value_hint = ValueHint::FilePath)]
     new: PathBuf,
 }
@@ -96,24 +96,24 @@ pub(in super::super) struct Replace {
     how: NewDevice,
     #[command(flatten)]
     old: Device,
-    /// The new device, or a spare; without it, another one at the same path
+    /// New device, or a spare; without it, another device at the old path
     #[arg(value_hint = ValueHint::FilePath)]
     new: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Add {
-    /// Use devices that hold another pool's labels, a file system or the like, and vdevs that
+    /// Use devices that hold another pool's labels, a file system or other data, and vdevs that
     /// differ in redundancy
     #[arg(short = 'f', long)]
     force: bool,
-    /// Only show how the pool would be laid out; change nothing
+    /// Show only how the pool would be laid out; change nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Make files of this size where paths do not exist
+    /// Make files of this size if paths do not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
     /// Devices and files; `mirror`, `raidz1`, `raidz2` or `raidz3` before those that form one vdev;
@@ -125,24 +125,24 @@ pub(in super::super) struct Add {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Clear {
-    /// The pool
+    /// Name of the pool
     #[arg(add = pool_names())]
     pool: String,
-    /// Only these devices
+    /// Devices whose errors are cleared [default: all]
     #[arg(value_name = "DEVICE", add = vdev_names())]
     devices: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Events {
-    /// Only these
+    /// Pools to show; without a name, all
     #[arg(add = pool_names())]
     pools: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// A resilver that follows on another one has begun by then.
+/// Time within which a resilver that follows another one has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn send(connection: &Connection, pool: &str, change: &VdevChange) -> Result<PoolView, Error> {
@@ -166,7 +166,7 @@ pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
     Ok(())
 }
 
-/// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn.
+/// Waits until no scrub or resilver is at work, and no scrub waits for its turn.
 fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
     loop {
         let view: PoolView = connection.client().call(&pool::SHOW, &[pool])?;
@@ -213,7 +213,7 @@ pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done 
     bring(connection, &args.old.pool, &change, args.how.wait)
 }
 
-/// Makes a change that brings a device, and waits for it to be whole, if that is asked for.
+/// Makes a change that adds a device. Waits until the device is whole, if the user asked for that.
 fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: bool) -> Done {
     if !is_awaited {
         send(connection, pool, change)?;
@@ -262,7 +262,7 @@ fn leaves(view: &PoolView) -> impl Iterator<Item = &VdevView> {
         .filter(|vdev| vdev.guid.is_some())
 }
 
-/// A scrub or resilver is, or a scrub waits for its turn.
+/// Reports whether a scrub or resilver is at work, or a scrub waits for its turn.
 fn is_at_work(scan: &scan::ScanView) -> bool {
     scan.state == "running" || scan.is_scrub_waiting
 }
@@ -309,7 +309,7 @@ fn named(words: Vec<String>) -> Result<Vec<String>, Error> {
     words.into_iter().map(name).collect()
 }
 
-/// A device as the daemon is told of it: a path in full, anything else as it is.
+/// Returns a device as the daemon expects it: a path in full, anything else as typed.
 pub(super) fn name(word: String) -> Result<String, Error> {
     if !word.contains('/') {
         return Ok(word);
@@ -355,7 +355,7 @@ pub(in super::super) fn events(
     print(t, &args.list, &columns, &rows, none)
 }
 
-/// An event of a pool.
+/// Event of a pool.
 #[derive(Debug, Serialize)]
 struct EventRow {
     pool: String,

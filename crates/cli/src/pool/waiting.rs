@@ -1,4 +1,4 @@
-//! What an opening waits for, told while it does: the proof that no other host has the pool.
+//! Messages during an opening that waits for the proof that no other host has the pool.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use control::endpoint::pool;
 use model::Error;
 use model::pool::import::WaitView;
 
-/// So often the daemon is asked how far it is; quicker verbs tell nothing.
+/// Time between two questions to the daemon about its progress. Verbs that end earlier print
+/// nothing.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Does some work, and tells meanwhile what the daemon waits for.
+/// Does some work, and prints meanwhile what the daemon waits for.
 pub(super) fn told<T: Send>(
     t: &mut Terminal<'_>,
     connection: &Connection,

@@ -1,11 +1,11 @@
-//! What to type on each client to use a logical unit; printed by `share` and `demo`.
+//! Commands to type on each client to use a logical unit. `share` and `demo` print them.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use clap::ValueEnum;
 
-/// A client that we print commands for.
+/// Client that we print commands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Client {
     /// Linux with open-iscsi
@@ -22,10 +22,10 @@ pub enum Client {
     Libiscsi,
 }
 
-/// Where a logical unit is and how to get in.
+/// Location of a logical unit, and the names needed to log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Addresses as a client reaches them; at least one.
+    /// Addresses at which a client reaches the target; at least one.
     pub portals: Vec<SocketAddr>,
     /// The target's IQN.
     pub target: String,
@@ -35,14 +35,14 @@ pub struct Access {
     pub naa: String,
     /// Logical block size in bytes.
     pub block_size: u32,
-    /// The CHAP user, where a secret is asked for.
+    /// CHAP user, if a secret is asked for.
     pub chap_user: Option<String>,
-    /// The name that clients in user space must give; `None` where any does.
+    /// Initiator name that clients in user space must give; `None` if any name does.
     pub initiator: Option<String>,
 }
 
 impl Access {
-    /// `iscsi://host:port/iqn/lun`, as QEMU and libiscsi take it, without a secret.
+    /// Returns the URL `iscsi://host:port/iqn/lun`, as QEMU and libiscsi take it, without a secret.
     pub fn url(&self) -> String {
         let user = self
             .chap_user
@@ -64,8 +64,8 @@ impl Access {
     }
 }
 
-/// The address under which other machines most likely reach a portal: its own, or for the
-/// unspecified address that of the interface with the default route.
+/// Returns the address under which other machines most likely reach a portal. Usually this is its
+/// own address. For the unspecified address, it is that of the interface with the default route.
 pub fn reachable(portal: SocketAddr) -> SocketAddr {
     if !portal.ip().is_unspecified() {
         return portal;
@@ -89,7 +89,7 @@ pub fn reachable(portal: SocketAddr) -> SocketAddr {
     )
 }
 
-/// What to type on every client, or on one.
+/// Returns the commands to type on every client, or on one.
 pub fn instructions(access: &Access, only: Option<Client>) -> String {
     let mut text = String::new();
     let clients = Client::value_variants()
@@ -220,7 +220,7 @@ fn qemu(access: &Access) -> Vec<String> {
     let user = access.chap_user.is_some();
     let mut lines = vec![match &access.initiator {
         None => format!("qemu-img info '{url}'"),
-        // qemu-img takes the name only so; the URL form has no place for it.
+        // qemu-img takes the initiator name only in this form; the URL form has no place for it.
         Some(name) => format!(
             "qemu-img info --image-opts driver=iscsi,transport=tcp,portal={},target={},lun={},initiator-name={name}",
             access.first(),

@@ -1,4 +1,4 @@
-//! Hindrances of logical units, in lines for people; and `lu clear`, which ends those that have no
+//! Hindrances of logical units, in lines for people, and `lu clear`, which ends those that have no
 //! other verb.
 
 use clap::Args;
@@ -11,17 +11,17 @@ use control::endpoint::lu;
 use model::Error;
 use model::hindrance::{Cleared, Hindrance, HindranceKind};
 
-/// A listing ends with so many lines at most.
+/// Most lines at the end of a listing.
 const MOST_LINES: usize = 12;
-/// A line names so many units at most.
+/// Most units that a line names.
 const MOST_UNITS: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct Clear {
-    /// The logical unit
+    /// Name of the logical unit
     #[arg(add = lu_names())]
     name: String,
-    /// Its word in `lu list NAME`
+    /// Word of the state in `lu list NAME`
     #[arg(value_name = "STATE", value_parser = clap::builder::PossibleValuesParser::new(HindranceKind::clearable()))]
     kind: String,
     #[command(flatten)]
@@ -71,7 +71,7 @@ fn confirm(t: &mut Terminal<'_>, name: &str, found: &[Hindrance], danger: &str) 
     go_on(t)
 }
 
-/// One line for each thing found, with the units that it was found on; the gravest first.
+/// Returns one line for each hindrance found, with its units, the gravest first.
 pub(crate) fn lines<'a>(found: impl Iterator<Item = (&'a str, &'a Hindrance)>) -> Vec<String> {
     let mut groups: Vec<(&Hindrance, Vec<&str>)> = Vec::new();
     for (unit, hindrance) in found {
@@ -95,7 +95,8 @@ pub(crate) fn lines<'a>(found: impl Iterator<Item = (&'a str, &'a Hindrance)>) -
     lines
 }
 
-/// Troubles come first; reservations of clusters come late; wishes of the administrator come last.
+/// Returns the rank of a kind. Troubles come first, reservations of clusters late, and wishes of
+/// the administrator last.
 fn rank(kind: HindranceKind) -> u8 {
     match kind {
         HindranceKind::Fault

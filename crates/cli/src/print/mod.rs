@@ -1,4 +1,4 @@
-//! What commands print: tables, wrapped text, hindrances, lines to type at clients.
+//! The output of commands: tables, wrapped text, hindrances, lines to type at clients.
 
 pub mod client_instructions;
 pub(super) mod hindrances;

@@ -1,4 +1,5 @@
-//! Every listing: aligned columns for people, tab-separated for scripts, JSON for programs.
+//! The listings of all verbs: aligned columns for people, tab-separated for scripts, JSON for
+//! programs.
 
 use clap::Args;
 use serde::Serialize;
@@ -10,10 +11,10 @@ use model::quantity::format_size;
 
 mod fold;
 
-/// How a listing is to look.
+/// Options for the form of a listing.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ListArgs {
-    /// Columns to show, comma-separated; `-o help` names those there are
+    /// Columns to show, comma-separated; `-o help` lists them
     #[arg(
         short = 'o',
         long = "columns",
@@ -33,17 +34,17 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    /// Whether no program reads what is printed.
+    /// Reports whether people, and no program, read the output.
     pub(crate) fn is_for_people(&self) -> bool {
         !self.scripted && !self.json
     }
 
-    /// The columns that `-o` names; none where it is not given.
+    /// Returns the columns that `-o` names, or none without it.
     pub(crate) fn named_columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// How numbers are to be written.
+    /// Returns the form in which numbers are written.
     pub(crate) fn numbers(&self) -> Numbers {
         match self.exact {
             true => Numbers::Exact,
@@ -60,7 +61,7 @@ pub(crate) struct Column<T> {
     cell: fn(&T, Numbers) -> String,
 }
 
-/// A column of words.
+/// Returns a column of words.
 pub(crate) const fn left<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
     Column {
         name,
@@ -70,7 +71,7 @@ pub(crate) const fn left<T>(name: &'static str, cell: fn(&T, Numbers) -> String)
     }
 }
 
-/// A column of numbers.
+/// Returns a column of numbers.
 pub(crate) const fn right<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
     Column {
         name,
@@ -80,7 +81,7 @@ pub(crate) const fn right<T>(name: &'static str, cell: fn(&T, Numbers) -> String
     }
 }
 
-/// A column that is shown only where `-o` names it.
+/// Returns a column that is shown only if `-o` names it.
 pub(crate) const fn extra<T>(column: Column<T>) -> Column<T> {
     let Column {
         name, right, cell, ..
@@ -93,12 +94,12 @@ pub(crate) const fn extra<T>(column: Column<T>) -> Column<T> {
     }
 }
 
-/// How numbers are written.
+/// Form in which numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
-    /// `10G`, `3d 4h`
+    /// Short numbers, such as `10G` and `3d 4h`.
     Short,
-    /// Bytes and seconds.
+    /// Exact numbers, in bytes and seconds.
     Exact,
 }
 
@@ -110,7 +111,7 @@ impl Numbers {
         }
     }
 
-    /// A span of time by its two largest units.
+    /// Returns a span of time, by its two largest units.
     pub(crate) fn span(self, seconds: u64) -> String {
         if self == Self::Exact {
             return seconds.to_string();
@@ -125,7 +126,7 @@ impl Numbers {
     }
 }
 
-/// `-` where there is nothing to show: an empty cell would shift the columns of a script.
+/// Returns `-` for an empty text: an empty cell would shift the columns of a script.
 pub(crate) fn or_dash(text: &str) -> String {
     if text.is_empty() {
         "-".to_owned()
@@ -134,7 +135,7 @@ pub(crate) fn or_dash(text: &str) -> String {
     }
 }
 
-/// Prints `rows`; `none` is said to people when there are none.
+/// Prints `rows`. If there are none, prints `none` to people.
 pub(crate) fn print<T: Serialize>(
     t: &mut Terminal<'_>,
     args: &ListArgs,
@@ -155,8 +156,8 @@ pub(crate) fn print<T: Serialize>(
     print_cells(t, args, &header.collect::<Vec<_>>(), &cells, none)
 }
 
-/// Prints a table of columns by their names, and whether they stand right; `none` is said to people
-/// when it has no rows.
+/// Prints a table of columns, given by their names and their alignment (`true` is right). If the
+/// table has no rows, prints `none` to people.
 pub(crate) fn print_cells(
     t: &mut Terminal<'_>,
     args: &ListArgs,

@@ -1,13 +1,13 @@
 //! A stream over TCP, from one command line to another. Both ends prove that they know a key that
-//! was made for it, and every piece on the way is proven by a key of that connection: who reads the
-//! network can read the stream, but neither send one, take one, nor change, cut or repeat anything
-//! of it.
+//! was made for the stream. A key of the connection proves every piece on the way. An eavesdropper
+//! on the network can read the stream, but cannot send or take a stream, nor change, cut or repeat
+//! any part of it.
 //!
 //! ```text
-//! sender → receiver   "SANDWIRE", version, a random number                             48 bytes
-//! receiver → sender   a random number, proof of the key                                64 bytes
-//! sender → receiver   proof of the key                                                 32 bytes
-//! then in both directions   length (u32), so many bytes, proof                         length 0 ends it
+//! sender → receiver      "SANDWIRE", version, a random number   48 bytes
+//! receiver → sender      a random number, proof of the key      64 bytes
+//! sender → receiver      proof of the key                       32 bytes
+//! then, in both ways     length (u32), bytes, proof             length 0 ends it
 //! ```
 
 use std::fmt;
@@ -17,14 +17,14 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// How long somebody who connects may take to prove what they know, however they spread it.
+/// Time within which a caller must prove that it knows the key, however it spreads its bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MAGIC: &[u8; 8] = b"SANDWIRE";
 const VERSION: u16 = 1;
-/// The longest piece, in bytes.
+/// Length of the longest piece, in bytes.
 const MAX_PIECE: usize = 1 << 20;
 
-/// What both ends know. Made at random for one stream, or by an administrator for many.
+/// Key that both ends know. It is made at random for one stream, or by an administrator for many.
 #[derive(Clone)]
 pub(crate) struct Key([u8; 32]);
 
@@ -35,7 +35,7 @@ impl Key {
 
     fn prove(&self, role: &[u8], hello: &[u8], nonce: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        // Fixed lengths but the role's, which comes last.
+        // All parts have fixed lengths but the role, which comes last.
         hasher.update(hello).update(nonce).update(role);
         hasher.finalize()
     }
@@ -44,7 +44,7 @@ impl Key {
 impl FromStr for Key {
     type Err = String;
 
-    /// 64 hexadecimal digits.
+    /// Reads 64 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "a key has 64 hexadecimal digits".to_owned();
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -59,25 +59,25 @@ impl FromStr for Key {
     }
 }
 
-/// For the administrator of the other end.
+/// Form of the key for the administrator of the other end.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// Keys are not for logs.
+/// Form of the key without its bytes, because keys must not get into logs.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key")
     }
 }
 
-/// One direction of a connection whose other end knows the key.
+/// Direction of a connection whose other end knows the key.
 #[derive(Debug)]
 struct Direction {
     key: blake3::Hash,
-    /// Pieces so far.
+    /// Number of pieces so far.
     count: u64,
 }
 
@@ -90,13 +90,13 @@ impl Direction {
     }
 }
 
-/// A connection whose other end knows the key.
+/// Connection whose other end knows the key.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: TcpStream,
     out: Direction,
     into: Direction,
-    /// Read and not taken yet.
+    /// Bytes that were read and not taken yet.
     piece: Vec<u8>,
     taken: usize,
     is_ended: bool,
@@ -106,7 +106,7 @@ impl Wire {
     /// Connects to a receiver.
     ///
     /// # Errors
-    /// Nobody is there, or nobody who knows the key.
+    /// Nobody answers, or the other end does not know the key.
     pub(crate) fn connect(address: &str, key: &Key) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         let until = Instant::now() + PATIENCE;
@@ -126,7 +126,7 @@ impl Wire {
         Self::new(stream, key, [b"to receiver", b"to sender"], &hello, &nonce)
     }
 
-    /// Waits for a sender that knows the key; others are sent away.
+    /// Waits for a sender that knows the key. Sends others away.
     ///
     /// # Errors
     /// The system takes no connections.
@@ -168,7 +168,7 @@ impl Wire {
         hello: &[u8],
         nonce: &[u8],
     ) -> io::Result<Self> {
-        // From here on either may take its time; a connection that is dead is noticed.
+        // From here on, either end may take its time. A dead connection is noticed.
         stream.set_read_timeout(None)?;
         stream.set_nodelay(true)?;
         let keep = socket2::TcpKeepalive::new()
@@ -189,12 +189,12 @@ impl Wire {
         })
     }
 
-    /// Says that nothing more comes.
+    /// Tells the other end that nothing more comes.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         self.send(&[])
     }
 
-    /// Sends and takes at the same time: the half that sends, with what it needs for it.
+    /// Splits the connection in two, to send on one half and receive on the other at once.
     pub(crate) fn split(self) -> io::Result<(Self, Self)> {
         let stream = self.stream.try_clone()?;
         let other = Self {
@@ -214,7 +214,7 @@ impl Wire {
         Ok((self, other))
     }
 
-    /// Takes what still comes, for a while, so that the other end reads what it was told last.
+    /// Reads the remaining bytes, for a while, so that the other end can read the last answer.
     pub(crate) fn linger(mut self) {
         let is_possible = self.stream.shutdown(Shutdown::Write).is_ok()
             && self.stream.set_read_timeout(Some(PATIENCE)).is_ok();
@@ -270,7 +270,8 @@ impl Write for Wire {
 }
 
 impl Read for Wire {
-    /// Nothing but what the other end wrote, and its end only where it said so.
+    /// Reads only bytes that the other end wrote. Reports the end only if the other end announced
+    /// it.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.taken == self.piece.len() && !self.is_ended {
             self.take()?;
@@ -283,11 +284,11 @@ impl Read for Wire {
     }
 }
 
-/// Somebody whose bytes are waited for only so long.
+/// Caller whose bytes are waited for only until a deadline.
 trait Caller: Read {
     fn now(&self) -> Instant;
 
-    /// How long the next read may take.
+    /// Sets the most time that the next read may take.
     fn wait_at_most(&mut self, time: Duration) -> io::Result<()>;
 }
 
@@ -301,7 +302,8 @@ impl Caller for TcpStream {
     }
 }
 
-/// Reads all of it up to a moment: who sends a byte now and then gets no more time by that.
+/// Fills the buffer before a deadline. A caller that sends a byte now and then gains no time by
+/// that.
 fn read_until(caller: &mut impl Caller, buffer: &mut [u8], until: Instant) -> io::Result<()> {
     let mut len = 0;
     while len < buffer.len() {
@@ -314,7 +316,7 @@ fn read_until(caller: &mut impl Caller, buffer: &mut [u8], until: Instant) -> io
         match caller.read(&mut buffer[len..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(more) => len += more,
-            // Whether the time is over is seen above.
+            // The check above sees whether the time is over.
             Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {}
             Err(error) => return Err(error),
         }
@@ -322,8 +324,8 @@ fn read_until(caller: &mut impl Caller, buffer: &mut [u8], until: Instant) -> io
     Ok(())
 }
 
-/// The next connection that is there when it is taken. What Linux tells of one that broke before
-/// that says nothing about the others.
+/// Accepts the next connection that still exists. Linux reports errors of connections that broke
+/// earlier; they say nothing about the others.
 fn next_caller<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match accept() {
@@ -348,7 +350,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // A key that can be guessed would be worse than ending here.
+    // Ending the program here is better than a key that can be guessed.
     getrandom::fill(&mut bytes).expect("the kernel has random numbers");
     bytes
 }

@@ -1,6 +1,6 @@
 //! Sentences in lines of a terminal, broken between words.
 
-/// Words in lines of at most `width` letters, each but the first behind `indent`.
+/// Returns words in lines of at most `width` letters. Each line but the first begins with `indent`.
 pub(crate) fn wrapped(words: &str, width: usize, indent: &str) -> String {
     let mut text = String::new();
     let mut used = 0;

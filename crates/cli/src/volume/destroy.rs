@@ -1,4 +1,4 @@
-//! `volume destroy`: says what goes, asks, and destroys it.
+//! `volume destroy`: lists the datasets that would go, asks, and destroys them.
 
 use std::io::{self, Write};
 
@@ -15,22 +15,22 @@ use model::pool::dataset::change::DatasetChange;
 
 #[derive(Debug, Args)]
 pub(crate) struct Destroy {
-    /// All below too; of a snapshot those of its name below its folder or volume
+    /// Destroy all datasets below too; of a snapshot those of its name below its folder or volume
     #[arg(short = 'r')]
     recursive: bool,
-    /// Clones too, wherever they are
+    /// Destroy clones too, wherever they are
     #[arg(short = 'R')]
     clones: bool,
-    /// Only say whether it can be done; with -v also what would go
+    /// Show only whether it can be done; with -v also what would go
     #[arg(short = 'n', long = "dry-run", visible_alias = "dryrun")]
     dry_run: bool,
-    /// Say what goes
+    /// Show what goes
     #[arg(short = 'v', long)]
     verbose: bool,
     /// Do not ask
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     yes: bool,
-    /// Which; snapshots of a volume also as tank/vm1@a,b or tank/vm1@first%last
+    /// Datasets to destroy; snapshots of a volume also as tank/vm1@a,b or tank/vm1@first%last
     #[arg(required = true, add = dataset_names())]
     names: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `volume hold`, `release` and `holds`: who keeps snapshots from being destroyed.
+//! `volume hold`, `release` and `holds`: names under which snapshots are kept from being destroyed.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,10 +11,10 @@ use model::pool::dataset::change::DatasetChange;
 
 #[derive(Debug, Args)]
 pub(crate) struct Hold {
-    /// Of all volumes below too
+    /// Include snapshots of all volumes below
     #[arg(short = 'r')]
     recursive: bool,
-    /// The hold's name: who keeps them
+    /// Name of the hold, which tells who keeps the snapshots
     tag: String,
     /// tank/vm1@monday
     #[arg(required = true, value_name = "SNAPSHOT", add = snapshot_names())]
@@ -23,7 +23,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug, Args)]
 pub(crate) struct Holds {
-    /// Of snapshots of that name of all volumes below too
+    /// Show holds of snapshots of that name of all volumes below too
     #[arg(short = 'r')]
     recursive: bool,
     /// tank/vm1@monday
@@ -33,7 +33,7 @@ pub(crate) struct Holds {
     list: ListArgs,
 }
 
-/// A hold, as it is listed.
+/// Hold, as it is listed.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,

@@ -1,4 +1,4 @@
-//! `volume list` and `volume get`: datasets, and whatever property of them.
+//! `volume list` and `volume get`: datasets, and any of their properties.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use model::pool::dataset::DatasetView;
 use model::pool::dataset::name::split;
 use model::pool::status::PoolView;
 
-/// What is said to people where there is nothing to list.
+/// Message to people if there is nothing to list.
 const NONE: &str = "no datasets available";
-/// The columns of a listing where none are named.
+/// Columns of a listing if none are named.
 const COLUMNS: [&str; 7] = [
     "name", "used", "avail", "refer", "volsize", "volblock", "type",
 ];
@@ -30,10 +30,10 @@ pub(crate) struct List {
     /// Kinds, comma-separated; filesystem and snap mean folder and snapshot
     #[arg(short = 't', value_name = "KIND", value_delimiter = ',', default_values = ["folder", "volume"], value_parser = kinds())]
     kinds: Vec<String>,
-    /// Those below the named ones too
+    /// Show also the datasets below the named ones
     #[arg(short = 'r')]
     recursive: bool,
-    /// Only these
+    /// Datasets to list [default: all]
     #[arg(add = dataset_names())]
     names: Vec<String>,
     #[command(flatten)]
@@ -47,23 +47,24 @@ pub(crate) struct Get {
     /// Kinds, comma-separated
     #[arg(short = 't', value_name = "KIND", value_delimiter = ',', default_values = ["all"], value_parser = kinds())]
     kinds: Vec<String>,
-    /// Those below the named ones too
+    /// Show also the datasets below the named ones
     #[arg(short = 'r')]
     recursive: bool,
-    /// Only values from these sources, comma-separated: local, default, inherited, received, none
+    /// Show only values from these sources, comma-separated: local, default, inherited, received,
+    /// none
     #[arg(short = 's', value_name = "SOURCE", value_delimiter = ',', value_parser = ["local", "default", "inherited", "received", "none"])]
     sources: Vec<String>,
     /// Properties, comma-separated, or all
     #[arg(add = properties())]
     properties: String,
-    /// Of these datasets [default: all]
+    /// Datasets to show [default: all]
     #[arg(add = dataset_names())]
     names: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
 }
 
-/// The kinds of datasets; also in zfs's words.
+/// Returns the kinds of datasets, also in zfs's words.
 fn kinds() -> PossibleValuesParser {
     PossibleValuesParser::new([
         PossibleValue::new("all"),
@@ -73,7 +74,7 @@ fn kinds() -> PossibleValuesParser {
     ])
 }
 
-/// The kind that a word means.
+/// Returns the kind that a word means.
 fn kind_of(word: &str) -> &str {
     match word {
         "filesystem" => "folder",
@@ -91,7 +92,7 @@ fn wanted(kinds: Option<&[&str]>, properties: Option<&[&str]>) -> Listed {
     }
 }
 
-/// The datasets that a command line means, with these properties or all.
+/// Returns the datasets that a command line means, with the given properties or all.
 fn selected(
     t: &mut Terminal<'_>,
     connection: &Connection,
@@ -100,7 +101,7 @@ fn selected(
     recursive: bool,
     properties: Option<&[&str]>,
 ) -> Result<Vec<DatasetView>, Failure> {
-    // What is named is meant, whatever its kind.
+    // A dataset that the user names is meant, whatever its kind.
     let asked: Vec<&str> = kinds.iter().map(|kind| kind_of(kind)).collect();
     let asked = Some(&*asked).filter(|kinds| names.is_empty() && !kinds.contains(&"all"));
     let mut all = found(t, connection, names, &wanted(asked, properties))?;
@@ -128,7 +129,8 @@ fn selected(
     Ok(all)
 }
 
-/// The snapshots of these names; with `is_recursive` those of all volumes below too.
+/// Returns the snapshots of these names. With `is_recursive`, returns those of all volumes below
+/// too.
 pub(super) fn snapshots(
     t: &mut Terminal<'_>,
     connection: &Connection,
@@ -156,8 +158,8 @@ pub(super) fn snapshots(
     Ok(all)
 }
 
-/// The datasets of the pools that are named; or of all pools, and of those that do not answer it is
-/// said why.
+/// Returns the datasets of the named pools, or of all pools. Prints the reason for each pool that
+/// does not answer.
 fn found(
     t: &mut Terminal<'_>,
     connection: &Connection,
@@ -194,7 +196,7 @@ fn found(
     Ok(all)
 }
 
-/// zfs's shorthand for where space is.
+/// Columns for which zfs has a shorthand: the use of space.
 const SPACE: [&str; 7] = [
     "name",
     "available",
@@ -245,7 +247,7 @@ pub(super) fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -
     print_cells(t, &args.list, &columns, &cells, NONE)
 }
 
-/// A property's name, where a shorter one is given.
+/// Returns a property's full name, if a shorter one is given.
 fn full_name(name: &str) -> &str {
     match name {
         "avail" => "available",
@@ -284,7 +286,7 @@ fn cell(dataset: &DatasetView, property: &str, numbers: Numbers) -> String {
     value.cloned().unwrap_or_else(|| "-".to_owned())
 }
 
-/// A property of a dataset, as `get` shows it.
+/// Property of a dataset, as `get` shows it.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,

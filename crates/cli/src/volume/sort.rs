@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::Error;
 use model::pool::dataset::DatasetView;
 
-/// The properties to sort by, the first first.
+/// Properties to sort by, the most significant first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sort(Vec<Key>);
 
@@ -17,7 +17,7 @@ struct Key {
     is_descending: bool,
 }
 
-/// What is sorted by.
+/// Value that is sorted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Number(u64),
@@ -27,7 +27,7 @@ enum Value {
 const ASCENDING: &str = "ascending";
 const DESCENDING: &str = "descending";
 
-/// By hand, since the order in which `-s` and `-S` were given counts.
+/// Arguments parsed by hand, since the order in which `-s` and `-S` were given counts.
 impl clap::Args for Sort {
     fn augment_args(command: Command) -> Command {
         let arg = |id: &'static str, short: char| {
@@ -74,16 +74,16 @@ impl clap::FromArgMatches for Sort {
 }
 
 impl Sort {
-    /// The properties that it looks at.
+    /// Returns the properties to sort by.
     pub(super) fn properties(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|key| key.property.as_str())
     }
 
-    /// Sorts datasets. Those without a property come last, whichever way; equal ones stay as they
-    /// are.
+    /// Sorts datasets. In both directions, those without a property come last, and equal ones keep
+    /// their order.
     ///
     /// # Errors
-    /// None of them has such a property.
+    /// None of the datasets has one of the properties.
     pub(super) fn sort(&self, datasets: &mut [DatasetView]) -> Result<(), Error> {
         for Key { property, .. } in &self.0 {
             let is_known = is_own(property)
@@ -117,13 +117,13 @@ impl Key {
     }
 }
 
-/// Whether some dataset may have it, though none of those that are listed has.
+/// Reports whether some dataset may have the property, though none of the listed ones has.
 fn is_own(property: &str) -> bool {
     matches!(property, "origin" | "volsize" | "volblocksize" | "volblock")
         || matches!(property, "avail" | "available" | "refer" | "referenced")
 }
 
-/// A property or a column of a listing.
+/// Returns the value of a property or of a column of a listing.
 fn value(of: &DatasetView, property: &str) -> Option<Value> {
     let number = |number: Option<u64>| number.map(Value::Number);
     match property {

@@ -1,4 +1,4 @@
-//! The verbs from outside: what they refuse, what they print, what they leave behind.
+//! Tests of the verbs from outside: their refusals, their output, and the files they leave behind.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn run(line: &str) -> Ran {
     }
 }
 
-/// A run that is over in no time; words are separated by bars.
+/// Runs a measurement that ends at once. Words are separated by bars.
 fn quick(target: &str, rest: &str) -> Ran {
     run(&format!(
         "bench | run | {target} | --block | 4K | --time | 100ms | --ramp-up | 0 | {rest}"
@@ -122,7 +122,8 @@ fn results_are_saved_compared_and_exported() {
         text(&saved)
     ));
     assert_eq!(compared.code, 0, "{}", compared.err);
-    // Of itself nothing differs; runs so short may differ too much among themselves to tell.
+    // A result does not differ from itself; runs so short may differ too much among themselves to
+    // tell.
     let mut rows = compared.out.lines().filter_map(|row| row.split_once('\t'));
     assert!(
         rows.all(|(_, verdict)| ["no difference", "cannot tell"].contains(&verdict)),
@@ -456,7 +457,7 @@ fn what_is_no_measured_path_is_called_by_its_name() {
         "{}",
         ran.err
     );
-    // Each in the place of the other.
+    // Each file is named in the place of the other.
     let ran = run(&format!("bench | report | {runs} | --network | {runs}"));
     assert!(
         ran.code == 1 && ran.err.contains("results of storage and not of a path"),

@@ -1,4 +1,5 @@
-//! Exports for fio, asked of fio itself: it takes each job's options, and they mean the same to it.
+//! Tests of the exports for fio, with fio itself: it takes each job's options, and gives them our
+//! meaning.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,8 +26,8 @@ fn mixture(name: &str, lines: Vec<AccessLine>) -> Workload {
     }))
 }
 
-/// Mixtures in which each direction has other sizes, shares that are no whole percents, and many
-/// sizes.
+/// Returns mixtures whose directions have different sizes, whose shares are no whole percents, and
+/// which have many sizes.
 fn mixtures() -> Vec<Workload> {
     let sizes = (1..=100).map(|n| line(n * 512, 1, 50, 100)).collect();
     vec![
@@ -141,7 +142,7 @@ fn section(name: usize, options: &Map<String, Value>, without: &[&str]) -> Strin
     format!("[{name}]\n{}", lines.collect::<String>())
 }
 
-/// The words of fio about a job file; `None` where there is no fio.
+/// Returns fio's output about a job file, or `None` if fio is not installed.
 fn fio(folder: &Path, file: &str, arguments: &[&str]) -> Option<(bool, String)> {
     let path = folder.join("jobs.fio");
     std::fs::write(&path, file).unwrap();
@@ -188,8 +189,8 @@ fn fio_takes_the_options_of_every_exported_job() {
     }
 }
 
-/// Means of the accesses of a specification: the share of reads, and the bytes of a read and of a
-/// write.
+/// Returns the means of a specification's accesses: the share of reads, and the bytes of a read and
+/// of a write.
 fn means(lines: &[AccessLine]) -> [f64; 3] {
     let mut sums = [0.0; 4];
     for line in lines {
@@ -279,7 +280,8 @@ fn lacks_nothing(theirs: &Value, ours: &Value, place: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {
             for (key, value) in theirs {
-                // Options are those of the job, and percentiles those of accesses that there were.
+                // Options come from the job, and percentiles only exist for accesses that took
+                // place.
                 if place.ends_with("options") || key == "percentile" {
                     continue;
                 }

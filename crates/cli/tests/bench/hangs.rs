@@ -1,5 +1,5 @@
-//! A device that hangs: whoever has had enough is given what was measured, and nothing waits for
-//! the device. Nothing here looks at a clock: what hangs would hang these tests.
+//! Tests of a device that hangs: an impatient user gets the measurements so far, and nothing waits
+//! for the device. No test here looks at a clock, because a hanging run would hang the test.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -16,7 +16,7 @@ use iometer::access::{AccessLine, AccessSpecification};
 
 const MIB: u64 = 1 << 20;
 
-/// Keeps those waiting who come to it until it is opened.
+/// Gate that keeps callers waiting until it is opened.
 #[derive(Debug, Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -32,12 +32,13 @@ impl Gate {
     }
 }
 
-/// Memory that answers so many requests and then none; whoever measures it has had enough then.
+/// Memory that answers a number of requests and then none. At that moment it interrupts the
+/// measurement.
 #[derive(Debug)]
 struct Hanging {
     inner: MemoryDevice,
     answers: AtomicU32,
-    /// Flushes hang, and only they.
+    /// Whether only flushes hang.
     flushes: bool,
     gate: Arc<Gate>,
     stop: Arc<AtomicBool>,
@@ -83,7 +84,8 @@ impl Watch for Nobody {
     fn second(&mut self, _: &Second) {}
 }
 
-/// What was measured of a device that hangs after so many answers; none for one whose flushes hang.
+/// Measures a device that hangs after a number of answers, or one whose flushes hang if `answers`
+/// is `None`.
 fn measured(answers: Option<u32>, parameters: Parameters) -> Measurement {
     let stop = Arc::new(AtomicBool::new(false));
     let gate = Arc::new(Gate::default());
@@ -99,9 +101,9 @@ fn measured(answers: Option<u32>, parameters: Parameters) -> Measurement {
     let mut lane = Lane::standing().unwrap();
     let target = (&device, &mut lane);
     let measurement = measure(&workload, &parameters, 1, target, &stop, &mut Nobody).unwrap();
-    // Does not wait for what is still there.
+    // Dropping the lane does not wait for requests that are still there.
     drop(lane);
-    // The threads are for other tests again.
+    // Frees the threads for other tests.
     *gate.is_open.lock().unwrap() = true;
     gate.opened.notify_all();
     measurement

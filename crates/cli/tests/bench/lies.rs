@@ -1,4 +1,4 @@
-//! Verification on a device that lies: every lie is found, and called what it is.
+//! Tests of verification on a device that lies: every lie is found, and named correctly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const BLOCK: u32 = 4096;
 /// Bytes of each write that may be lied about; the writes that fill the device are larger.
 const WRITE: u32 = 16 << 10;
 
-/// What a device does instead of what it was asked for.
+/// Wrong act of a device, in place of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     /// Acknowledges a write and forgets it.
@@ -69,14 +69,14 @@ impl LyingDevice {
         })
     }
 
-    /// Every tenth time.
+    /// Reports whether to lie now, which is so every tenth time.
     fn lies_now(&self) -> bool {
         let lies = self.asked.fetch_add(1, Ordering::Relaxed) % 10 == 5;
         self.lies.fetch_add(u64::from(lies), Ordering::Relaxed);
         lies
     }
 
-    /// What is there now; memory answers at once.
+    /// Returns the stored bytes; memory answers at once.
     fn stored(&self, offset: u64, len: usize, lane: &mut Lane) -> Vec<u8> {
         let request = Request::Read {
             offset,
@@ -168,7 +168,7 @@ impl Watch for Nobody {
     fn second(&mut self, _: &bench::measure::window::Second) {}
 }
 
-/// Fills the device, then runs accesses of this kind over it, then reads all back.
+/// Fills the device, runs accesses of this kind over it, and then reads all back.
 fn verified(device: Arc<dyn BlockDevice>, line: AccessLine, parameters: Parameters) -> Measurement {
     let workload = Workload::single(Stream::new(AccessSpecification::single("verified", line)));
     let mut lane = Lane::standing().unwrap();
@@ -184,7 +184,7 @@ fn verified(device: Arc<dyn BlockDevice>, line: AccessLine, parameters: Paramete
     .unwrap()
 }
 
-/// Every block once: what is lied about is not written again.
+/// Returns parameters that access every block once, so that no lie is overwritten.
 fn once() -> Parameters {
     Parameters {
         run_time_ms: 0,
@@ -314,7 +314,7 @@ fn what_is_short_at_the_end_is_unread() {
     }
 }
 
-/// Writes a memory of so many bytes once, 1 MiB at a time, behind a rule.
+/// Writes a memory of `len` bytes once, 1 MiB at a time, behind a rule.
 fn written_once_with(len: u64, rule: Rule) -> Measurement {
     let memory = Arc::new(MemoryDevice::new(len, BLOCK, len).unwrap());
     let device = Arc::new(FaultDevice::new(memory, 1));
@@ -375,7 +375,7 @@ fn a_flush_that_fails_is_no_proof() {
     assert_eq!(measurement.failures[0].kind, "flush");
 }
 
-/// Has had enough when the reading back begins.
+/// Observer that ends the run when the reading back begins.
 struct Impatient<'a>(&'a AtomicBool);
 
 impl Watch for Impatient<'_> {

@@ -1,7 +1,7 @@
-//! The benchmark on real lanes: devices that lie are found out, devices that are slow show how
-//! slow, and the command line destroys nothing.
+//! Tests of the benchmark on real lanes. Devices that lie are found out, devices that are slow show
+//! how slow they are, and the command line destroys nothing.
 
-// A test that cannot go on is a test that failed.
+// A test that cannot go on has failed.
 #![allow(clippy::unwrap_used)]
 
 mod command_line;

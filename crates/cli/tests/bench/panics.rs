@@ -1,5 +1,5 @@
-//! A device that panics ends the run that meets it, whichever worker that was: nobody waits for
-//! ever for a thread that is no more.
+//! Tests of a device that panics. It ends the run that meets it, whichever worker panicked: nobody
+//! waits for ever for a dead thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use iometer::access::{AccessLine, AccessSpecification};
 const MIB: u64 = 1 << 20;
 const WORDS: &str = "the device has lost its mind";
 
-/// Panics for whoever comes on the caller's lane, or for whoever does not.
+/// Device that panics for requests on the caller's lane, or for all others.
 #[derive(Debug)]
 struct PanickingDevice {
     inner: MemoryDevice,
@@ -51,7 +51,7 @@ impl Watch for Nobody {
     fn second(&mut self, _: &Second) {}
 }
 
-/// What the panic of a run said.
+/// Returns the message of a run's panic.
 fn panic_of_run(for_caller: bool) -> String {
     let mut lane = Lane::standing().unwrap();
     let device: Arc<dyn BlockDevice> = Arc::new(PanickingDevice {
@@ -80,7 +80,7 @@ fn panic_of_run(for_caller: bool) -> String {
 #[test]
 fn a_worker_that_panics_ends_the_run() {
     for for_caller in [false, true] {
-        // In a thread of its own, so that a run without end is a failure and not a silence.
+        // The run has its own thread, so that a run without end fails and does not hang the test.
         let (tell, listen) = channel();
         std::thread::spawn(move || tell.send(panic_of_run(for_caller)));
         let words = listen.recv_timeout(Duration::from_secs(60));

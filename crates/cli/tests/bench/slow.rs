@@ -1,6 +1,6 @@
-//! A device of known delay or rate through real lanes. What a loaded machine adds can only make it
-//! slower, so only what cannot be faster is asserted; that the figures are exact is shown in
-//! simulated time.
+//! Tests of a device of known delay or rate on real lanes. A loaded machine can only make it
+//! slower, so the tests only assert that it is not faster. Tests in simulated time show that the
+//! figures are exact.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use iometer::access::{AccessLine, AccessSpecification};
 
 const MIB: u64 = 1 << 20;
 
-/// Stops the run after so many seconds of it.
+/// Observer that stops the run after its given number of seconds.
 struct StopAfter<'a>(u32, &'a AtomicBool);
 
 impl Watch for StopAfter<'_> {
@@ -92,7 +92,7 @@ fn a_rate_is_not_exceeded() {
         AccessLine::all(65_536, 0, 0),
         parameters(600),
     );
-    // What was under way when recording began ends in it.
+    // Accesses under way when recording began end in the recorded time.
     let most = rate as f64 * 0.6 + 8.0 * 65_536.0;
     assert!(measurement.write.bytes as f64 <= most, "{measurement:?}");
     assert!(measurement.write.bytes > 0);
@@ -123,7 +123,7 @@ fn an_open_pace_keeps_its_rate() {
     };
     let measurement = run(1, None, AccessLine::all(4096, 100, 100), parameters);
     let started = measurement.read.accesses + measurement.late + measurement.unstarted;
-    // Those of the ramp-up that ended in the measured time are in it as well.
+    // Accesses of the ramp-up that ended in the measured time count too.
     assert!((495..=560).contains(&started), "{started}");
 }
 

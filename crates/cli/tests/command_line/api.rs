@@ -1,4 +1,4 @@
-//! The API below the command line: its document, its problems, its socket.
+//! Tests of the API below the command line: its document, its problems, its socket.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::daemon::Daemon;
 
-/// One request, as bytes; answers status and body.
+/// Sends one request, as bytes. Returns status and body.
 pub(crate) fn http(daemon: &Daemon, request: &str, body: &str) -> (u16, String) {
     let mut stream = UnixStream::connect(daemon.folder.path().join("control.sock")).unwrap();
     let head = format!(

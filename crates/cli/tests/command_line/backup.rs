@@ -1,5 +1,5 @@
-//! `config export` and `config restore` in a state folder that no daemon uses, and who may ask for
-//! secrets.
+//! Tests of `config export` and `config restore` in a state folder that no daemon uses, and of the
+//! permission to ask for secrets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,8 +10,8 @@ use super::daemon::{Daemon, Ran, run};
 const SECRET: &str = "a-secret-of-the-host";
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// A daemon with one of each, a host that needs a secret, and the path of a file that is not there
-/// yet.
+/// Returns a daemon and the path of a file that does not exist yet. The daemon has one object of
+/// each kind, and a host that needs a secret.
 fn daemon() -> (Daemon, String) {
     let daemon = Daemon::with_one_of_each();
     let secret = daemon.folder.path().join("secret");
@@ -26,7 +26,7 @@ fn restore(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     run(state, &[&["config", "restore"], words].concat(), answer)
 }
 
-/// The content of a folder's file below its comments, without generation and installation.
+/// Returns the content of a folder's file below its comments, without generation and installation.
 fn configured(state: &Path) -> toml::Table {
     let text = fs::read_to_string(state.join("config.toml")).unwrap();
     let mut table: toml::Table = toml::from_str(&text).unwrap();
@@ -60,7 +60,7 @@ fn a_bare_folder_takes_a_backup_without_a_daemon() {
         (mode(&state), mode(&state.join("config.toml"))),
         (0o700, 0o600)
     );
-    // The machine is another one: it does not take the first one's pools for its own.
+    // The machine is another one, so it does not take the first one's pools for its own.
     let installation = |folder: &Path| {
         let text = fs::read_to_string(folder.join("config.toml")).unwrap();
         let table: toml::Table = toml::from_str(&text).unwrap();
@@ -99,7 +99,7 @@ fn a_folder_in_use_is_replaced_only_when_that_is_agreed_to() {
     assert_eq!(fs::read(state.join("config.toml")).unwrap(), before);
     assert_eq!(restore(&state, &[&file], Some("y")).code, 0);
     assert_eq!(configured(&state), backup);
-    // The configuration that was replaced can be gone back to.
+    // The user can go back to the replaced configuration.
     daemon.restart();
     let told = daemon.run("config history -H -p -o generation,summary").out;
     assert!(

@@ -1,5 +1,5 @@
-//! A daemon without a data path: a state folder, transactions, the control server, and a data
-//! plane that records what it is told.
+//! A daemon without a data path: a state folder, transactions, the control server, and a data plane
+//! that only records its calls.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -22,11 +22,11 @@ use model::{Config, Error};
 pub(crate) struct FakeDataPlane {
     config: Mutex<Arc<Config>>,
     pub(crate) sessions: Mutex<Vec<SessionInfo>>,
-    /// Refuses configurations with a logical unit of this name.
+    /// Logical unit whose presence makes the data plane refuse a configuration.
     pub(crate) refuses: Mutex<Option<String>>,
-    /// How often it was asked for its units.
+    /// Number of times that the data plane was asked for its units.
     pub(crate) questions: AtomicUsize,
-    /// Done in the middle of the next change.
+    /// Function to call in the middle of the next change.
     pub(crate) during_a_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct Daemon {
     servers: Vec<ControlServer>,
 }
 
-/// What a command line did.
+/// Result of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: u8,
@@ -152,7 +152,7 @@ impl Daemon {
         daemon
     }
 
-    /// A daemon with a logical unit, a target, a host and a map.
+    /// Returns a daemon with a logical unit, a target, a host and a map.
     pub(crate) fn with_one_of_each() -> Self {
         let daemon = Self::start();
         for line in [
@@ -192,12 +192,12 @@ impl Daemon {
         self.servers = servers.into();
     }
 
-    /// The loopback address at which it listens besides.
+    /// Returns the loopback address at which the daemon also listens.
     pub(crate) fn tcp(&self) -> String {
         self.servers.last().unwrap().address().to_string()
     }
 
-    /// Somebody of this name is logged in.
+    /// Adds a session of an initiator with this name.
     pub(crate) fn log_in(&self, tsih: u16, initiator: &str, target: &str) {
         self.data_plane.sessions.lock().unwrap().push(SessionInfo {
             tsih,
@@ -220,7 +220,7 @@ impl Daemon {
         });
     }
 
-    /// Runs a command line; nobody is there to be asked.
+    /// Runs a command line without anybody to ask.
     pub(crate) fn run(&self, line: &str) -> Ran {
         run(
             self.folder.path(),
@@ -229,13 +229,13 @@ impl Daemon {
         )
     }
 
-    /// Runs a command line at a terminal of so many columns.
+    /// Runs a command line at a terminal of a given width.
     pub(crate) fn run_at(&self, width: usize, line: &str) -> Ran {
         let words: Vec<&str> = line.split_whitespace().collect();
         run_at(Some(width), self.folder.path(), &words, None)
     }
 
-    /// Runs a command line; somebody answers every question so.
+    /// Runs a command line whose every question gets this answer.
     pub(crate) fn run_answering(&self, line: &str, answer: &str) -> Ran {
         run(
             self.folder.path(),
@@ -245,18 +245,18 @@ impl Daemon {
     }
 }
 
-/// Runs a command line against the daemon of a state folder; its output goes to a file.
+/// Runs a command line against the daemon of a state folder. Its output goes to a file.
 pub(crate) fn run(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     run_at(None, state, words, answer)
 }
 
-/// The program of these tests: a daemon of its own, which runs in the test, and its clients.
+/// Program of these tests: a daemon of its own, which runs in the test, and its clients.
 pub(crate) const PROGRAM: Program = Program {
     pool_members: pools::members,
     ..Program::of_clients()
 };
 
-/// Runs a command whose output goes to a terminal of so many columns.
+/// Runs a command whose output goes to a terminal of a given width.
 fn run_at(width: Option<usize>, state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let args = ["sandstone", "--state", state.to_str().unwrap()]

@@ -1,4 +1,4 @@
-//! Changes: made, previewed, asked about, refused, taken back.
+//! Tests of changes: made, previewed, asked about, refused, taken back.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -339,7 +339,7 @@ Linux (open-iscsi)
     );
 }
 
-/// COMSTAR's third part of a view: targets that one map names together.
+/// Tests target groups, COMSTAR's third part of a view: targets that one map names together.
 #[test]
 fn a_map_names_a_target_group_and_explain_follows_it() {
     const TWO: &str = "iqn.2024-08.internal.sandstone:two";
@@ -405,7 +405,7 @@ fn who_looks_is_answered_while_a_change_takes_its_time() {
     let folder = daemon.folder.path().to_owned();
     let (told, answers) = channel();
     let looks = move || {
-        // In a thread of its own: what is not answered must not keep the change from ending.
+        // The change has its own thread: an unanswered question must not keep it from ending.
         let (answered, answer) = channel();
         std::thread::spawn(move || {
             for line in LOOKS {

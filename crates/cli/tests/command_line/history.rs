@@ -1,4 +1,4 @@
-//! `config history`: when and by whom each generation was made, and what it changed.
+//! Tests of `config history`: the time, the author and the changes of each generation.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn each_generation_tells_when_by_whom_and_what_was_changed() {
     let last = "sandstone lu delete vol1 -y\tyes";
     assert_eq!(commands.lines().last(), Some(last));
     assert_eq!(commands.matches("\tyes").count(), 1, "{commands}");
-    // Dates of people and of programs are the same.
+    // People and programs get equal dates.
     let exact = daemon.run("config history -H -p -o time").out;
     let times: Vec<u64> = exact.lines().map(|line| line.parse().unwrap()).collect();
     assert!(times.is_sorted() && times[0] > 1_700_000_000, "{times:?}");
@@ -71,7 +71,7 @@ fn a_request_that_no_command_line_made_is_told_without_its_secrets() {
     let told = daemon.run("config history --json").out;
     assert!(told.contains("POST /v1/hosts"), "{told}");
     assert!(!told.contains("a-very-long-secret"), "{told}");
-    // Nor does anybody say in a request who he is.
+    // A request cannot name its author either.
     let (code, answer) = super::api::http(&daemon, "POST /v1/hosts?by=root", body);
     assert_eq!(code, 400, "{answer}");
 }
@@ -95,7 +95,7 @@ fn changes_that_many_ask_for_at_once_are_all_told() {
 fn generations_of_older_versions_are_unknown() {
     let mut daemon = Daemon::with_one_of_each();
     daemon.stop();
-    // A file as versions wrote it that noted nothing.
+    // The file looks as earlier versions wrote it, which noted nothing.
     for file in ["config.toml", "history/config.4.toml"] {
         let path = daemon.folder.path().join(file);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -133,7 +133,7 @@ fn going_back_shows_what_changes_with_a_daemon_and_without() {
     assert_eq!(offline, preview);
     let history = daemon.run("config history -H -o generation,in_force").out;
     assert_eq!(history.lines().last(), Some("4\tyes"));
-    // An earlier one is put in force in the folder itself, and who did that is told.
+    // An earlier generation is put in force in the folder itself, and the history tells by whom.
     assert_eq!(daemon.run("config rollback 3").code, 0);
     daemon.restart();
     let told = daemon

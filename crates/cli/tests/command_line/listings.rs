@@ -1,4 +1,4 @@
-//! Listings and explanations, as people and scripts see them.
+//! Tests of listings and explanations, as people and scripts see them.
 
 use super::daemon::Daemon;
 
@@ -216,7 +216,7 @@ fn explain_takes_a_host_for_each_of_its_initiators() {
     for (answer, iqn) in json.as_array().unwrap().iter().zip(&iqns) {
         assert_eq!(answer["initiator"], **iqn);
     }
-    // A pattern stands for many: which of them is meant is for the administrator to say.
+    // A pattern stands for many initiators; the administrator must say which one is meant.
     let ran = daemon.run("map explain esx");
     assert_eq!(ran.code, 1);
     assert!(
@@ -270,8 +270,8 @@ fn completion_and_manual_pages_are_made_for_every_shell_and_verb() {
     assert!(!std::path::Path::new("pool").exists(), "no folder is made");
 }
 
-/// Lists of things with long names, at a terminal of 80 columns: each name is whole, so that it can
-/// be copied.
+/// Lists objects with long names at a terminal of 80 columns: each name is whole, so that it can be
+/// copied.
 #[test]
 fn lists_fit_80_columns_and_break_no_naa_and_no_iqn() {
     let daemon = Daemon::start();
@@ -307,7 +307,7 @@ fn lists_fit_80_columns_and_break_no_naa_and_no_iqn() {
             let is_whole = ran.out.split_whitespace().any(|word| word.contains(name));
             assert!(is_whole, "{name} of {line}: {}", ran.out);
         }
-        // A pipe gets a line for each row, whatever its length.
+        // A pipe gets one line for each row, whatever its length.
         assert_eq!(daemon.run(line).out.lines().count(), 2, "{line}");
     }
 }

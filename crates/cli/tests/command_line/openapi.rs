@@ -1,5 +1,5 @@
-//! The OpenAPI document: all that a validator asks for, and what generators of clients need beyond
-//! that.
+//! Tests of the OpenAPI document: all that a validator asks for, and all that generators of clients
+//! need beyond that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use super::api::http;
 use super::daemon::Daemon;
 
-/// The document that the command line prints.
+/// Returns the document that the command line prints.
 fn document() -> Value {
     let ran = super::daemon::run(std::path::Path::new("/nonexistent"), &["openapi"], None);
     assert_eq!(ran.code, 0, "{}", ran.err);
     serde_json::from_str(&ran.out).unwrap()
 }
 
-/// Each operation: `GET /v1/lus`, its path and what is said of it.
+/// Returns each operation, such as `GET /v1/lus`, with its path and its description.
 fn operations(document: &Value) -> Vec<(String, String, Map<String, Value>)> {
     let mut found = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -28,7 +28,7 @@ fn operations(document: &Value) -> Vec<(String, String, Map<String, Value>)> {
     found
 }
 
-/// Calls `look` with each value in the document and where it is.
+/// Calls `look` with each value in the document and its place.
 fn walk(value: &Value, at: &str, look: &mut impl FnMut(&str, &Value)) {
     look(at, value);
     match value {
@@ -150,7 +150,7 @@ fn each_reference_leads_somewhere_and_each_type_is_described() {
 #[test]
 fn types_are_of_the_kinds_that_generators_of_clients_read() {
     walk(&document(), "", &mut |at, value| {
-        // Closed tuples: generators take them for no schema at all.
+        // Generators take closed tuples for no schema at all.
         assert_ne!(value.get("items"), Some(&Value::Bool(false)), "{at}");
         if at.ends_with("/application/octet-stream/schema") {
             let reference = value["$ref"].as_str().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Verbs of many administrators at once: each is made on what is in force when its turn comes, and
-//! only what really contradicts it keeps it from that.
+//! Tests of verbs of many administrators at once. Each verb is applied to the configuration in
+//! force when its turn comes, and only a real contradiction makes it fail.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,11 +17,11 @@ use proptest::test_runner::Config as Cases;
 
 use super::daemon::{Daemon, FakeDataPlane};
 
-/// The data plane refuses whatever has a unit of this name.
+/// Unit whose presence makes the data plane refuse a configuration.
 const BURNING: &str = "u3";
 
-/// The fault of the issue: of many removals at once some were refused, though each was of another
-/// object.
+/// Tests the fault of the issue: of many removals at once some were refused, though each removed a
+/// different object.
 #[test]
 fn removals_of_different_objects_at_once_all_succeed() {
     const THREADS: usize = 4;
@@ -48,7 +48,7 @@ fn removals_of_different_objects_at_once_all_succeed() {
     assert_eq!(daemon.run("lu list -H -o name").out, "vol1\n");
 }
 
-/// The fault of the issue: of 600 verbs at once that touched different objects, ten failed.
+/// Tests the fault of the issue: of 600 verbs at once that touched different objects, ten failed.
 #[test]
 fn six_hundred_verbs_at_once_on_different_objects_all_succeed() {
     const THREADS: usize = 20;
@@ -83,7 +83,7 @@ fn six_hundred_verbs_at_once_on_different_objects_all_succeed() {
 fn a_removal_that_would_take_more_than_was_shown_is_shown_anew() {
     let daemon = Daemon::with_one_of_each();
     daemon.run("lu create vol2 --file --size 1M");
-    // Shown: the unit alone. While somebody reads that, it is mapped.
+    // The preview shows the unit alone. While the user reads it, the unit is mapped.
     let mut asked = 0;
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut ask = |_: &str| {
@@ -115,7 +115,7 @@ fn a_removal_that_would_take_more_than_was_shown_is_shown_anew() {
     assert_eq!(daemon.run("map list -H").out, "");
 }
 
-/// Whoever asks for it by the API is told of any change, as ever.
+/// Tests that a client which names a generation by the API is told of any change, as ever.
 #[test]
 fn a_generation_that_a_client_asks_for_is_checked_strictly() {
     let (transactions, _, _folder) = transactions();
@@ -133,7 +133,7 @@ fn a_generation_that_a_client_asks_for_is_checked_strictly() {
         ..Commit::default()
     };
     let seen = transactions.commit(&delete("u0"), &preview).unwrap();
-    // Elsewhere: no matter. Here: told.
+    // A change elsewhere does not matter. A change here is reported.
     transactions
         .commit(&create("u2"), &Commit::default())
         .unwrap();
@@ -159,7 +159,7 @@ fn a_generation_that_a_client_asks_for_is_checked_strictly() {
     transactions.commit(&delete("u0"), &how).unwrap();
 }
 
-/// Verbs that come while another one is being made are stored together.
+/// Tests that verbs which come while another one is being made are stored together.
 #[test]
 fn verbs_that_come_together_share_one_write() {
     const VERBS: usize = 16;
@@ -211,7 +211,7 @@ fn create(name: &str) -> Change {
         read_only: false,
         thin: None,
         threshold_percent: None,
-        // Given, so that the same change makes the same configuration whenever it is made.
+        // The NAA is given, so that a change makes the identical configuration whenever it is made.
         naa: Some(format!("6{:031x}", (u128::from(number) + 1) << 40)),
         serial: None,
     })
@@ -239,7 +239,7 @@ fn transactions() -> (Arc<Transactions>, Arc<FakeDataPlane>, tempfile::TempDir) 
     (Arc::new(transactions), data_plane, folder)
 }
 
-/// A verb, as an administrator chooses it.
+/// Generates a verb, as an administrator chooses it.
 fn verb() -> impl Strategy<Value = (Change, bool)> {
     let unit = (0..5_u8).prop_map(|number| format!("u{number}"));
     let host = (0..3_u8).prop_map(|number| format!("h{number}"));
@@ -271,7 +271,7 @@ fn verb() -> impl Strategy<Value = (Change, bool)> {
     (change, any::<bool>())
 }
 
-/// What a verb came to, and which generations were in force meanwhile.
+/// Result of a verb, and the generations in force meanwhile.
 struct Done {
     change: Change,
     how: Commit,
@@ -280,7 +280,7 @@ struct Done {
     outcome: Result<Committed, Error>,
 }
 
-/// Applied to this configuration, it comes to the same.
+/// Reports whether the verb, applied to this configuration, gives its recorded result.
 fn fits(done: &Done, config: &Config) -> bool {
     let applied = done
         .change
@@ -300,8 +300,8 @@ fn fits(done: &Done, config: &Config) -> bool {
 proptest! {
     #![proptest_config(Cases { cases: 24, ..Cases::default() })]
 
-    /// Random verbs of many threads: the result is that of some order of them, one after the other,
-    /// and none fails that does not fail in that order.
+    /// Tests random verbs of many threads. The result is that of some order of them, one after the
+    /// other. No verb fails that does not fail in that order.
     #[test]
     fn verbs_of_many_threads_come_to_what_some_order_of_them_comes_to(
         threads in prop::collection::vec(prop::collection::vec(verb(), 1..12), 2..6)
@@ -325,7 +325,7 @@ proptest! {
             }
         });
         let all = all.into_inner().unwrap();
-        // The order: by the generations that they made.
+        // The generations that the verbs made give the order.
         let mut order: Vec<&Done> = all
             .iter()
             .filter(|done| done.outcome.as_ref().is_ok_and(|it| it.generation > it.from_generation))

@@ -1,4 +1,4 @@
-//! The configuration as a whole: shown, edited, applied, compared, imported, gone back to.
+//! Tests of the configuration as a whole: shown, edited, applied, compared, imported, gone back to.
 
 use std::path::PathBuf;
 
@@ -130,7 +130,8 @@ fn other_targets_configurations_are_imported() {
     let dry = daemon.run(&format!("config import {lio} --apply --dry-run"));
     assert!(dry.err.ends_with(summary), "{dry:?}");
     let lines: Vec<_> = dry.out.lines().collect();
-    // Two units, a target, a host, two maps: one line for each, and that nothing was changed.
+    // Two units, a target, a host and two maps have one line each. The last line says that nothing
+    // was changed.
     assert_eq!(lines.len(), 7, "{dry:?}");
     assert!(lines[0].starts_with("  + lu "), "{dry:?}");
     let printed = file(&daemon, "lio.toml", &ran.out);

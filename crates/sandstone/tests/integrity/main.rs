@@ -5,7 +5,7 @@
 //!
 //! A failure prints its seed; `SANDSTONE_SEED=<seed>` runs that one alone.
 
-// A test that cannot go on is a test that failed.
+// A test that cannot go on has failed.
 #![allow(clippy::unwrap_used)]
 
 mod alua_state;

@@ -13,7 +13,7 @@ use crate::unit::Unit;
 /// Order to abort tasks, with the signal for the one that waits.
 #[derive(Debug)]
 pub struct AbortOrder<F> {
-    /// Tasks of this unit.
+    /// Unit whose tasks are aborted.
     pub unit: Arc<Unit>,
     /// Nexuses whose tasks are meant.
     pub whose: Whose,
@@ -26,16 +26,16 @@ pub struct AbortOrder<F> {
     pub function: Option<F>,
     /// Whether TAS is set.
     pub tell: bool,
-    /// Whether nexuses whose tasks are aborted without an answer learn so by a unit attention.
+    /// Whether a unit attention informs nexuses whose tasks are aborted without an answer.
     pub cleared: bool,
-    /// Fires once every aborted task is quiet.
+    /// Signal that fires once every aborted task is quiet.
     pub signal: Arc<QuietSignal>,
 }
 
 /// Nexuses whose tasks an abort order reaches.
 #[derive(Debug)]
 pub enum Whose {
-    /// Everybody's.
+    /// All nexuses.
     All,
     /// Tasks of one nexus.
     Nexus(NexusId),
@@ -44,7 +44,7 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Whether tasks of this nexus are meant.
+    /// Reports whether the order reaches tasks of this nexus.
     pub fn includes(&self, nexus: &Nexus) -> bool {
         match self {
             Self::All => true,
@@ -54,7 +54,8 @@ impl Whose {
     }
 }
 
-/// Fires when its last owner lets go: every loop has looked and every aborted task has ended.
+/// Signal that fires when its last owner lets go: every loop has looked and every aborted task has
+/// ended.
 pub struct QuietSignal {
     /// Operation that waits.
     token: Token,
@@ -64,8 +65,8 @@ pub struct QuietSignal {
 }
 
 impl QuietSignal {
-    /// A signal that wakes `token`. A task that outlives its command is over for it when the
-    /// command is.
+    /// Returns a signal that wakes `token`. For this signal, a task that outlives its command is
+    /// over with the command.
     pub fn new(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
         Arc::new(Self {
             token,
@@ -74,7 +75,7 @@ impl QuietSignal {
         })
     }
 
-    /// The same for who must know that nothing is done any more.
+    /// Returns a signal that wakes `token` when nothing at all is done any more.
     pub fn at_the_end(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
         Arc::new(Self {
             token,
@@ -83,7 +84,7 @@ impl QuietSignal {
         })
     }
 
-    /// Whether it waits on when a command is over and its task is not.
+    /// Reports whether the signal waits on when a command is over and its task is not.
     pub fn waits_for_the_task(&self) -> bool {
         self.waits_for_the_task
     }

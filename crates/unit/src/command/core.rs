@@ -36,7 +36,7 @@ pub enum Progress {
 /// Runs the commands of one event loop.
 #[derive(Debug)]
 pub struct Core<S: Peers> {
-    /// The loop's number.
+    /// Number of the loop.
     pub index: usize,
     /// Loops of the protocol together.
     pub shared: Arc<S>,
@@ -51,8 +51,8 @@ pub struct Core<S: Peers> {
 }
 
 impl<S: Peers> Core<S> {
-    /// Reads blocks for the initiator; with `fua` what a volatile cache holds of them is made
-    /// durable before (SBC-4, READ: nobody may be told what could still be lost).
+    /// Reads blocks for the initiator. With `fua`, blocks in a volatile cache are made durable
+    /// first (SBC-4, READ): no initiator may see data that could still be lost.
     #[inline]
     pub fn read(
         &mut self,
@@ -155,7 +155,7 @@ impl<S: Peers> Core<S> {
         Progress::Pending
     }
 
-    /// The same, holding the range.
+    /// Writes the initiator's blocks, holding the range.
     #[inline]
     fn write_locked(
         &mut self,
@@ -240,7 +240,7 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// A device request of an operation finished.
+    /// Handles the end of an operation's device request.
     pub fn completed(
         &mut self,
         token: Token,
@@ -311,8 +311,8 @@ impl<S: Peers> Core<S> {
         Some((session, task, completion))
     }
 
-    /// Flushes for a write that went into a cache which was switched off meanwhile; `None` while
-    /// that is under way.
+    /// Flushes for a write that went into a cache which was switched off meanwhile. Returns `None`
+    /// while the flush is under way.
     fn flush_if_late(
         &mut self,
         token: Token,
@@ -388,7 +388,7 @@ impl<S: Peers> Core<S> {
                 Some(step) => self.drive(token, operation, step),
             },
             (Work::Write { .. }, _) => {
-                // The range is handed on to `write_locked`, which gives it back itself.
+                // The range goes to `write_locked`, which gives it back itself.
                 operation.held.clear();
                 self.operations.retire(token);
                 let (
@@ -423,14 +423,15 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// Cancels an operation: nothing further is started for it. `true` where it is over at once;
-    /// else it ends when what it waits for has happened.
+    /// Cancels an operation: nothing further is started for it. Returns `true` if it is over at
+    /// once; else it ends when its wait ends.
     pub fn cancel(&mut self, token: Token) -> bool {
         let Some(operation) = self.operations.get_mut(token) else {
             return true;
         };
         if operation.outlives_its_command() {
-            // For its session, and for who waits until its commands are quiet, it is over.
+            // The operation is over for its session, and for those who wait until its commands are
+            // quiet.
             operation
                 .observers
                 .retain(|signal| signal.waits_for_the_task());
@@ -458,7 +459,7 @@ impl<S: Peers> Core<S> {
         over
     }
 
-    /// Ends a cancelled operation whose turn in the task set came after all: it enters and leaves
+    /// Ends a cancelled operation whose turn in the task set came after all. It enters and leaves
     /// at once.
     pub fn cancel_after_turn(&mut self, token: Token) {
         let Some(mut operation) = self.operations.take(token) else {

@@ -1,10 +1,10 @@
-//! Fences behind the writes of a lost session or connection: a device may hold them up, and the
-//! initiator writes the same blocks again meanwhile, by another path or another connection of the
-//! session. What it writes then must come after them.
+//! Fences behind the writes of a lost session or connection. A device may delay these writes.
+//! Meanwhile the initiator writes their blocks again, by another path or another connection of the
+//! session. The new writes must come after the old ones.
 //!
-//! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever
-//! wants the range later waits behind it. As soon as it is granted, the writes before are over and
-//! it goes away.
+//! A fence is an exclusive claim to the range, which waits in the queue of the range lock. A later
+//! claim to the range waits behind the fence. As soon as the fence is granted, the earlier writes
+//! are over and it goes away.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use super::peers::Peers;
 use crate::unit::Unit;
 
 impl<S: Peers> Core<S> {
-    /// Puts a fence behind what a cancelled operation still has under way. Once is enough.
+    /// Puts a fence behind the requests that a cancelled operation still has under way. One fence
+    /// is enough.
     pub fn fence_off(&mut self, token: Token) {
         let Some(operation) = self.operations.get_mut(token) else {
             return;
@@ -25,7 +26,7 @@ impl<S: Peers> Core<S> {
         if std::mem::replace(&mut operation.fenced_off, true) {
             return;
         }
-        // Behind what is held exclusively everybody waits anyhow.
+        // Everybody waits behind an exclusive hold anyhow.
         let shared = operation.held.iter();
         let shared = shared.filter(|(_, _, hold)| *hold == Hold::Shared);
         let ranges: Vec<_> = shared
@@ -54,7 +55,7 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// Takes away a fence that was granted. `false` where the token names something else.
+    /// Takes away a fence that was granted. Returns `false` if the token names something else.
     pub fn remove_fence(&mut self, token: Token) -> bool {
         let Some(operation) = self.operations.get_mut(token) else {
             return false;

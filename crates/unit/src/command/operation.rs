@@ -1,5 +1,5 @@
-//! Commands between their start and their end on one event loop, and the tokens that name them to
-//! others: to block devices, task sets, range locks and other loops.
+//! Commands between their start and their end on one event loop, and their tokens. Block devices,
+//! task sets, range locks and other loops name commands by these tokens.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::unit::Unit;
 use block::budget::Reservation;
 use block::{Pages, Request};
 
-/// A session of this loop; never reused.
+/// Key of a session of this loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey(pub u64);
 
 impl SessionKey {
-    /// No session: an operation that outlived its command.
+    /// Key of no session, for an operation that outlived its command.
     pub const NONE: Self = Self(u64::MAX);
 }
 
@@ -35,22 +35,22 @@ impl TaskKey {
 /// Work of an operation.
 #[derive(Debug)]
 pub enum Work {
-    /// Waits for its turn in the task set; the CDB is looked at only then.
+    /// Waits for its turn in the task set. The CDB is looked at only then.
     Queued {
-        /// The unit, not entered yet.
+        /// Unit, whose task set is not entered yet.
         mapped: Arc<MappedUnit>,
         /// The command.
         command: OwnedCommand,
         /// Data-out of the command, once it is in, or empty if there is none.
         data: Option<Pages>,
-        /// The memory that its data-out takes.
+        /// Memory that its data-out takes.
         memory: Option<Reservation>,
-        /// Whether its turn has come: then its place in the task set is in `entry`.
+        /// Whether its turn has come. Its place in the task set is then in `entry`.
         turn: bool,
     },
     /// Reads blocks for the initiator.
     Read(BlockRange),
-    /// Makes durable what is in the write cache, then reads (force unit access).
+    /// Flushes the write cache, then reads (force unit access).
     FlushedRead(BlockRange),
     /// Writes the initiator's blocks.
     Write {
@@ -59,12 +59,12 @@ pub enum Work {
         /// Whether the write must be durable before its answer: force unit access. Once the device
         /// has the write, whether the device was told so.
         durable: bool,
-        /// The bytes.
+        /// Bytes to write.
         data: Pages,
     },
     /// Runs a task of the device server.
     Task(TaskRun),
-    /// Keeps what comes later from these blocks until the writes of a lost session are over.
+    /// Keeps later requests from these blocks until the writes of a lost session are over.
     Fence(Arc<Unit>, BlockRange),
     /// Makes durable what is in the write cache of a unit, which a reset switched off.
     Emptying(Arc<Unit>, WriteThrough),
@@ -72,21 +72,21 @@ pub enum Work {
     Answer(u64),
 }
 
-/// A command kept until its turn.
+/// Command kept until its turn.
 #[derive(Debug)]
 pub struct OwnedCommand {
     /// The CDB.
     pub cdb: Vec<u8>,
     /// Attribute of the task.
     pub attribute: TaskAttribute,
-    /// Data-out offered.
+    /// Bytes of data-out offered.
     pub data_out_len: Option<u32>,
-    /// Data-in accepted.
+    /// Bytes of data-in accepted.
     pub data_in_len: u32,
 }
 
 impl OwnedCommand {
-    /// The command, as the device server takes it.
+    /// Returns the command, as the device server takes it.
     pub fn as_command(&self) -> scsi::Command<'_> {
         scsi::Command {
             cdb: &self.cdb,
@@ -97,22 +97,22 @@ impl OwnedCommand {
     }
 }
 
-/// A task of the device server with the requests of its current step.
+/// Task of the device server, with the requests of its current step.
 #[derive(Debug)]
 pub struct TaskRun {
-    /// The task.
+    /// Task that takes the data.
     pub task: Box<dyn Task>,
     /// Data-out of the task.
     pub data_out: Pages,
-    /// The unit that the current step runs on, where it is not the command's own.
+    /// Unit that the current step runs on, if it is not the command's own.
     pub on: Option<Arc<Unit>>,
     /// Requests of the current step that have not been submitted.
     pub requests: VecDeque<Request>,
     /// Answer that the current step gives.
     pub answer: Answer,
-    /// The current step changes blocks of the command's own unit.
+    /// Whether the current step changes blocks of the command's own unit.
     pub changes: bool,
-    /// The current step changes blocks, and they may lie in a volatile cache when it ends.
+    /// Whether the current step changes blocks that may lie in a volatile cache when it ends.
     pub cached: bool,
     /// Signals that fire when the current step is over.
     pub step_observers: Vec<Arc<QuietSignal>>,
@@ -133,11 +133,11 @@ impl TaskRun {
 /// Input that the outcome of a step's last request becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing but success.
+    /// Success alone.
     Done,
-    /// Nothing but success, of a save of the unit's state.
+    /// Success of a save of the unit's state.
     Saved,
-    /// The bytes read.
+    /// Bytes that were read.
     Blocks,
     /// Extents of this range.
     Extents(BlockRange),
@@ -148,17 +148,17 @@ pub enum Answer {
 pub enum Waiting {
     /// Turn of the command in the task set.
     Turn,
-    /// The range it wants to hold.
+    /// Range that the operation wants to hold.
     Range(BlockRange, Hold),
-    /// A block device.
+    /// Block device that works on it.
     Device,
     /// Quiet of other tasks.
     Quiet,
-    /// The loop's next turn: this one has had its share.
+    /// Next turn of the loop, because this turn has had its share.
     NextTurn,
 }
 
-/// A command, or a task management request, in progress.
+/// Command, or a task management request, in progress.
 #[derive(Debug)]
 pub struct Operation {
     /// Session that asked.
@@ -171,21 +171,21 @@ pub struct Operation {
     pub work: Work,
     /// Event that the operation waits for.
     pub waiting: Waiting,
-    /// Ranges it holds.
+    /// Ranges that the operation holds.
     pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
-    /// Aborted: nothing further is started for it.
+    /// Whether the operation is aborted, so that nothing further is started for it.
     pub cancelled: bool,
     /// Whether a fence lies behind the writes that it has under way.
     pub fenced_off: bool,
-    /// Bytes of data-out that its command takes by the CDB, where the protocol was not told when it
-    /// collected them: for the residual.
+    /// Bytes of data-out that the command takes by its CDB, for the residual. Set if the protocol
+    /// did not know it when it collected the data.
     pub data_out_wanted: Option<u32>,
     /// Signals that fire when it is over.
     pub observers: Vec<Arc<QuietSignal>>,
 }
 
 impl Operation {
-    /// Whether an abort only takes it from its session.
+    /// Reports whether an abort only takes the operation from its session.
     pub fn outlives_its_command(&self) -> bool {
         match &self.work {
             Work::Task(run) => !self.cancelled && run.task.outlives_its_command(),
@@ -193,7 +193,7 @@ impl Operation {
         }
     }
 
-    /// Gives back every range it holds.
+    /// Gives back every range that the operation holds.
     pub fn release(&mut self) {
         for (unit, range, hold) in self.held.drain(..) {
             unit.range_lock.unlock(range, hold);

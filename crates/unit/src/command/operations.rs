@@ -1,8 +1,8 @@
 //! The operations of one loop: found by their tokens, and by their sessions.
 //!
 //! A loop may have very many of them: a thousand sessions with full command windows on a device
-//! that hangs. So each slot is a link in the list of its session, and nobody looks at the slots of
-//! others to find those of one.
+//! that hangs. So each slot is a link in the list of its session. To find the operations of one
+//! session, nobody looks at the slots of others.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,16 +17,16 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    /// The next newer and the next older operation of the same session.
+    /// Next newer and next older operation of the session.
     newer: u32,
     older: u32,
     /// Session in whose list the slot is; [`SessionKey::NONE`] if in no list.
     session: SessionKey,
-    /// `None` also while it was taken out for a moment.
+    /// Operation in the slot. It is `None` also while the operation is taken out for a moment.
     operation: Option<Operation>,
 }
 
-/// Session keys are numbers of our own, given one after the other.
+/// Hasher of session keys, which are numbers of our own, given one after the other.
 #[derive(Debug, Default)]
 struct KeyHasher(u64);
 
@@ -47,20 +47,20 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// The operations of one loop.
+/// Operations of one loop.
 #[derive(Debug)]
 pub struct Operations {
     loop_index: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The newest operation of each session that has any.
+    /// Newest operation of each session that has any.
     newest: HashMap<SessionKey, u32, BuildHasherDefault<KeyHasher>>,
-    /// Whether one has ended, or left its session, since that was asked last.
+    /// Whether an operation has ended, or left its session, since the last question.
     ended: bool,
 }
 
 impl Operations {
-    /// None yet.
+    /// Returns a table without operations.
     pub fn new(loop_index: usize) -> Self {
         Self {
             loop_index,
@@ -71,7 +71,7 @@ impl Operations {
         }
     }
 
-    /// The token that the next [`Operations::insert`] gives.
+    /// Returns the token that the next [`Operations::insert`] gives.
     #[inline]
     pub fn next_token(&mut self) -> Token {
         if self.free.is_empty() {
@@ -137,7 +137,7 @@ impl Operations {
     }
 
     /// Takes an operation out for a moment: either [`Operations::put_back`] or
-    /// [`Operations::retire`] must follow. `None` where the token is stale.
+    /// [`Operations::retire`] must follow. Returns `None` if the token is stale.
     pub fn take(&mut self, token: Token) -> Option<Operation> {
         let current = self.token_at(token.index())?;
         if current == token {
@@ -160,7 +160,7 @@ impl Operations {
         self.free.push(token.index() as u32);
     }
 
-    /// An operation goes on without its session.
+    /// Lets an operation go on without its session.
     pub fn disown(&mut self, token: Token) {
         if let Some(operation) = self.get_mut(token) {
             operation.session = SessionKey::NONE;
@@ -169,29 +169,29 @@ impl Operations {
         }
     }
 
-    /// Whether operations have ended since this was asked last.
+    /// Reports whether operations have ended since the last call.
     pub fn take_ends(&mut self) -> bool {
         std::mem::take(&mut self.ended)
     }
 
-    /// Has [`Operations::take_ends`] say so.
+    /// Makes [`Operations::take_ends`] report an end.
     pub fn note_end(&mut self) {
         self.ended = true;
     }
 
-    /// Whether a session has operations.
+    /// Reports whether a session has operations.
     pub fn has_any(&self, session: SessionKey) -> bool {
         self.newest.contains_key(&session)
     }
 
-    /// The tokens of a session's operations, the oldest first.
+    /// Returns the tokens of a session's operations, the oldest first.
     pub fn of_session(&self, session: SessionKey) -> Vec<Token> {
         let mut tokens: Vec<Token> = self.list(session).map(|(token, _)| token).collect();
         tokens.reverse();
         tokens
     }
 
-    /// A session's operations, the newest first.
+    /// Returns a session's operations, the newest first.
     fn list(&self, session: SessionKey) -> impl Iterator<Item = (Token, &Operation)> {
         let mut next = self.newest.get(&session).copied().unwrap_or(NONE);
         let slots = std::iter::from_fn(move || {
@@ -203,7 +203,7 @@ impl Operations {
         slots.filter_map(|(index, slot)| Some((self.token(index), slot.operation.as_ref()?)))
     }
 
-    /// The operations that have their place in a task set, of any unit.
+    /// Returns the operations that have their place in a task set, of any unit.
     pub fn entered(&mut self) -> impl Iterator<Item = (&mut Operation, Arc<MappedUnit>)> {
         let operations = self.slots.iter_mut();
         operations.filter_map(|slot| {
@@ -213,7 +213,7 @@ impl Operations {
         })
     }
 
-    /// Whether a device works on any of them.
+    /// Reports whether a device works on any of them.
     pub fn any_on_device(&self) -> bool {
         let mut operations = self.slots.iter().filter_map(|slot| slot.operation.as_ref());
         operations.any(|operation| operation.waiting == Waiting::Device)
@@ -226,7 +226,7 @@ impl Operations {
             .map(|(token, _)| token)
     }
 
-    /// Looks at an operation.
+    /// Returns an operation.
     pub fn get_mut(&mut self, token: Token) -> Option<&mut Operation> {
         if self.token_at(token.index())? == token {
             self.slots[token.index()].operation.as_mut()

@@ -1,10 +1,10 @@
-//! Queue error management: what a command that ends with CHECK CONDITION does to the others in its
-//! task set (the QERR field of the control mode page, SPC-4 7.5.8). Whose commands those are is a
-//! matter of TST: of all I_T nexuses, or of its own alone.
+//! Queue error management: the effect of a command that ends with CHECK CONDITION on the others in
+//! its task set (the QERR field of the control mode page, SPC-4 7.5.8). TST decides which commands
+//! share the task set: those of all I_T nexuses, or of its own alone.
 //!
 //! The others are aborted at the end of the loop's turn, and by the other loops as soon as they
-//! hear of it; nobody waits for that. A command that arrives in between shares the fate of those
-//! before it, as it would have a moment earlier.
+//! hear of it; nobody waits for that. A command that arrives in between is aborted like those
+//! before it, as it would have been a moment earlier.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::peers::Peers;
 use crate::nexus::MappedUnit;
 
 impl<S: Peers> Core<S> {
-    /// Looks at how a command of a unit ends before its response leaves.
+    /// Looks at the end of a unit's command before its response leaves.
     #[inline]
     pub fn note_end(
         &mut self,
@@ -28,7 +28,7 @@ impl<S: Peers> Core<S> {
         mapped: &MappedUnit,
         completion: &Ended,
     ) {
-        // What outlived its command answers nobody.
+        // A task that outlived its command answers nobody.
         let answered = session != SessionKey::NONE;
         if completion.status == Status::CheckCondition && answered {
             self.check_condition(session, task, mapped);

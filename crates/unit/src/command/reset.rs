@@ -1,5 +1,5 @@
-//! Resets of logical units: the saved mode parameters come back with them, and where those have no
-//! write cache, what is in it is made durable before the reset is answered.
+//! Resets of logical units. A reset restores the saved mode parameters. If these have no write
+//! cache, its contents are made durable before the reset is answered.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::unit::Unit;
 use block::{Request, Submitted, Ticket};
 
 impl<S: Peers> Core<S> {
-    /// Resets a unit; `answer` waits until nothing of it is in a write cache that this switched
-    /// off. One that cannot be emptied goes on.
+    /// Resets a unit. `answer` waits until none of its data is in a write cache that the reset
+    /// switched off. A cache that cannot be emptied does not stop the reset.
     pub fn reset(&mut self, unit: &Arc<Unit>, cause: Reset, answer: Arc<QuietSignal>) {
         let hold = unit.logical.write_through();
         if !unit.logical.reset(cause) {

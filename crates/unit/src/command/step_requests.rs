@@ -7,9 +7,10 @@ use super::operation::{Answer, TaskRun};
 use crate::unit::Unit;
 use block::{BlockError, BlockErrorKind, Pages, Request};
 
-/// Requests of a step are cut to this length in bytes, so that no step hogs memory or a disk.
+/// Length, in bytes, to which requests of a step are cut, so that no step hogs memory or a disk.
 const STEP_CHUNK: u64 = 1024 * 1024;
-/// The same for the requests that give blocks back, of which there may be very many.
+/// Length, in bytes, to which requests that give blocks back are cut. A step may have very many of
+/// them.
 const DISCARD_CHUNK: u64 = 32 << 20;
 
 /// Fills in the requests of a step and returns the range that it changes.
@@ -96,18 +97,18 @@ fn requests(run: &mut TaskRun, unit: &Unit, step: Step, cached: bool) -> Option<
             None
         }
         Step::Prefetch { range } => {
-            // A cache is warmed by reading; without one that would be in vain.
+            // Reading warms a cache; without a cache it would be in vain.
             if unit.device.has_read_cache() {
                 push_reads(run, unit, range);
             }
             None
         }
-        // These were handled before.
+        // These steps were handled before.
         Step::On { .. } | Step::Save { .. } | Step::Abort(_) | Step::Done(_) => None,
     }
 }
 
-/// Reads whose bytes nobody wants.
+/// Adds reads whose bytes nobody wants.
 fn push_reads(run: &mut TaskRun, unit: &Unit, range: BlockRange) {
     let (mut offset, mut left) = unit.bytes(range);
     while left > 0 {
@@ -138,7 +139,8 @@ fn push_pattern(run: &mut TaskRun, unit: &Unit, range: BlockRange, pattern: &[u8
     }
 }
 
-/// The pieces end where any device can give back whole blocks: at multiples of their length.
+/// Adds requests that give blocks back. They are cut at multiples of their length, where any device
+/// can give back whole blocks.
 fn push_discards(run: &mut TaskRun, unit: &Unit, range: BlockRange) {
     let (mut offset, mut left) = unit.bytes(range);
     while left > 0 {

@@ -1,6 +1,6 @@
-//! Runs the tasks of the device server: everything that is more than a plain read or write. A task
-//! says step by step what it wants done; its steps are carried out here until one must be waited
-//! for.
+//! The run of the device server's tasks: every command that is more than a plain read or write. A
+//! task names the work it wants done, step by step. Its steps are carried out here until one must
+//! be waited for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// Gives its data-out to a task, which holds the range it must have to itself.
+    /// Gives its data-out to a task, which holds the range that it must have to itself.
     pub fn begin_task(&mut self, token: Token) -> Progress {
         let Some(mut operation) = self.operations.take(token) else {
             return Progress::Pending;
@@ -122,8 +122,8 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// Carries out the requests of the current step; returns the next one. `None` where a request
-    /// is pending or waits for the next turn.
+    /// Carries out the requests of the current step, and returns the next one. Returns `None` if a
+    /// request is pending or waits for the next turn.
     pub fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
         if let Some(response) = fenced(operation) {
             return Some(Step::Done(response));
@@ -264,7 +264,7 @@ impl<S: Peers> Core<S> {
 
 enum Begun {
     Requests,
-    /// The unit that the step runs on was deleted meanwhile.
+    /// The unit of the step was deleted meanwhile.
     Gone,
     Waits(Waiting),
 }

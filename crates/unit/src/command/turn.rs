@@ -13,13 +13,13 @@ use block::Request;
 
 /// Bytes that devices move at once for tasks until a turn has had its share: about 0.2 ms of work.
 const SHARE: u64 = 1 << 20;
-/// A request counts as at least this many bytes, for what it costs beside moving them.
+/// Fewest bytes that a request counts as, for its costs beside moving them.
 const LEAST: u64 = 4096;
-/// A question about a range counts as this many bytes, however long the range: a device looks at
-/// many pages before it answers.
+/// Bytes that a question about a range counts as, however long the range: a device looks at many
+/// pages before it answers.
 const QUESTION: u64 = SHARE;
 
-/// The current turn of a loop, and who waits for the next.
+/// Current turn of a loop, and the operations that wait for the next.
 #[derive(Debug, Default)]
 pub struct Turn {
     moved: u64,
@@ -27,13 +27,13 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A new turn begins.
+    /// Begins a new turn.
     #[inline]
     pub fn begin(&mut self) {
         self.moved = 0;
     }
 
-    /// Whether the turn has had its share: further requests of tasks wait for the next.
+    /// Reports whether the turn has had its share: further requests of tasks wait for the next.
     pub fn is_over(&self) -> bool {
         self.moved >= SHARE
     }
@@ -56,7 +56,7 @@ impl Turn {
         self.waiting.pop_front()
     }
 
-    /// Whether any operation waits for the next turn.
+    /// Reports whether any operation waits for the next turn.
     pub fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -88,7 +88,7 @@ mod tests {
         turn.count(SHARE - 1);
         assert_eq!(turn.next_waiting(), Some(Token(1)));
         turn.count(1);
-        // Both have more to do.
+        // Both operations have more to do.
         turn.wait(Token(0));
         turn.wait(Token(1));
         assert_eq!(turn.next_waiting(), None);

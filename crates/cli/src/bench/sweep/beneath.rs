@@ -1,4 +1,4 @@
-//! What is beneath the measured unit: its volume, found at the daemon that serves it.
+//! The volume beneath the measured unit, found at the daemon that serves it.
 
 use crate::Connection;
 use bench::reached::Unit;
@@ -9,7 +9,7 @@ use control::endpoint::{lu, volume};
 use model::pool::dataset::DatasetView;
 use model::{Error, ErrorKind};
 
-/// A logical unit and its volume.
+/// Logical unit and its volume.
 pub(super) struct Beneath {
     pub(super) client: Client,
     pub(super) unit: UnitView,
@@ -17,7 +17,8 @@ pub(super) struct Beneath {
 }
 
 impl Beneath {
-    /// By the NAA of what is measured; `words` are the knobs that need it.
+    /// Finds the unit and its volume by the NAA of the measured unit. `words` are the knobs that
+    /// need the volume.
     pub(super) fn of(
         unit: Option<&Unit>,
         words: &str,

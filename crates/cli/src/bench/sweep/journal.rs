@@ -1,10 +1,10 @@
-//! What a sweep has turned or made, in a file that outlives it: where the sweep is killed, the next
-//! command of the benchmark puts it back.
+//! The journal of a sweep: all that it has turned or made, in a file that outlives it. If the sweep
+//! is killed, the next command of the benchmark puts everything back.
 //!
-//! The order that matters: properties and a write cache are noted, durably, before they are turned,
-//! and a volume is noted when it was made (one of the same name that was not made by the sweep is
-//! somebody else's). The file goes when all is as it was. A sweep that is at work holds a lock on
-//! its file, which ends with it however that ends.
+//! The order matters. Properties and a write cache are noted, durably, before they are turned. A
+//! volume is noted after it was made, because a volume of its name that the sweep did not make is
+//! somebody else's. The file goes when everything is put back. A sweep at work holds a lock on its
+//! file, which ends with the sweep however the sweep ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -25,27 +25,28 @@ use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
 use model::{Error, ErrorKind};
 
-/// Something that a sweep does to what is not its own, and how it was before.
+/// Change that a sweep makes outside its own files, with the state before it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub(super) enum Entry {
-    /// Turns properties of a volume.
+    /// Properties of a volume that are turned.
     Properties {
-        /// What makes them as they were.
+        /// Changes that restore the properties.
         before: Vec<DatasetChange>,
     },
-    /// Made a volume with a logical unit.
+    /// Volume that was made, with a logical unit.
     Made {
         volume: String,
         unit: String,
-        /// When, by the daemon: another volume of that name is not this one.
+        /// Time of creation by the daemon's clock. A volume of that name from another time is not
+        /// the sweep's.
         created_s: u64,
     },
-    /// Turns a write cache.
+    /// Write cache that is turned.
     WriteCache { target: String, was_on: bool },
 }
 
-/// The file of a sweep at work.
+/// File of a sweep at work.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -53,8 +54,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins one beside what the daemon keeps, or, where that is not ours to write, in the user's
-    /// own folder.
+    /// Begins a journal beside the files of the daemon. If this process may not write there, begins
+    /// it in the user's own folder.
     pub(super) fn begin(connection: &Connection) -> Result<Self, Error> {
         let daemon = connection.client().address().to_string();
         let number = getrandom::u64().map_err(|error| cannot(io::Error::other(error)))?;
@@ -85,7 +86,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Notes something; when this returns it outlives a power cut.
+    /// Notes a change. When this returns, the note outlives a power cut.
     pub(super) fn note(&mut self, entry: &Entry) -> Result<(), Error> {
         self.line(entry).map_err(cannot)
     }
@@ -97,15 +98,15 @@ impl Journal {
         self.file.sync_all()
     }
 
-    /// All is as it was.
+    /// Removes the file, because everything was put back.
     pub(super) fn end(self) {
-        // One that stays is put back once more, which changes nothing.
+        // A journal that stays is put back once more, which changes nothing.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Puts back what sweeps left behind that were killed, and says so; what cannot be put back is
-/// named.
+/// Puts back the changes of sweeps that were killed, and reports that. Names every change that
+/// cannot be put back.
 pub(in crate::bench) fn put_back_left(connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let files = folders(connection).into_iter();
@@ -136,15 +137,15 @@ pub(in crate::bench) fn put_back_left(connection: &Connection, t: &mut Terminal<
             }
         }
         if is_whole {
-            // One that stays is put back once more, which changes nothing.
+            // A journal that stays is put back once more, which changes nothing.
             let _ = fs::remove_file(&path);
         }
     }
     Ok(())
 }
 
-/// What a sweep at this daemon noted that is not at work any more. A last line that is torn was not
-/// acted on.
+/// Returns the notes of a sweep of this daemon, if the sweep is no longer at work. A torn last line
+/// was not acted on.
 fn left(path: &Path, daemon: &str) -> Option<Vec<Entry>> {
     let file = File::open(path).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -155,7 +156,7 @@ fn left(path: &Path, daemon: &str) -> Option<Vec<Entry>> {
     (of == daemon).then(|| entries.collect())
 }
 
-/// Where journals may be: in the daemon's state folder, and in the user's.
+/// Returns the folders that may hold journals: the daemon's state folder, and the user's.
 fn folders(connection: &Connection) -> Vec<PathBuf> {
     let state = connection.state_folder();
     let state = state.is_dir().then(|| state.to_owned());
@@ -194,7 +195,7 @@ impl Entry {
         }
     }
 
-    /// What is left, as a noun phrase.
+    /// Returns the leftover change as a noun phrase.
     fn words(&self) -> String {
         match self {
             Self::Properties { .. } => "properties of a volume turned".to_owned(),
@@ -208,7 +209,7 @@ impl Entry {
         }
     }
 
-    /// What to type to put it back.
+    /// Returns the command that puts the change back.
     pub(super) fn by_hand(&self) -> String {
         match self {
             Self::Properties { before } => {
@@ -226,7 +227,7 @@ impl Entry {
     }
 }
 
-/// What is not there any more needs nothing.
+/// Accepts that the object does not exist any more: then there is nothing to put back.
 fn gone_is_well(done: Result<(), Error>) -> Result<(), Error> {
     match done {
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),

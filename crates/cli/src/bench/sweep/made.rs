@@ -1,6 +1,7 @@
-//! Volumes that a sweep makes, one for each volblocksize: that is chosen when a volume is made.
-//! Each is as large as the measured one, in the same pool and with the same properties, has a
-//! logical unit and the same maps, and goes at the end. The measured unit itself is left alone.
+//! Volumes that a sweep makes, one for each volblocksize, which can only be chosen for a new
+//! volume. Each is as large as the measured one, lies in its pool and has its properties. Each has
+//! a logical unit with the maps of the measured unit, and is removed at the end. The measured unit
+//! itself is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,34 +28,35 @@ use model::pool::dataset::{Changed, DatasetView};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
-/// What was made, by volblocksize.
+/// Volumes that were made, by volblocksize.
 pub(super) struct MadeVolumes {
     client: Client,
     made: BTreeMap<String, Made>,
 }
 
-/// A volume and its unit.
+/// Volume and its unit.
 struct Made {
     volume: String,
     unit: String,
-    /// The unit's name to initiators (`naa.…`).
+    /// Unit's name to initiators (`naa.…`).
     name: String,
-    /// What to open.
+    /// Name under which to open the unit.
     place: String,
-    /// Working sets that hold data; a new volume holds none, and would answer reads from nothing.
+    /// Working sets that hold data. A new volume holds none, and would answer reads without any
+    /// I/O.
     filled: BTreeSet<Option<u64>>,
 }
 
 impl Made {
-    /// What its unit lies on.
+    /// Returns the backend of its unit.
     fn backend(&self) -> BackendSpec {
         BackendSpec::on_volume(&self.volume)
     }
 }
 
 impl MadeVolumes {
-    /// Makes one for each of these block sizes, for whoever reaches the measured unit by `target`.
-    /// Where one cannot be made, none is left.
+    /// Makes a volume for each of these block sizes, for the initiator that reaches the measured
+    /// unit by `target`. If one cannot be made, none is left.
     pub(super) fn make(
         beneath: &Beneath,
         block_sizes: &BTreeSet<&String>,
@@ -92,7 +94,7 @@ impl MadeVolumes {
             .client
             .ask(&volume::CHANGE, &[], &How::default(), &create)
             .map_err(|error| left_over(error, &unit, &volume))?;
-        // From here on it is ours to remove.
+        // From here on, the sweep must remove the volume.
         journal.note(&Entry::Made {
             created_s: created_s(&self.client, &volume)?.unwrap_or_default(),
             volume: volume.clone(),
@@ -143,7 +145,7 @@ impl MadeVolumes {
         Ok(())
     }
 
-    /// What names this unit as `target` names the measured one.
+    /// Returns the name of this unit, in the form in which `target` names the measured one.
     fn place_of(&self, unit: &str, name: &str, target: &str) -> Result<String, Error> {
         if device_name::is_one(target) {
             let options = target.split_once('?').map(|(_, options)| options);
@@ -168,13 +170,13 @@ impl MadeVolumes {
         Ok(at_lun(target, sight.lun))
     }
 
-    /// What to open under this setting.
+    /// Returns the place to open under this setting.
     pub(super) fn place(&self, setting: &BTreeMap<String, String>) -> Option<&str> {
         self.of(setting).map(|made| made.place.as_str())
     }
 
-    /// Refuses to write to what was opened for this setting where it is not what was made: a LUN
-    /// may be another unit's by now, or at a daemon that shows the measured unit too.
+    /// Refuses to write to the unit opened for this setting if it is not the one made. A LUN may be
+    /// another unit's by now, or belong to a daemon that shows the measured unit too.
     pub(super) fn check(
         &self,
         setting: &BTreeMap<String, String>,
@@ -211,8 +213,8 @@ impl MadeVolumes {
         }
     }
 
-    /// Whether this working set of the volume of this setting holds nothing yet; from now on it
-    /// does.
+    /// Reports whether this working set of the setting's volume holds no data yet, and marks it as
+    /// filled.
     pub(super) fn is_to_be_filled(
         &mut self,
         setting: &BTreeMap<String, String>,
@@ -223,11 +225,11 @@ impl MadeVolumes {
         made.is_some_and(|made| made.filled.insert(working_set))
     }
 
-    /// Removes all that was made.
+    /// Removes all volumes and units that were made.
     pub(super) fn remove(&mut self) -> Result<(), Error> {
         let mut first = Ok(());
         for made in std::mem::take(&mut self.made).into_values() {
-            // One that stays does not keep the others.
+            // A volume that cannot be removed does not keep the others.
             if let Err(error) = self.remove_one(&made) {
                 first = first.and(Err(left_over(error, &made.unit, &made.volume)));
             }
@@ -256,7 +258,7 @@ fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
             };
             let _: Committed = client.ask(&lu::DELETE, &[unit], &how, &())?;
         }
-        // It was not made because somebody else's has the name.
+        // The sweep did not make it: somebody else's has the name.
         Ok(_) => {}
         // It may not have been made.
         Err(error) if error.kind == ErrorKind::NotFound => {}
@@ -271,7 +273,7 @@ fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what a sweep left that was killed, where it is still there. Another one of that name is
+/// Removes a volume that a killed sweep left, if it still exists. A later volume of that name is
 /// not touched.
 pub(super) fn remove_left(
     client: &Client,
@@ -285,15 +287,15 @@ pub(super) fn remove_left(
     }
 }
 
-/// When a volume was made; `None` where there is none.
+/// Returns the time at which a volume was made, or `None` if it does not exist.
 fn created_s(client: &Client, volume: &str) -> Result<Option<u64>, Error> {
     let datasets: Vec<DatasetView> = client.ask(&volume::LIST, &[], &Listed::names_only(), &())?;
     let found = datasets.iter().find(|dataset| dataset.name == volume);
     Ok(found.map(|dataset| dataset.created_s))
 }
 
-/// Refuses to fill `count` volumes in a pool that has no room for them: others write to it too.
-/// `parts` are how much of a volume is measured, where that is not all.
+/// Refuses to fill `count` volumes in a pool without room for them, because others write to the
+/// pool too. `parts` are the measured sizes of a volume, if not all of it is measured.
 pub(super) fn fits(
     beneath: &Beneath,
     count: usize,
@@ -317,7 +319,8 @@ pub(super) fn fits(
     ))
 }
 
-/// As the measured one, but with these blocks, and thin: only what is measured takes space.
+/// Returns a volume like the measured one, but with these blocks and thin: only measured parts take
+/// space.
 fn create_volume(beneath: &Beneath, block_size: &str, name: &str) -> Result<DatasetChange, Error> {
     let bytes = model::quantity::parse_size(block_size)
         .map_err(|reason| Error::invalid(reason, "choose another value"))?;
@@ -334,7 +337,7 @@ fn create_volume(beneath: &Beneath, block_size: &str, name: &str) -> Result<Data
     })
 }
 
-/// What stays behind, and how to be rid of it.
+/// Adds to an error what stays behind, and the commands that remove it.
 fn left_over(mut error: Error, unit: &str, volume: &str) -> Error {
     error.next = format!(
         "what a sweep left behind goes by: sandstone lu delete {unit} --yes; sandstone volume destroy {volume}"

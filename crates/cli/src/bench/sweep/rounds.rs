@@ -1,6 +1,6 @@
-//! The rounds of a sweep. What was measured is kept, whatever happens to the rest: a setting that
-//! the target refuses is left out, and only a target that refuses the first setting too ends the
-//! whole.
+//! The rounds of a sweep. Measurements are kept, whatever happens to the rest. A setting that the
+//! target refuses is left out. Only a target that refuses the first setting too ends the whole
+//! sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use hint::Place;
 use initiator::write_cache::WriteCache;
 use model::{Error, ErrorKind};
 
-/// So long who was told to end waits for what puts everything back.
+/// Time that an interrupted sweep waits for the work that puts everything back.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How to go on after the end.
+/// Advice on how to go on after the end.
 const GO_ON: &str = "; then sweep again into another file: bench report takes both";
 
-/// Where the target stands.
+/// State of the target.
 struct State<'a> {
     args: &'a Args,
     opened: Opened,
     options: BTreeMap<String, String>,
-    /// And whether it was on.
+    /// Write cache, and whether it was on.
     cache: Option<(WriteCache, bool)>,
     is_on: Option<bool>,
     volume: Option<Volume>,
@@ -47,7 +47,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// Opens what a setting measures, with its options.
+    /// Opens the target of a setting, with its options.
     fn open_anew(&mut self, setup: &Setup) -> Result<(), Error> {
         let target = &self.args.target;
         let made = self
@@ -64,7 +64,7 @@ impl State<'_> {
     }
 }
 
-/// What stood in the way of a setting.
+/// Obstacle to a setting.
 struct Obstacle {
     error: Error,
     workload: Option<String>,
@@ -80,8 +80,8 @@ impl Obstacle {
 }
 
 impl Plan {
-    /// Runs every setting in every round, and leaves the unit as it was. What was measured is in
-    /// `results` also where this fails.
+    /// Runs every setting in every round, and leaves the unit as it was. Even if this fails,
+    /// `results` holds all measurements.
     pub(super) fn run(
         &self,
         (args, connection): (&Args, &Connection),
@@ -89,7 +89,7 @@ impl Plan {
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
-        // Before there is anything that would have to be removed.
+        // This comes before anything exists that would have to be removed.
         let stop = interrupt()?;
         let turns = |setup: &Setup| setup.write_cache.is_some() || !setup.volume.is_empty();
         let mut journal = match self.setups.iter().any(turns) {
@@ -132,7 +132,7 @@ impl Plan {
                     error
                 })
             }
-            // What is noted stays noted.
+            // The notes stay.
             (Ok(()), Err(error)) => Err(error),
             (Err(mut ended), Err(error)) => {
                 ended.message = format!("{ended}; and {error}");
@@ -142,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// The volume whose properties are turned, or those that are made for it.
+    /// Returns the volume whose properties are turned, or the volumes made for the sweep.
     fn volumes(
         &self,
         args: &Args,
@@ -197,7 +197,7 @@ impl Plan {
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
-        // Nothing is worth its time without what all are compared with.
+        // Without the setting that all are compared with, no other is worth its time.
         if let Err(mut error) = self.turn_to(state, 0) {
             let words = plan::words(&self.settings[0]);
             error.message = format!("the first setting, {words}, cannot be had: {error}");
@@ -209,8 +209,8 @@ impl Plan {
         let mut last_round = 0;
         for (step, &(round, setting)) in schedule.iter().enumerate() {
             if round != last_round {
-                // Whatever ends this program, whole rounds are kept; where they cannot be, the end
-                // says it.
+                // Whole rounds are kept, whatever ends this program. If saving fails here, the end
+                // reports that.
                 let _ = state.args.output.save(results);
                 last_round = round;
             }
@@ -223,7 +223,7 @@ impl Plan {
             if state.stop.load(Ordering::Relaxed) {
                 let of_round = results.runs.iter().filter(|run| run.round == round);
                 let unanswered: u64 = of_round.map(|run| run.measurement.abandoned).sum();
-                // A round that is interrupted lacks pairs, and its last run is short.
+                // An interrupted round lacks pairs, and its last run is short.
                 results.runs.retain(|run| run.round != round);
                 let ended = match unanswered {
                     0 => outcome.map_err(|obstacle| obstacle.error),
@@ -261,7 +261,7 @@ impl Plan {
         Ok(())
     }
 
-    /// All workloads of a setting, once.
+    /// Runs all workloads of a setting, once.
     fn run_setting(
         &self,
         state: &mut State<'_>,
@@ -274,9 +274,9 @@ impl Plan {
         let setup = &self.setups[setting];
         for workload in &setup.profile.workloads {
             let mut parameters = self.clock.of(&setup.parameters, workload);
-            // All settings of a round meet the same random numbers.
+            // All settings of a round have the round's random numbers.
             parameters.seed = parameters.seed.wrapping_add(u64::from(round));
-            // How it is filled is no parameter of the setting.
+            // The fill is no parameter of the setting.
             let recorded = parameters.clone();
             if let Some(made) = &mut state.made {
                 parameters.fill |= made.is_to_be_filled(&setup.volume, parameters.working_set);
@@ -321,7 +321,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Has the target as a setting wants it.
+    /// Turns the target to a setting.
     fn turn_to(&self, state: &mut State<'_>, setting: usize) -> Result<(), Error> {
         let setup = &self.setups[setting];
         let mut turned = setup.write_cache != state.is_on;
@@ -330,7 +330,7 @@ impl Plan {
             state.is_on = Some(on);
         }
         if setup.volume != state.properties {
-            // Where it is refused, nobody knows how much of it was done.
+            // If the change is refused, nobody knows how much of it was done.
             state.properties.clear();
             match (&state.volume, &state.made) {
                 (_, Some(made)) => made.set(&setup.volume)?,
@@ -340,7 +340,7 @@ impl Plan {
             state.properties.clone_from(&setup.volume);
             turned = true;
         }
-        // Who has it open may have asked for the cache when that was opened.
+        // An earlier opening may have asked for the cache.
         if turned || setup.target_options != state.options {
             state.open_anew(setup)?;
             state.options.clone_from(&setup.target_options);
@@ -348,14 +348,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the target still gives what all are compared with: if so, it is there, and it was
-    /// the setting that it refused.
+    /// Reports whether the target still gives the first setting, which all are compared with. If
+    /// so, the target is there, and refused only the setting.
     fn first_is_there(&self, state: &mut State<'_>) -> bool {
         let setup = &self.setups[0];
         let is_there = state.open_anew(setup).is_ok();
         if is_there {
             state.options.clone_from(&setup.target_options);
-            // Whatever comes next is not what was turned to last.
+            // The next setting does not start from the one turned to last.
             state.properties.clear();
         }
         is_there
@@ -374,8 +374,7 @@ fn hung(unanswered: u64) -> Error {
     )
 }
 
-/// Does what may have to wait for somebody's answer; where the sweep was told to end, it does not
-/// wait long.
+/// Does work that may have to wait for an answer. An interrupted sweep does not wait long.
 fn within(
     stop: &AtomicBool,
     work: impl FnOnce() -> Result<(), Error> + Send + 'static,
@@ -384,7 +383,7 @@ fn within(
         return work();
     }
     let (done, outcome) = channel();
-    // Nobody may wait any more.
+    // By then, nobody may be waiting.
     let thread = std::thread::Builder::new().spawn(move || drop(done.send(work())));
     thread.map_err(|error| Error::system(Place::Process, "start a thread", error))?;
     outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| {
@@ -399,7 +398,7 @@ fn within(
     })
 }
 
-/// Makes everything as it was. What cannot be put back does not keep the rest as it is.
+/// Puts everything back. A part that cannot be put back does not block the rest.
 fn put_back(
     cache: Option<(WriteCache, bool)>,
     volume: Option<Volume>,

@@ -10,7 +10,7 @@ use model::Error;
 use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
 
-/// A volume, and how it was.
+/// Volume, with its properties before the sweep.
 pub(super) struct Volume {
     client: Client,
     name: String,
@@ -18,7 +18,7 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// The volume, with what these properties of it are now.
+    /// Returns the volume, with the current values of these properties.
     pub(super) fn of(beneath: Beneath, properties: &BTreeSet<&String>) -> Self {
         let name = beneath.volume.name;
         let views = beneath.volume.properties.iter();
@@ -42,7 +42,7 @@ impl Volume {
         }
     }
 
-    /// What makes everything as it was.
+    /// Returns the changes that put everything back.
     pub(super) fn before(&self) -> &[DatasetChange] {
         &self.before
     }
@@ -52,10 +52,10 @@ impl Volume {
         self.change(&set(&self.name, properties.clone()))
     }
 
-    /// Makes everything as it was.
+    /// Puts everything back.
     pub(super) fn put_back(&self) -> Result<(), Error> {
         let put_back = self.before.iter().map(|change| self.change(change));
-        // One that cannot be put back does not keep the others as they are.
+        // A change that cannot be put back does not block the others.
         let failed: Vec<Error> = put_back.filter_map(Result::err).collect();
         match failed.into_iter().next() {
             None => Ok(()),
@@ -79,7 +79,7 @@ impl Volume {
     }
 }
 
-/// What to type for a change of properties.
+/// Returns the command for a change of properties.
 pub(super) fn command(change: &DatasetChange) -> String {
     match change {
         DatasetChange::Inherit { name, property, .. } => {
@@ -96,7 +96,7 @@ pub(super) fn command(change: &DatasetChange) -> String {
     }
 }
 
-/// The change that sets properties of the volume of that name.
+/// Returns the change that sets properties of the named volume.
 pub(super) fn set(name: &str, properties: BTreeMap<String, String>) -> DatasetChange {
     DatasetChange::Set {
         names: vec![name.to_owned()],

@@ -1,7 +1,7 @@
-//! An example of each verb, or several: help and manual pages show them, and a test parses each of
-//! them.
+//! Examples of each verb, one or several. Help and manual pages show them, and a test parses each
+//! of them.
 
-/// The words of a verb behind `sandstone`, and its examples without that.
+/// Words of each verb behind `sandstone`, with its examples, also without `sandstone`.
 pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "demo",
@@ -416,7 +416,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("config rollback", &["config rollback 12"]),
 ];
 
-/// The examples of a verb; none where it only has verbs of its own.
+/// Returns the examples of a verb, or none if the verb only has verbs below it.
 pub(crate) fn of(verb: &str) -> &'static [&'static str] {
     let found = EXAMPLES.iter().find(|(of, _)| *of == verb);
     found.map_or(&[], |(_, examples)| examples)

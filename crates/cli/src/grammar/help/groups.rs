@@ -1,7 +1,7 @@
-//! The verbs of a long list by what they are for: zpool, zfs and esxcli are known by many, all of
-//! this by nobody.
+//! The verbs of a long list, grouped by purpose. Many users know zpool, zfs and esxcli; nobody
+//! knows all verbs of this program.
 
-/// The words of a verb that has many verbs, and these in groups.
+/// Words of each verb that has many verbs below it, with the groups of these.
 pub(super) const GROUPS: &[(&str, &[Group])] = &[
     (
         "",
@@ -110,10 +110,10 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
     ),
 ];
 
-/// A heading and the verbs below it.
+/// Heading, and the verbs below it.
 pub(super) type Group = (&'static str, &'static [&'static str]);
 
-/// The groups of a verb's verbs; none where its list is short.
+/// Returns the groups of a verb's verbs, or none if its list is short.
 pub(super) fn of(verb: &str) -> Option<&'static [Group]> {
     let found = GROUPS.iter().find(|(of, _)| *of == verb);
     found.map(|(_, groups)| *groups)

@@ -1,10 +1,11 @@
-//! Every verb has an example that parses, stands in one group, and is where it is looked for.
+//! Tests of the help: every verb has an example that parses, stands in one group, and is found
+//! where users look for it.
 
 use clap::Command;
 
 use super::{examples, groups};
 
-/// Every verb with its words behind `sandstone`, the program first.
+/// Returns every verb with its words behind `sandstone`, the program first.
 fn verbs() -> Vec<(String, Command)> {
     fn collect(command: &Command, path: &str, all: &mut Vec<(String, Command)>) {
         all.push((path.to_owned(), command.clone()));
@@ -23,7 +24,7 @@ fn verbs() -> Vec<(String, Command)> {
     all
 }
 
-/// The words of an example, without what the shell takes for itself.
+/// Returns the words of an example, without those that the shell takes for itself.
 fn words(line: &str) -> Vec<&str> {
     let end = line.find(['<', '>']).unwrap_or(line.len());
     line[..end].split_whitespace().collect()
@@ -138,7 +139,7 @@ fn lists_of_verbs_fit_80_columns() {
         }
         let help = verb.clone().render_help().to_string();
         let list = help.split("\nOptions:").next().unwrap_or_default();
-        // clap breaks what stands before it by itself.
+        // clap itself breaks the text before the usage.
         let list = list.lines().skip_while(|line| !line.starts_with("Usage:"));
         for line in list {
             assert!(line.chars().count() <= 80, "{path}: {line}");

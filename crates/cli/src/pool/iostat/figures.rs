@@ -1,14 +1,14 @@
-//! Rates of what was counted between two answers of the control API.
+//! Rates of the operations and bytes that were counted between two answers of the control API.
 
 use model::pool::io::{IoCounts, IoView};
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 use serde::Serialize;
 
-/// A pool in a report.
+/// Figures of a pool in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct PoolFigures {
-    /// How long the span was, in seconds; `None` where the pool is not open.
+    /// Length of the span in seconds; `None` if the pool is not open.
     pub(super) seconds: Option<f64>,
     /// The pool as a whole.
     #[serde(flatten)]
@@ -21,14 +21,14 @@ pub(super) struct PoolFigures {
     pub(super) caches: Option<Vec<VdevFigures>>,
 }
 
-/// A pool, a vdev or a device in a report. What is not known is `None`: a device has no space of
-/// its own, and what came since the last report has no rate yet.
+/// Figures of a pool, a vdev or a device in a report. Unknown figures are `None`: a device has no
+/// space of its own, and a pool, vdev or device that is new since the last report has no rate yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct VdevFigures {
     pub(super) name: String,
-    /// Bytes.
+    /// Allocated bytes.
     pub(super) allocated: Option<u64>,
-    /// Bytes.
+    /// Free bytes.
     pub(super) free: Option<u64>,
     pub(super) read: Option<Rates>,
     pub(super) write: Option<Rates>,
@@ -36,32 +36,32 @@ pub(super) struct VdevFigures {
     pub(super) children: Vec<VdevFigures>,
 }
 
-/// What was done in one direction.
+/// Rates of one direction: reads or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
-    /// Per second.
+    /// Operations per second.
     pub(super) operations: f64,
     /// Bytes per second.
     pub(super) bandwidth: f64,
-    /// Nanoseconds that a request of a device took on average, with its time in the queue; `None`
-    /// where there was none.
+    /// Average nanoseconds of a device's request, with its time in the queue; `None` without
+    /// requests.
     pub(super) total_wait_ns: Option<u64>,
-    /// The same without the queue.
+    /// Average nanoseconds of a device's request, without its time in the queue.
     pub(super) disk_wait_ns: Option<u64>,
 }
 
 impl PoolFigures {
-    /// Only the pool as a whole.
+    /// Leaves only the pool as a whole.
     pub(super) fn leave_out_vdevs(&mut self) {
         (self.vdevs, self.logs, self.caches) = (None, None, None);
     }
 }
 
-/// The figures of all pools since an earlier answer; of a pool that was not open then, since it was
-/// opened.
+/// Returns the figures of all pools since an earlier answer. For a pool that was not open then,
+/// they count from its opening.
 pub(super) fn figures(pools: &[PoolView], before: &[PoolView]) -> Vec<PoolFigures> {
     let of = |pool: &PoolView| {
-        // One that was opened again began to count anew.
+        // A pool that was opened again began to count anew.
         let earlier = before.iter().find(|earlier| {
             earlier.guid == pool.guid
                 && earlier.open_for_us.is_some()
@@ -95,7 +95,7 @@ fn of_pool(pool: &PoolView, before: Option<&PoolView>) -> PoolFigures {
         name: pool.name.clone(),
         allocated: Some(pool.size.saturating_sub(pool.free)),
         free: Some(pool.free),
-        // Caches hold nothing that is not counted where it came from.
+        // I/O of caches is left out, because their contents were counted at their source.
         io: (vdevs.iter().chain(&logs).filter_map(|vdev| vdev.io)).reduce(IoView::plus),
         children: Vec::new(),
     };
@@ -109,7 +109,7 @@ fn of_pool(pool: &PoolView, before: Option<&PoolView>) -> PoolFigures {
     }
 }
 
-/// What was counted in a span of time.
+/// Counts of a span of time.
 struct Counted {
     name: String,
     allocated: Option<u64>,
@@ -119,7 +119,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Since `before`; without it since the pool was opened.
+    /// Returns the counts since `before`, or since the pool was opened.
     fn all(now: &[VdevView], before: Option<&[VdevView]>) -> Vec<Self> {
         let one = |vdev: &VdevView| {
             let earlier = before.map(|all| all.iter().find(|earlier| earlier.name == vdev.name));
@@ -128,7 +128,7 @@ impl Counted {
                 Some(None) => None,
                 Some(Some(earlier)) => vdev.io.zip(earlier.io).map(|(now, io)| now.since(io)),
             };
-            // Below one that is new, all are.
+            // All vdevs below a new vdev are new, too.
             let below = earlier.map(|earlier| earlier.map_or(&[][..], |vdev| &vdev.children));
             Self {
                 name: vdev.name.clone(),
@@ -235,14 +235,14 @@ mod tests {
             .write
             .map(|of| (of.total_wait_ns, of.disk_wait_ns));
         assert_eq!(waits, Some((Some(150_000), Some(100_000))));
-        // What was freed and is not free yet is in use.
+        // Space that was freed and is not free yet is in use.
         assert_eq!(
             (next.whole.allocated, next.whole.free),
             (Some(600), Some(400))
         );
         let vdevs = next.vdevs.as_ref().expect("vdevs");
         assert_eq!(rate(vdevs[0].read), (0.0, 0.0));
-        // Nothing was read: there is no mean.
+        // Nothing was read, so there is no mean.
         assert_eq!(vdevs[0].read.and_then(|of| of.total_wait_ns), None);
     }
 

@@ -1,27 +1,27 @@
-//! A report of `pool iostat` as zpool lays it out.
+//! A report of `pool iostat`, laid out as zpool does.
 
 use super::super::count;
 use super::figures::{PoolFigures, Rates, VdevFigures};
 use model::quantity::format_size;
 
-/// How reports are to look.
+/// Form of the reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
-    /// Each vdev too.
+    /// Whether each vdev is shown too.
     pub(super) verbose: bool,
-    /// How long requests took, too.
+    /// Whether the report shows how long requests took.
     pub(super) latency: bool,
-    /// For scripts.
+    /// Whether the report is for scripts.
     pub(super) scripted: bool,
-    /// Exact numbers.
+    /// Whether numbers are exact.
     pub(super) exact: bool,
 }
 
-/// A line: its depth, its name, its cells.
+/// Line of a report: its depth, its name, its cells.
 type Line = (usize, String, Vec<String>);
 
 impl Layout {
-    /// A report; the first one has a header, and so has each that has many lines.
+    /// Returns a report. The first one and each with many lines have a header.
     pub(super) fn report(self, pools: &[PoolFigures], is_first: bool) -> String {
         let each: Vec<Vec<Line>> = pools.iter().map(|pool| self.lines(pool)).collect();
         if self.scripted {
@@ -127,7 +127,7 @@ impl Layout {
         };
         let size = |bytes: Option<u64>| bytes.map_or_else(dash, |bytes| self.size(bytes));
         let mut cells = vec![size(of.allocated), size(of.free)];
-        // Rates are told as whole numbers.
+        // Rates are shown as whole numbers.
         cells.extend(both(&|rates| {
             Some(self.number(rates.operations.round() as u64))
         }));
@@ -166,7 +166,7 @@ impl Layout {
     }
 }
 
-/// Three digits and a unit: `731us`, `1.25ms`, `12.5ms`, `3.00s`.
+/// Returns a time in three digits and a unit: `731us`, `1.25ms`, `12.5ms`, `3.00s`.
 fn short_time(ns: u64) -> String {
     let us = ns as f64 / 1000.0;
     let (value, unit) = match us {

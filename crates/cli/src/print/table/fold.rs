@@ -1,15 +1,16 @@
-//! Lines of a table that fit the terminal: where a row is too long its last columns go on below it,
-//! cells whole. A terminal would break the line in the middle of an NAA or an iSCSI name, which
-//! then cannot be copied.
+//! Lines of a table that fit the terminal. If a row is too long, its last columns continue below
+//! it, each cell whole. A terminal would break the line within an NAA or an iSCSI name, which then
+//! cannot be copied.
 
 use std::ops::Range;
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// Blanks before what goes on below a row.
+/// Blanks before the rest of a row on the lines below.
 const INDENT: usize = 4;
 
-/// The lines of a table, its header first. None is longer than `limit`, unless a single cell is.
+/// Returns the lines of a table, its header first. None is longer than `limit`, unless a single
+/// cell is.
 pub(super) fn align(
     header: &[String],
     right: &[bool],
@@ -43,7 +44,7 @@ pub(super) fn align(
     lines
 }
 
-/// The columns of each line: as many as fit, and one at least.
+/// Returns the columns of each line: as many as fit, and at least one.
 fn parts(widths: &[usize], limit: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut used) = (0, 0);
@@ -58,7 +59,8 @@ fn parts(widths: &[usize], limit: usize) -> Vec<Range<usize>> {
     parts
 }
 
-/// A cell of several names in as few lines as hold them; a name that is longer than a line is one.
+/// Splits a cell of several names into as few lines as hold them. A name that is longer than a line
+/// gets its own.
 fn pieces(cell: &str, limit: usize) -> impl Iterator<Item = String> {
     let mut pieces = vec![String::new()];
     for word in cell.split_whitespace() {
@@ -82,7 +84,7 @@ fn push(line: &mut String, cell: &str, wide: usize, is_right: bool) {
     line.push_str(&format!("{before}{cell}{after}{}", " ".repeat(GAP)));
 }
 
-/// Columns that a text takes: the escapes that colour it take none.
+/// Returns the columns that a text takes. Escapes that colour the text take none.
 fn width(text: &str) -> usize {
     let mut is_escape = false;
     let is_seen = |letter: &char| {

@@ -1,4 +1,4 @@
-//! Two ends of a wire, and somebody in between.
+//! Tests of the wire: its two ends, and an attacker between them.
 
 use std::thread;
 
@@ -57,7 +57,7 @@ fn who_does_not_know_the_key_gets_nothing_and_delays_nobody() {
     }
 }
 
-/// Passes a connection on, and does something to what the sender says behind its greeting.
+/// Passes a connection on, and changes the sender's bytes behind its greeting.
 fn between(address: String, change: fn(Vec<u8>) -> Vec<u8>) -> String {
     let (listener, own) = listener();
     thread::spawn(move || {
@@ -110,7 +110,7 @@ fn whoever_is_between_changes_nothing_unseen() {
     }
 }
 
-/// Says one byte each nine seconds.
+/// Caller that sends one byte every nine seconds.
 struct Slow {
     now: Instant,
     patience: Duration,
@@ -150,7 +150,7 @@ fn who_greets_byte_by_byte_is_waited_for_no_longer_than_others() {
     let error = read_until(&mut slow, &mut [0; 48], until).expect_err("too slow");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(slow.now, until);
-    // Not even looked at where the time is over.
+    // The caller is not even read if the time is over.
     let error = read_until(&mut slow, &mut [0; 32], until).expect_err("too late");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(slow.now, until);
@@ -167,7 +167,7 @@ fn a_connection_that_breaks_before_it_is_taken_ends_nothing() {
     .into_iter();
     let mut accept = || answers.next().expect("asked no more than that");
     assert_eq!(next_caller(&mut accept).expect("the third"), 7);
-    // What is wrong with the listener itself ends it.
+    // A fault of the listener itself ends the wait.
     let error = next_caller(&mut accept).expect_err("no connections");
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
 }
