@@ -138,7 +138,7 @@ impl<const N: usize> Node<N> {
     /// `slot` is not below `N`.
     #[inline]
     pub fn get(&self, slot: usize) -> Pointer {
-        Pointer::decode(self.pointers.get(slot))
+        Pointer::decode_checked(self.pointers.get(slot))
             .expect("pointers are checked when a node is decoded, and made by encode otherwise")
     }
 

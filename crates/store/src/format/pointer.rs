@@ -284,12 +284,30 @@ impl Pointer {
 
     /// Decodes a pointer from a disk. Returns `None` if no version of the format writes such bytes.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
+        let (pointer, shape) = Self::unpack(bytes)?;
+        let is_valid = shape >> 61 == 0
+            && (pointer.sectors > 0 || pointer == Self::HOLE)
+            && pointer.is_double() == (shape & DOUBLE != 0)
+            && pointer.is_consistent();
+        is_valid.then_some(pointer)
+    }
+
+    /// Decodes bytes that [`Pointer::decode`] accepted before. Each look-up in a map does so once
+    /// for each level, so the checks are not repeated.
+    #[inline]
+    pub(super) fn decode_checked(bytes: &[u8; Self::SIZE]) -> Option<Self> {
+        Self::unpack(bytes).map(|(pointer, _)| pointer)
+    }
+
+    /// Splits bytes into the fields of a pointer and the word that most of them share. Returns
+    /// `None` if a field has a value without a meaning.
+    #[inline]
+    fn unpack(bytes: &[u8; Self::SIZE]) -> Option<(Self, u64)> {
         let (address, rest) = bytes.split_first_chunk::<8>()?;
         let (shape, proof) = rest.split_first_chunk::<8>()?;
         let shape = u64::from_le_bytes(*shape);
         let proof = u128::from_le_bytes(proof.try_into().ok()?);
-        let is_double = shape & DOUBLE != 0;
-        let (second, checksum) = match is_double {
+        let (second, checksum) = match shape & DOUBLE != 0 {
             true => (
                 Second::at(Address((proof >> 64) as u64)),
                 proof & u128::from(u64::MAX),
@@ -315,11 +333,7 @@ impl Pointer {
             },
             checksum,
         };
-        let is_valid = shape >> 61 == 0
-            && (pointer.sectors > 0 || pointer == Self::HOLE)
-            && pointer.is_double() == is_double
-            && pointer.is_consistent();
-        is_valid.then_some(pointer)
+        Some((pointer, shape))
     }
 }
 

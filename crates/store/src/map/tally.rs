@@ -6,6 +6,9 @@
 //! in memory, the block is counted exactly as well. No leaf is read for the count. Places whose
 //! leaves are not in memory count as unseen: they are assumed to be as full as the rest of the
 //! volume.
+//!
+//! A write only notes its place. Replaced blocks are looked up for many places at once, in their
+//! order, since that costs a fraction of as many single descents of the tree.
 
 use crate::format::{Epoch, Pointer};
 
@@ -63,6 +66,10 @@ impl Count {
     }
 }
 
+/// Places that are noted before they are looked up together. A look-up of all of them takes about
+/// a tenth of a millisecond.
+const MOST_NOTED: usize = 4096;
+
 /// The blocks that a layer adds and replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -77,6 +84,8 @@ pub struct Tally {
     seen: u64,
     /// Number of places that the layer covers and whose former blocks are not known.
     unseen: u64,
+    /// Places that the layer covers and whose former blocks were not looked up yet.
+    noted: Vec<u64>,
 }
 
 impl Tally {
@@ -102,8 +111,33 @@ impl Tally {
         self.written = self.written.without(gone);
     }
 
-    /// Notes that the layer covers a place that it did not change before. `beneath` is the block
-    /// beneath, if it is known.
+    /// Notes a place that the layer did not change before and covers now. Returns whether it is
+    /// time to look up the noted places.
+    pub(super) fn note(&mut self, place: u64) -> bool {
+        self.noted.push(place);
+        self.noted.len() >= MOST_NOTED
+    }
+
+    /// Takes the noted places, ascending. The caller looks them up and calls [`Tally::cover`] for
+    /// each.
+    pub(super) fn take_noted(&mut self) -> Vec<u64> {
+        let mut noted = std::mem::take(&mut self.noted);
+        noted.sort_unstable();
+        noted
+    }
+
+    /// Reports whether places wait to be looked up.
+    pub(super) fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
+    }
+
+    /// Returns the number of places whose former blocks are not known.
+    fn unknown(&self) -> u64 {
+        self.unseen + self.noted.len() as u64
+    }
+
+    /// Counts a place that the layer did not change before. `beneath` is the block beneath, if it
+    /// is known.
     pub(super) fn cover(&mut self, beneath: Option<Pointer>) {
         let Some(pointer) = beneath else {
             self.unseen += 1;
@@ -123,7 +157,7 @@ impl Tally {
 
     /// Reports whether all blocks that the layer replaces are known.
     pub fn is_exact(&self) -> bool {
-        self.unseen == 0
+        self.unknown() == 0
     }
 
     /// Returns the blocks that the layer holds.
@@ -150,7 +184,7 @@ impl Tally {
     pub fn guessed(&self, beneath: Count, places: u64) -> Count {
         let rest = beneath.without(self.replaced());
         let places = places.saturating_sub(self.seen);
-        rest.share(self.unseen.min(places), places)
+        rest.share(self.unknown().min(places), places)
     }
 
     /// Returns the blocks of the view with the layer. `beneath` are all blocks below the layer, in

@@ -10,6 +10,10 @@ use crate::format::{DatasetId, NodeId, Pointer};
 
 use super::{Missing, NodeCache};
 
+pub use peek::Peek;
+
+mod peek;
+
 /// A tree that lies on the disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree<const N: usize = FAN_OUT> {
@@ -151,27 +155,13 @@ impl<const N: usize> Tree<N> {
         Ok(())
     }
 
-    /// Returns the pointer of block `index`, if all nodes that lead to it are in memory. No node
-    /// counts this as a use.
-    pub fn peek(&self, cache: &NodeCache<N>, index: u64) -> Option<Pointer> {
-        if index >= self.end() {
-            return Some(Pointer::HOLE);
+    /// Prepares look-ups of blocks whose nodes are in memory. No node counts this as a use.
+    pub fn peek<'a>(&self, cache: &'a NodeCache<N>) -> Peek<'a, N> {
+        Peek {
+            tree: *self,
+            cache,
+            last: None,
         }
-        let mut pointer = self.root;
-        for level in (0..self.height).rev() {
-            if pointer.is_hole() || pointer.is_lost() {
-                break;
-            }
-            let id = NodeId {
-                volume: self.volume,
-                level,
-                index: index
-                    .checked_shr(Self::BITS * (u32::from(level) + 1))
-                    .unwrap_or(0),
-            };
-            pointer = cache.peek(&pointer, id)?.get(Self::slot(level, index));
-        }
-        Some(pointer)
     }
 
     /// Drops the leaf of block `index` from memory, if it is there.

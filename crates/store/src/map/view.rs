@@ -1,11 +1,13 @@
 //! The whole map of a volume or snapshot: layers above a tree.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::node::FAN_OUT;
 use crate::format::{Epoch, Pointer};
 
+use super::tree::Peek;
 use super::{Closed, Count, Hit, Layer, Layers, Missing, NodeCache, Tally, Tree};
 
 /// Most places covered by a range of zeros whose former blocks are looked at. Each look takes time,
@@ -104,8 +106,9 @@ impl<const N: usize> Map<N> {
             }
             Hit::Zero => None,
             Hit::Absent => {
-                let beneath = self.beneath(cache, index);
-                self.layers.top_mut().1.cover(beneath);
+                if tally.note(index) {
+                    self.count_noted(cache);
+                }
                 None
             }
         }
@@ -123,7 +126,9 @@ impl<const N: usize> Map<N> {
         let len = range.end.saturating_sub(range.start);
         let near = range.start..range.start.saturating_add(len.min(MOST_SEEN));
         let absent = near.filter(|index| self.layers.top().get(*index) == Hit::Absent);
-        let seen: Vec<Option<Pointer>> = absent.map(|index| self.beneath(cache, index)).collect();
+        let mut peek = self.tree.peek(cache);
+        let seen: Vec<Option<Pointer>> =
+            absent.map(|index| self.beneath(&mut peek, index)).collect();
         let far = range.start.saturating_add(MOST_SEEN)..range.end;
         let unseen = self.layers.top().absent_in(far);
         let (top, tally) = self.counted(snapshots);
@@ -144,23 +149,53 @@ impl<const N: usize> Map<N> {
         (top, tally)
     }
 
+    /// Looks up the places that the tally of the top noted.
+    fn count_noted(&mut self, cache: &NodeCache<N>) {
+        if self.layers.tally().has_noted() {
+            let tally = self.tally(cache).into_owned();
+            *self.layers.top_mut().1 = tally;
+        }
+    }
+
+    /// Closes the top layer, as [`Layers::close`] does, with all places counted that are known.
+    pub fn close(&mut self, cache: &NodeCache<N>, epoch: Epoch) {
+        self.count_noted(cache);
+        self.layers.close(epoch);
+    }
+
+    /// Returns the tally of the top, with all places counted that are known.
+    pub fn tally(&self, cache: &NodeCache<N>) -> Cow<'_, Tally> {
+        let tally = self.layers.tally();
+        if !tally.has_noted() {
+            return Cow::Borrowed(tally);
+        }
+        let mut tally = tally.clone();
+        let mut peek = self.tree.peek(cache);
+        for place in tally.take_noted() {
+            tally.cover(self.beneath(&mut peek, place));
+        }
+        Cow::Owned(tally)
+    }
+
     /// Returns the block below the top layer, if it is known without a read.
-    fn beneath(&self, cache: &NodeCache<N>, index: u64) -> Option<Pointer> {
+    fn beneath(&self, tree: &mut Peek<'_, N>, index: u64) -> Option<Pointer> {
         let newest_first = self.layers.closed().iter().rev();
         let mut hits = newest_first.map(|closed| closed.layer.get(index));
         match hits.find(|hit| *hit != Hit::Absent) {
             Some(Hit::Block(pointer)) => Some(pointer),
             Some(_) => Some(Pointer::HOLE),
-            None => self.tree.peek(cache, index),
+            None => tree.get(index),
         }
     }
 
     /// Returns the blocks of the whole map now. `of_tree` are the blocks of the tree. The map has
     /// `places` places.
-    pub fn count(&self, of_tree: Count, places: u64) -> Count {
-        let closed = self.layers.closed().iter().map(|closed| &closed.tally);
-        let tallies = closed.chain([self.layers.tally()]);
-        tallies.fold(of_tree, |beneath, tally| tally.above(beneath, places))
+    pub fn count(&self, cache: &NodeCache<N>, of_tree: Count, places: u64) -> Count {
+        let closed = self.layers.closed().iter();
+        let beneath = closed.fold(of_tree, |beneath, closed| {
+            closed.tally.above(beneath, places)
+        });
+        self.tally(cache).above(beneath, places)
     }
 
     /// Replaces the tree by `tree`, which has all changes of `merged` and the layers below it.

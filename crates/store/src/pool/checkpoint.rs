@@ -197,7 +197,7 @@ impl Pool {
         let (epoch, chain) = (self.epoch, &self.commit.chain);
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
         for contents in self.contents.values_mut() {
-            contents.map.layers.close(epoch);
+            contents.map.close(&self.nodes, epoch);
         }
         self.begin_epoch(epoch.next());
         // These extents are needed by the log after the previous checkpoint, not by the log after

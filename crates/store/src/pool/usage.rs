@@ -247,7 +247,7 @@ impl Pool {
         match at {
             Moment::Checkpoint => of.referenced,
             Moment::Now => {
-                let now = of.map.count(counted(of), places(of));
+                let now = of.map.count(&self.nodes, counted(of), places(of));
                 let then = of.referenced;
                 Referenced {
                     sectors: now.sectors,
@@ -297,7 +297,8 @@ impl Pool {
         let mut sum = Count::default();
         let closed = of.map.layers.closed().iter();
         let closed = closed.map(|closed| (closed.epoch > since, &closed.tally));
-        for (is_own, tally) in closed.chain([(true, of.map.layers.tally())]) {
+        let top = of.map.tally(&self.nodes);
+        for (is_own, tally) in closed.chain([(true, &*top)]) {
             if is_own {
                 let held = tally.held_until(since).filter(|(born, _)| *born >= after);
                 sum = held.fold(sum, |sum, (_, count)| sum.and(count));

@@ -163,10 +163,10 @@ fn usage(world: &World) -> BTreeMap<String, DatasetUsage> {
 
 /// Reports whether no replaced block is a guess.
 pub(super) fn is_exact(world: &World) -> bool {
-    let maps = world.pool.contents.values().map(|of| &of.map.layers);
-    maps.into_iter().all(|layers| {
-        let mut closed = layers.closed().iter();
-        layers.tally().is_exact() && closed.all(|closed| closed.tally.is_exact())
+    let mut maps = world.pool.contents.values().map(|of| &of.map);
+    maps.all(|map| {
+        let mut closed = map.layers.closed().iter();
+        map.tally(&world.pool.nodes).is_exact() && closed.all(|closed| closed.tally.is_exact())
     })
 }
 
