@@ -22,10 +22,24 @@ const AHEAD: usize = 1024;
 /// Returns the checksum of a block's sectors as they lie on the devices. [`Algorithm::Off`] has no
 /// checksum: the result is 0, whatever the data.
 pub fn of(algorithm: Algorithm, data: &Pages) -> u128 {
+    match (algorithm, data.in_one_piece()) {
+        (Algorithm::Off, _) => 0,
+        (Algorithm::Xxh3, Some(bytes)) => {
+            bytes.chunks(PAGE_SIZE).skip(1).for_each(prefetch_head);
+            XxHash3_128::oneshot(bytes)
+        }
+        (Algorithm::Blake3, Some(bytes)) => first_half(&blake3::hash(bytes)),
+        (Algorithm::Xxh3, None) => xxh3_of_pieces(data),
+        (Algorithm::Blake3, None) => blake3_of_pieces(data),
+    }
+}
+
+/// Returns the checksum of bytes in one piece that were used just now, as [`of`] does.
+pub fn of_bytes(algorithm: Algorithm, bytes: &[u8]) -> u128 {
     match algorithm {
         Algorithm::Off => 0,
-        Algorithm::Xxh3 => xxh3(data),
-        Algorithm::Blake3 => blake3(data),
+        Algorithm::Xxh3 => XxHash3_128::oneshot(bytes),
+        Algorithm::Blake3 => first_half(&blake3::hash(bytes)),
     }
 }
 
@@ -37,11 +51,7 @@ pub fn keyed(secret: u64, bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot_with_seed(secret, bytes)
 }
 
-fn xxh3(data: &Pages) -> u128 {
-    if let Some(bytes) = data.in_one_piece() {
-        bytes.chunks(PAGE_SIZE).skip(1).for_each(prefetch_head);
-        return XxHash3_128::oneshot(bytes);
-    }
+fn xxh3_of_pieces(data: &Pages) -> u128 {
     let mut hasher = RawHasher::new(SecretBuffer::default());
     let mut chunks = data.chunks().peekable();
     while let Some(chunk) = chunks.next() {
@@ -62,17 +72,9 @@ fn prefetch_head(page: &[u8]) {
         .for_each(pages::prefetch);
 }
 
-/// Returns the first 16 bytes of the hash. They keep their order in the pointer, since numbers on
+/// Returns the first 16 bytes of a hash. They keep their order in the pointer, since numbers on
 /// disks are little-endian.
-fn blake3(data: &Pages) -> u128 {
-    let mut hasher = blake3::Hasher::new();
-    match data.in_one_piece() {
-        Some(bytes) => {
-            hasher.update(bytes);
-        }
-        None => hash_in_batches(&mut hasher, data),
-    }
-    let hash = hasher.finalize();
+fn first_half(hash: &blake3::Hash) -> u128 {
     let (first, _) = hash.as_bytes().split_at(16);
     first
         .iter()
@@ -80,7 +82,8 @@ fn blake3(data: &Pages) -> u128 {
         .fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-fn hash_in_batches(hasher: &mut blake3::Hasher, data: &Pages) {
+fn blake3_of_pieces(data: &Pages) -> u128 {
+    let mut hasher = blake3::Hasher::new();
     let mut batch = [0; BLAKE3_BATCH];
     let mut filled = 0;
     for chunk in data.chunks() {
@@ -92,6 +95,7 @@ fn hash_in_batches(hasher: &mut blake3::Hasher, data: &Pages) {
         filled += chunk.len();
     }
     hasher.update(&batch[..filled]);
+    first_half(&hasher.finalize())
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use pages::{PAGE_SIZE, Pages, PagesMut};
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::format::{Compression, SECTOR_SIZE};
+use crate::checksum;
+use crate::format::{Algorithm, Compression, SECTOR_SIZE};
 
 /// Length of the longest block that is packed or unpacked, in bytes. It bounds the memory that a
 /// thread keeps for compression.
@@ -42,23 +43,45 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
-/// Packs `data` into fewer sectors. Returns `None` if that would save no sector, for
-/// [`Compression::Off`], and for more than [`MAX_BLOCK`] bytes. `level` is Zstandard's
-/// ([`ZSTD_LEVELS`]); LZ4 has none.
-pub fn pack(compression: Compression, level: i32, data: &Pages) -> Option<Pages> {
+/// Payload of a block: the bytes that the devices get.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    /// Packed block; `None` if the block's own bytes are written.
+    pub packed: Option<Pages>,
+    /// Checksum of the bytes that are written.
+    pub checksum: u128,
+}
+
+/// Packs `data` into fewer sectors, and makes the checksum of the result. The block stays as it is
+/// if packing would save no sector, for [`Compression::Off`], and for more than [`MAX_BLOCK`]
+/// bytes. `level` is Zstandard's ([`ZSTD_LEVELS`]); LZ4 has none.
+///
+/// Both happen in one function because a block in many pieces is gathered for the compressor.
+/// Gathered bytes are in the processor's cache, so their checksum costs half of that of the pieces.
+pub fn pack(compression: Compression, level: i32, algorithm: Algorithm, data: &Pages) -> Payload {
     let sectors = data.len().div_ceil(SECTOR_SIZE);
     if compression == Compression::Off || sectors < 2 || data.len() > MAX_BLOCK {
-        return None;
+        return Payload {
+            packed: None,
+            checksum: checksum::of(algorithm, data),
+        };
     }
     let most = (sectors - 1) * SECTOR_SIZE - PREFIX;
     SCRATCH.with_borrow_mut(|Scratch { gathered, packer }| {
         let plain = in_one_piece(data, gathered);
         let len = match compression {
-            Compression::Off => return None,
-            Compression::Lz4 => packer.pack_lz4(plain).filter(|len| *len <= most)?,
-            Compression::Zstd => packer.pack_zstd(plain, level, most)?,
+            Compression::Off => None,
+            Compression::Lz4 => packer.pack_lz4(plain).filter(|len| *len <= most),
+            Compression::Zstd => packer.pack_zstd(plain, level, most),
         };
-        Some(seal(&packer.result[..len]))
+        let packed = len.map(|len| seal(&packer.result[..len]));
+        Payload {
+            checksum: match &packed {
+                Some(packed) => checksum::of(algorithm, packed),
+                None => checksum::of_bytes(algorithm, plain),
+            },
+            packed,
+        }
     })
 }
 

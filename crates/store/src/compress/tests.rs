@@ -7,6 +7,16 @@ use super::*;
 
 const BOTH: [Compression; 2] = [Compression::Lz4, Compression::Zstd];
 
+/// Packs a block, and checks that the checksum is that of the bytes that are written.
+fn pack(compression: Compression, level: i32, data: &Pages) -> Option<Pages> {
+    for algorithm in [Algorithm::Off, Algorithm::Xxh3, Algorithm::Blake3] {
+        let Payload { packed, checksum } = super::pack(compression, level, algorithm, data);
+        let written = packed.as_ref().unwrap_or(data);
+        assert_eq!(checksum, checksum::of(algorithm, written), "{algorithm:?}");
+    }
+    super::pack(compression, level, Algorithm::Xxh3, data).packed
+}
+
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     (0..len)

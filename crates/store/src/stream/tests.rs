@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compress;
-use crate::format::Compression;
+use crate::format::{Algorithm, Compression};
 
 const BLOCK: usize = 8192;
 
@@ -76,7 +76,7 @@ fn write_part(encoder: &mut Encoder, snapshot: u64, changes: &[(u64, u8)], said:
         let bytes = block(*tag, tag.is_multiple_of(2));
         let plain = Pages::from_bytes(&bytes);
         let how = [Compression::Lz4, Compression::Zstd][usize::from(*tag) % 3 % 2];
-        match compress::pack(how, 3, &plain) {
+        match compress::pack(how, 3, Algorithm::Off, &plain).packed {
             Some(packed) => encoder.data(at, how, &packed),
             None => encoder.data(at, Compression::Off, &plain),
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use pages::Pages;
 
 use crate::catalog::Settings;
+use crate::compress::{self, Payload};
 use crate::format::{Algorithm, Compression, SECTOR_SIZE};
-use crate::{checksum, compress};
 
 /// Settings that decide how the blocks of a volume are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,10 @@ pub struct Prepared {
 
 /// Results of preparing a block.
 #[derive(Debug)]
-pub(in crate::pool) struct PreparedBlock {
-    /// Whether the block is all zeros, so that it is never written.
-    pub(in crate::pool) is_zero: bool,
-    /// Compressed bytes, if they save a sector.
-    pub(in crate::pool) packed: Option<Pages>,
-    /// Checksum of the compressed bytes if there are any, else of the block.
-    pub(in crate::pool) checksum: u128,
+pub(in crate::pool) enum PreparedBlock {
+    /// The block is all zeros, so it is never written.
+    Zeros,
+    Payload(Payload),
 }
 
 impl Recipe {
@@ -73,19 +70,10 @@ impl Recipe {
 
     fn prepare_block(self, data: &Pages) -> PreparedBlock {
         if compress::is_zero(data) {
-            return PreparedBlock {
-                is_zero: true,
-                packed: None,
-                checksum: 0,
-            };
+            return PreparedBlock::Zeros;
         }
         // The only method left has no level.
-        let packed = compress::pack(self.compression, 0, data);
-        PreparedBlock {
-            is_zero: false,
-            checksum: checksum::of(self.algorithm, packed.as_ref().unwrap_or(data)),
-            packed,
-        }
+        PreparedBlock::Payload(compress::pack(self.compression, 0, self.algorithm, data))
     }
 }
 
@@ -97,7 +85,10 @@ impl Prepared {
 
     /// Returns the bytes of the compressed blocks.
     pub(in crate::pool) fn packed_bytes(&self) -> usize {
-        let packed = self.blocks.iter().filter_map(|of| of.packed.as_ref());
+        let packed = self.blocks.iter().filter_map(|block| match block {
+            PreparedBlock::Zeros => None,
+            PreparedBlock::Payload(payload) => payload.packed.as_ref(),
+        });
         packed.map(Pages::len).sum()
     }
 

@@ -15,6 +15,8 @@ use super::prepared::{Prepared, PreparedBlock, Recipe, written_with};
 use super::read::{Pending, Wanted, cache_key};
 use crate::cache::EvictedBlocks;
 use crate::catalog::{Settings, SyncPolicy};
+use crate::checksum;
+use crate::compress::{self, Payload};
 use crate::format::pointer::Second;
 use crate::format::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
@@ -22,7 +24,6 @@ use crate::pool::request::{Answer, PoolError, PoolErrorKind, Received, RequestId
 use crate::pool::state::Pool;
 use crate::space::{Claim, Purpose, Stream};
 use crate::volume::blocks;
-use crate::{checksum, compress};
 
 /// Change of a range of bytes.
 #[derive(Clone, Debug)]
@@ -540,7 +541,11 @@ impl Pool {
     ) -> Result<Put, PoolError> {
         let mut placed: SmallVec<[(u64, Option<Placed>); 1]> = SmallVec::new();
         for (block, data, made) in blocks {
-            if made.map_or_else(|| compress::is_zero(&data), |made| made.is_zero) {
+            let is_zero = match made {
+                None => compress::is_zero(&data),
+                Some(made) => matches!(made, PreparedBlock::Zeros),
+            };
+            if is_zero {
                 placed.push((block, None));
                 continue;
             }
@@ -586,13 +591,15 @@ impl Pool {
         };
         let settings = contents.settings;
         let choice = settings.compression;
-        let packed = match made {
-            Some(made) => made.packed.clone(),
-            None => compress::pack(choice.method(), choice.level().into(), &data),
+        let method = choice.method();
+        let Payload { packed, checksum } = match made {
+            Some(PreparedBlock::Payload(made)) => made.clone(),
+            _ => {
+                let algorithm = written_with(settings.checksum.algorithm());
+                compress::pack(method, choice.level().into(), algorithm, &data)
+            }
         };
-        // The checksum is of the compressed bytes, if the block was compressed.
-        let checksum = made.map(|made| made.checksum);
-        let plain_checksum = checksum.filter(|_| packed.is_none());
+        let plain_checksum = packed.is_none().then_some(checksum);
         // Reserved volumes keep runs for blocks of full length. A shorter block must not cut a run
         // up. If the unreserved space is too small for the short block, or only whole runs are
         // left, the block is not compressed.
@@ -603,7 +610,8 @@ impl Pool {
             self.may_pack(&settings, footprint)
         });
         if let Some(payload) = packed {
-            let payload = (choice.method(), payload);
+            let payload = (method, payload);
+            let checksum = Some(checksum);
             let placed = self.place_payload(&settings, payload, checksum, Claim::Pieces, &data);
             if placed.is_some() || settings.refreservation == 0 {
                 return Ok(placed);
