@@ -104,7 +104,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
     }
     let (is_done, text) = process.verb("pool add -o ashift=12 tank mirror b c");
     assert!(
-        !is_done && text.contains("next:  leave it away: pools always write"),
+        !is_done && text.contains("next:  leave it out: pools always write"),
         "{text}"
     );
     process.done("pool offline tank d");
