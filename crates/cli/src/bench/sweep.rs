@@ -411,7 +411,7 @@ fn recommend(
     if best.settings == found.baseline {
         writeln!(
             t.err,
-            "{}: no setting is certainly better than {}",
+            "{}: no other setting is certainly better than {}",
             best.workload,
             plan::words(&found.baseline)
         )?;

@@ -130,7 +130,7 @@ fn sessions_are_turned_where_all_of_them_are_used() {
         (ran.err, psps)
     };
     let (told, psp) = psps("");
-    let note = "note: sessions: VMW_PSP_FIXED sends everything down one path";
+    let note = "note: sessions: VMW_PSP_FIXED sends everything over one path";
     assert!(told.contains(note), "{told}");
     assert_eq!(psp, ["VMW_PSP_RR"; 2]);
     let (told, psp) = psps("?psp=least_queue");
@@ -148,7 +148,7 @@ fn what_makes_no_difference_is_said_before_it_is_measured() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     for told in [
         "note: queue_depth: at most 16 ",
-        "note: psp: there is one path",
+        "note: psp: there is only one path",
     ] {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
@@ -442,7 +442,7 @@ fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("NOT ENDED: 4 accesses got no answer"), "{err}");
-    assert!(err.contains("interrupted: the figures are"), "{err}");
+    assert!(err.contains("interrupted: the figures cover"), "{err}");
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(out.contains("IOPS"), "{out}");
     let text = std::fs::read_to_string(&saved).unwrap();
