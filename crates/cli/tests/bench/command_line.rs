@@ -348,7 +348,7 @@ fn a_sweep_tries_every_setting_in_turns_and_says_what_it_found() {
     );
     let ran = run(&format!("{common} | -k | outstanding=many"));
     assert!(
-        ran.code == 1 && ran.err.contains("no number"),
+        ran.code == 1 && ran.err.contains("not a number"),
         "{}",
         ran.err
     );

@@ -377,11 +377,11 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
     for (name, told) in [
         (
             "naa.5000000000000009",
-            "no target that is configured shows naa.5000000000000009",
+            "no configured target shows naa.5000000000000009",
         ),
         (
             "naa.5000000000000001?portal=x",
-            "portal is no option of a device",
+            "portal is not an option of a device",
         ),
     ] {
         let ran = run(&format!("bench run {name} --time 20ms {here}"));
