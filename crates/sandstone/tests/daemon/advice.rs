@@ -66,7 +66,7 @@ fn an_address_of_another_machine_is_no_question_of_who_listens() {
     assert!(message.contains("it cannot be bound"), "{message}");
     assert_eq!(
         next,
-        "this machine has no address 192.0.2.1: `ip -br addr` lists those it has"
+        "this machine has no address 192.0.2.1: `ip -br addr` lists its addresses"
     );
 }
 
