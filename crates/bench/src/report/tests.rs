@@ -588,7 +588,7 @@ fn a_path_that_does_not_carry_jumbo_frames_is_to_be_minded() {
     );
     let text = words(&page).join("");
     for part in [
-        "link: 9000 is set on this end but only 1500 passes",
+        "link: an MTU of 9000 is set on this end, but only 1500 bytes pass",
         "the path was measured from other-host, and the storage from bench-host",
     ] {
         assert!(text.contains(part), "{part} in {text}");

@@ -166,7 +166,7 @@ fn malformed_files_are_refused_with_line_and_reason() {
         (
             NEW.replace("CYCLE_OUTSTANDING_IOS", "CYCLE_SHOES"),
             "SHOES",
-            "the test type is one of",
+            "the test type must be one of",
         ),
         (
             NEW.replace("'Ramp Up", "'Ramp Down"),
