@@ -164,7 +164,7 @@ mod tests {
             (BackendSpec::device("/dev/none-such"), "cannot open"),
             (
                 BackendSpec::remote_disk("naa.6"),
-                "no target is logged in to",
+                "there is no login to a target",
             ),
             (BackendSpec::on_volume("tank/a"), "tank"),
         ] {

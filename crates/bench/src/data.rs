@@ -74,7 +74,7 @@ impl FromStr for DataPattern {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no pattern; choose zeros, repeating, random, compressible:PERCENT, \
+                "{text:?} is not a pattern; choose zeros, repeating, random, compressible:PERCENT, \
                  duplicated:PERCENT or mixed:COMPRESSIBLE:DUPLICATED"
             )
         };

@@ -118,7 +118,7 @@ pub const FACTS: &[Fact] = &[
     }),
     ("time", |s| {
         each(s, |p| match p.run_time_ms {
-            0 => "until the amount was through".to_owned(),
+            0 => "until the amount was transferred".to_owned(),
             _ => format!(
                 "{} s measured after {} s",
                 seconds(p.run_time_ms),
@@ -187,7 +187,7 @@ fn working_set(parameters: &Parameters) -> String {
 
 fn pace(parameters: &Parameters) -> String {
     match parameters.pace {
-        Pace::Closed => "closed loop: the next when one has ended".to_owned(),
+        Pace::Closed => "closed loop: the next access starts when one has ended".to_owned(),
         Pace::Limited(iops) => format!("closed loop, at most {} per second", units::number(iops)),
         Pace::Open(iops) => format!("open loop: {} per second", units::number(iops)),
     }

@@ -110,7 +110,7 @@ impl Reached {
     pub fn missing(&self) -> Vec<String> {
         let down = self.sessions.iter().filter(|session| !session.up);
         down.map(|session| {
-            let reason = session.reason.as_deref().unwrap_or("nobody knows why");
+            let reason = session.reason.as_deref().unwrap_or("the reason is unknown");
             format!("no session through {}: {reason}", session.portal)
         })
         .collect()
@@ -141,11 +141,16 @@ impl Reached {
                 }
             }
             if name == "psp" && Psp::from_name(asked).is_some_and(|psp| psp.name() != self.psp) {
-                remarks.push(format!("psp={asked} was not in force but {}", self.psp));
+                remarks.push(format!(
+                    "psp={asked} was asked for, but {} was in force",
+                    self.psp
+                ));
             }
             if name == "queue_depth" && asked.parse() != Ok(self.queue_depth) {
                 let depth = self.queue_depth;
-                remarks.push(format!("queue_depth={asked} was not in force but {depth}"));
+                remarks.push(format!(
+                    "queue_depth={asked} was asked for, but {depth} was in force"
+                ));
             }
         }
         remarks
@@ -240,7 +245,7 @@ mod tests {
             "first_burst=256K was negotiated to FirstBurstLength=65536",
             "initial_r2t=no was negotiated to InitialR2T=Yes",
             "max_outstanding_r2t=8 was negotiated to MaxOutstandingR2T=1",
-            "queue_depth=128 was not in force but 64",
+            "queue_depth=128 was asked for, but 64 was in force",
         ];
         assert_eq!(not_in_force(&run(&asked, &keys)), expected);
         let mut unknown = run(&asked, &keys);

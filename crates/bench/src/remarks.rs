@@ -26,15 +26,15 @@ pub fn remarks(run: &Run) -> Vec<String> {
     }
     remarks.extend(not_in_force(run));
     if run.measurement.gave_up {
-        remarks.push("given up: everything failed".to_owned());
+        remarks.push("stopped early: every access failed".to_owned());
     }
     if run.measurement.interrupted {
-        remarks.push("interrupted: the figures are those of the time until then".to_owned());
+        remarks.push("interrupted: the figures cover the time until then".to_owned());
     }
     if run.measurement.abandoned > 0 {
         remarks.push(format!(
-            "NOT ENDED: {} accesses got no answer, not even after the run was to end; they are in no figure, and what they \
-             write may still reach the target: see why it hangs before it is used again",
+            "NOT ENDED: {} accesses got no answer, even after the end of the run; no figure includes them, \
+             and their writes may still reach the target: find out why it hangs before it is used again",
             run.measurement.abandoned
         ));
     }
@@ -51,7 +51,7 @@ pub fn remarks(run: &Run) -> Vec<String> {
     }
     if longest_gap_ns > 1_000_000_000 {
         remarks.push(format!(
-            "nothing ended for {:.1} s{}",
+            "no access ended for {:.1} s{}",
             longest_gap_ns as f64 / 1e9,
             if late > 0 {
                 "; some accesses were still in flight when the time was over"

@@ -239,15 +239,17 @@ mod tests {
         for (place, text) in [
             (
                 disk,
-                "the device became shorter: `blockdev --getsize64 /dev/sdb` tells its bytes; give them back, or choose another device",
+                "the device became smaller: `blockdev --getsize64 /dev/sdb` shows its size; restore the \
+                 earlier size, or choose another device",
             ),
             (
                 file,
-                "somebody cut the file: restore /srv/a.img, or give it its length back with truncate if the rest is not missed",
+                "the file was cut short: restore /srv/a.img, or restore its length with truncate if the lost \
+                 data is not needed",
             ),
             (
                 remote,
-                "the array made naa.6 smaller: give it its size back there, then try again",
+                "the array made naa.6 smaller: restore its size there, then try again",
             ),
         ] {
             assert_eq!(place.after(of(BlockErrorKind::OutOfRange).cause()), text);

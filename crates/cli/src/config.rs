@@ -358,7 +358,7 @@ fn read(path: &Path) -> Result<String, Error> {
     })?;
     if Backup::is_one(&bytes) {
         return Err(Error::invalid(
-            format!("{name} is a backup, with its secrets"),
+            format!("{name} is a backup with secrets, not a configuration"),
             format!("sandstone config restore {name}"),
         ));
     }

@@ -122,7 +122,7 @@ fn commit_or_ask<B: Serialize>(
         };
         match request.commit(client, &agreed) {
             Err(error) if error.kind == ErrorKind::Stale && if_generation.is_none() => {
-                writeln!(t.err, "{}: looking again", error.message)?;
+                writeln!(t.err, "{}: trying again", error.message)?;
             }
             done => return Ok(done?),
         }
@@ -213,7 +213,7 @@ pub(super) fn remove_guarded<B: Serialize>(
         };
         match request.commit(client, &how) {
             Err(error) if error.kind == ErrorKind::Stale && guard == Guard::Effect => {
-                writeln!(t.err, "{}: looking again", error.message)?;
+                writeln!(t.err, "{}: trying again", error.message)?;
             }
             done => return tell(t, args, &done?),
         }
@@ -238,7 +238,7 @@ fn confirm(t: &mut Terminal<'_>, preview: &Committed) -> Done {
 /// Asks whether to make the change that was just shown.
 pub(super) fn go_on(t: &mut Terminal<'_>) -> Done {
     let Some(ask) = t.ask.as_mut() else {
-        let message = "this needs a confirmation and nobody is there to ask";
+        let message = "this needs a confirmation, and there is no terminal to ask on";
         return Err(Error::new(ErrorKind::InUse, message, "repeat the command with --yes").into());
     };
     let answer = ask("Go on? [y/N] ")?;
@@ -258,7 +258,10 @@ pub(super) fn tell(t: &mut Terminal<'_>, args: &EditArgs, committed: &Committed)
         writeln!(t.err, "note: {notice}")?;
     }
     if committed.differences.is_empty() {
-        return Ok(writeln!(t.out, "nothing to change: it is so already")?);
+        return Ok(writeln!(
+            t.out,
+            "nothing to change: the configuration already says so"
+        )?);
     }
     if committed.dry_run {
         write_preview(t.out, committed)?;

@@ -68,7 +68,7 @@ pub(super) fn find(
         options::refuse_other_login(url, login)?;
     } else {
         if edit.dry_run {
-            let message = format!("what LUN {lun} of {target} is, only a login would tell");
+            let message = format!("LUN {lun} of {target} is unknown until a login");
             let next = "log in first (sandstone initiator login), or leave --dry-run out";
             return Err(Error::invalid(message, next).into());
         }
@@ -99,8 +99,11 @@ pub(super) fn find(
     let shown = name::shown(&target);
     let (message, next) = match error {
         Some(error) => (
-            format!("no session to {shown} came to be: {error}"),
-            format!("sandstone initiator modify {shown} changes how it is logged in to, sandstone initiator logout {shown} ends it"),
+            format!("no session could be opened to {shown}: {error}"),
+            format!(
+                "change the login with sandstone initiator modify {shown}, or end it with sandstone \
+                 initiator logout {shown}"
+            ),
         ),
         None => (
             format!("{target} shows no disk as LUN {lun} to this initiator"),

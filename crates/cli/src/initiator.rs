@@ -103,7 +103,7 @@ fn rescan(args: &Rescan, connection: &Connection, t: &mut Terminal<'_>) -> Done 
     client.ask(&initiator::RESCAN, &[], &what, &())?;
     Ok(writeln!(
         t.out,
-        "looking again; see sandstone initiator lun list"
+        "scanning the targets again; see sandstone initiator lun list"
     )?)
 }
 

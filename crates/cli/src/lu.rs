@@ -217,7 +217,7 @@ fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
     let size = format_size(size);
     if let Some((_, unit)) = name.rsplit_once('/').filter(|(_, unit)| !unit.is_empty()) {
         return Err(Error::invalid(
-            format!("{name} is no name for a logical unit, but for a volume"),
+            format!("{name} is the name of a volume, not of a logical unit"),
             format!("sandstone lu create {unit} --volume {name} --size {size}"),
         ));
     }
@@ -235,7 +235,7 @@ fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
             let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
             Err(Error::invalid(
                 format!(
-                    "there are several pools ({}): it is not said which one the volume of logical unit {name} goes to",
+                    "there are several pools ({}), and none is named for the volume of logical unit {name}",
                     names.join(", ")
                 ),
                 format!(
@@ -420,7 +420,11 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
     let backend = &view.spec.backend;
     let grave = backend.is_volatile();
     if grave && !args.removal.yes {
-        writeln!(t.err, "{} is in memory: its data goes with it.", args.name)?;
+        writeln!(
+            t.err,
+            "{} is in memory: its data is lost with it.",
+            args.name
+        )?;
     }
     remove(
         t,
@@ -440,7 +444,7 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
     match &view.status.fault {
         None => writeln!(t.err, "its data stays in {place}")?,
         // The unit was not served, so nobody has seen its data.
-        Some(fault) => writeln!(t.err, "it was not served from {place}: {fault}")?,
+        Some(fault) => writeln!(t.err, "the unit was not served from {place}: {fault}")?,
     }
     Ok(())
 }

@@ -140,7 +140,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 &args,
                 &COLUMNS,
                 &rows,
-                "no maps, so nobody sees anything; add one with `sandstone map add LU --host HOST`",
+                "no maps, so no host sees a logical unit; add one with `sandstone map add LU --host HOST`",
             )
         }
         Verb::Explain(args) => explain(&args, &client, t),

@@ -214,7 +214,7 @@ fn at_creation(text: &str) -> Result<String, String> {
             Err("write multihost=on, multihost=off or multihost=auto".to_owned())
         }
         _ if PoolProperty::named(name).is_some() => Err(format!(
-            "it is set when the pool is there: `sandstone pool set {text} POOL`"
+            "set it after the pool is made: `sandstone pool set {text} POOL`"
         )),
         _ => Err(elsewhere(name, PropertyInfo::named(name).is_some())
             .unwrap_or("write multihost=on, multihost=off or multihost=auto")
@@ -397,8 +397,8 @@ fn report(pool: &PoolView, with_trim: bool) -> String {
 fn damaged(pool: &PoolView) -> String {
     let is_known = pool.errors != NO_ERRORS;
     if pool.damaged.is_empty() && is_known && pool.open_for_us.is_some() {
-        return "\n\tNo volume is known to have lost bytes since the pool was opened or cleared. A scrub names what is lost \
-                of volumes and snapshots; the rest is the pool's own.\n"
+        return "\n\tNo volume is known to have lost bytes since the pool was opened or cleared. A scrub \
+                names the lost parts of volumes and snapshots; other errors are in the pool's own data.\n"
             .to_owned();
     }
     let mut text = String::new();
@@ -430,13 +430,13 @@ fn damaged(pool: &PoolView) -> String {
     let snapshot = pool.lost.iter().find(|of| of.dataset.contains('@'));
     if let Some((volume, _)) = snapshot.and_then(|of| of.dataset.split_once('@')) {
         text.push_str(&format!(
-            "\n\n\tBlocks that several share are listed for the oldest that has them. Where '{volume}', its later snapshots \
-             and its clones were not written since, they lack these bytes too."
+            "\n\n\tA block that several of them share is listed for the oldest only. '{volume}', its later \
+             snapshots and its clones also lack these bytes, except where they were written since."
         ));
     }
     if let Some(of) = pool.lost.first() {
         text.push_str(&format!(
-            "\n\n\tWhat can be read of a volume is copied by 'sandstone volume salvage {} FILE'.\n",
+            "\n\n\t'sandstone volume salvage {} FILE' copies the readable parts of a volume.\n",
             of.dataset
         ));
     }
@@ -487,7 +487,11 @@ pub(super) fn confirm(t: &mut Terminal<'_>, question: &str, next: &str) -> Done 
     let answer = match t.ask.as_mut() {
         Some(ask) => ask(question)?,
         None => {
-            return Err(Error::invalid("nobody is there to confirm it", next).into());
+            return Err(Error::invalid(
+                "this needs a confirmation, and there is no terminal to ask on",
+                next,
+            )
+            .into());
         }
     };
     match answer.trim().to_ascii_lowercase().as_str() {
@@ -534,7 +538,7 @@ mod tests {
             ("colour=red", choose),
             (
                 "autotrim=on",
-                "it is set when the pool is there: `sandstone pool set autotrim=on POOL`",
+                "set it after the pool is made: `sandstone pool set autotrim=on POOL`",
             ),
             (
                 "ashift=12",

@@ -94,11 +94,11 @@ impl Target {
             false => OpenOptions::new().write(true).create_new(true).open(path),
         };
         let file = opened.map_err(|error| {
-            let message = format!("{} cannot take the copy: {error}", path.display());
+            let message = format!("{} cannot be opened for the copy: {error}", path.display());
             Error::new(
                 ErrorKind::Storage,
                 message,
-                "name a file that is not there yet",
+                "name a file that does not exist yet",
             )
             .not_changed("nothing was copied")
         })?;
@@ -123,7 +123,7 @@ impl Target {
             let end = end.map_err(|error| self.failed(error))?;
             if end < size {
                 let message = format!(
-                    "{} has {end} bytes, and the volume {size}",
+                    "{} has {end} bytes, and the volume has {size}",
                     self.path.display()
                 );
                 return Err(Error::invalid(message, "name a larger device")
@@ -179,7 +179,7 @@ impl Taker<'_> {
             bytes = rest;
             if let Some(header) = self.header.first_chunk::<{ Piece::SIZE }>() {
                 let piece = Piece::decode(header)
-                    .ok_or_else(|| broken("the daemon says something that is not understood"))?;
+                    .ok_or_else(|| broken("the daemon sent an unknown message"))?;
                 self.header.clear();
                 self.begin_piece(piece)?;
             }
@@ -294,7 +294,7 @@ pub(super) fn salvage(args: &Salvage, connection: &Connection, t: &mut Terminal<
         return Err(broken(&String::from_utf8_lossy(&why)).into());
     }
     if !is_over {
-        return Err(broken("the daemon ended meanwhile").into());
+        return Err(broken("the daemon ended during the copy").into());
     }
     match args.json {
         true => json(t, &report)?,

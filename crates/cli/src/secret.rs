@@ -66,7 +66,8 @@ fn one(
             secret.trim_end_matches(['\r', '\n']).to_owned()
         }
         (None, Err(_), None) => {
-            let message = format!("no CHAP secret of {user} was given, and nobody is there to ask");
+            let message =
+                format!("no CHAP secret of {user} was given, and there is no terminal to ask on");
             let next =
                 format!("name a file that holds it (- for standard input), or set {variable}");
             return Err(Error::invalid(message, next).into());
@@ -87,7 +88,7 @@ pub(super) fn passphrase(
         return Ok(from_file(path)?);
     }
     let Some(ask) = t.ask.as_mut() else {
-        let message = "a passphrase is needed, and nobody is there to ask";
+        let message = "a passphrase is needed, and there is no terminal to ask on";
         let next = "name a file that holds it: --passphrase-file PATH (- for standard input, /dev/fd/3 for a descriptor)";
         return Err(Error::invalid(message, next).into());
     };
@@ -98,7 +99,7 @@ pub(super) fn passphrase(
     let passphrase = typed("Passphrase: ")?;
     if is_new && typed("Once more: ")? != passphrase {
         let message = "the two passphrases differ";
-        return Err(Error::invalid(message, "type the same one twice").into());
+        return Err(Error::invalid(message, "type the same passphrase twice").into());
     }
     Ok(passphrase)
 }

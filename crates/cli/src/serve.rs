@@ -52,8 +52,8 @@ pub fn signals(caught: std::io::Result<StopSignals>) -> Result<StopSignals, Erro
     caught.map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
-            format!("signals cannot be waited for: {error}"),
-            "report this; nothing is served",
+            format!("the process cannot wait for signals: {error}"),
+            "report this as a defect; nothing is served",
         )
     })
 }

@@ -117,7 +117,7 @@ fn find(sessions: Vec<SessionInfo>, number: u16) -> Result<SessionInfo, Error> {
         .ok_or_else(|| {
             Error::not_found(
                 format!("there is no session {number}"),
-                "sandstone session list shows those there are",
+                "sandstone session list shows all sessions",
             )
         })
 }
@@ -144,7 +144,7 @@ fn in_words(session: &SessionInfo) -> String {
 fn confirm(t: &mut Terminal<'_>, session: &SessionInfo) -> Done {
     writeln!(t.err, "{}: it would end", in_words(session))?;
     let Some(ask) = t.ask.as_mut() else {
-        let message = "this needs a confirmation and nobody is there to ask";
+        let message = "this needs a confirmation, and there is no terminal to ask on";
         return Err(Error::new(ErrorKind::InUse, message, "repeat the command with --yes").into());
     };
     if matches!(ask("Go on? [y/N] ")?.trim(), "y" | "Y" | "yes") {

@@ -161,7 +161,7 @@ pub(super) fn send(args: Send, connection: &Connection, t: &mut Terminal<'_>) ->
     }
     if io::stdout().is_terminal() {
         return Err(Error::invalid(
-            "a stream is not for a terminal",
+            "a stream cannot be written to a terminal",
             "write it to a file with `> FILE`, or pipe it into `sandstone volume receive`",
         )
         .not_changed("nothing was sent")
@@ -194,9 +194,8 @@ fn send_to(
     t: &mut Terminal<'_>,
 ) -> Done {
     let unreachable = |error: io::Error| {
-        let message = format!("{to} takes no stream: {error}");
-        let next =
-            "start `sandstone volume receive --listen ADDRESS:PORT NAME` there, and use its key";
+        let message = format!("no stream can be sent to {to}: {error}");
+        let next = "start `sandstone volume receive --listen ADDRESS:PORT NAME` on that host, and use its key";
         Error::new(ErrorKind::Unavailable, message, next).not_changed("nothing was sent")
     };
     let mut wire = Wire::connect(to, key).map_err(unreachable)?;
@@ -213,10 +212,10 @@ fn send_to(
         (_, Err(error)) => Err(error.into()),
         (None, Ok(())) => Err(Error::new(
             ErrorKind::Unavailable,
-            format!("all was sent, and {to} does not say what became of it"),
-            "see there with `sandstone volume list -t all`",
+            format!("the whole stream was sent, and {to} did not answer"),
+            "look on that host with `sandstone volume list -t all`",
         )
-        .not_changed("it is not known whether it was received")
+        .not_changed("it is not known whether the stream was received")
         .into()),
     }
 }
@@ -260,7 +259,8 @@ fn tell_left_out(err: &mut dyn Write, snapshot: &str, origin: Option<&str>) -> i
     let clone = snapshot.split('@').next().unwrap_or_default();
     writeln!(
         err,
-        "note: {clone} is sent whole, and is no clone where it is received: its origin {origin} is not sent"
+        "note: {clone} is sent whole, and becomes a volume of its own at the receiver: its origin {origin} \
+         is not sent"
     )
 }
 
@@ -329,17 +329,17 @@ impl Passage {
 
 fn not_taken(error: io::Error) -> Error {
     let message = match error.kind() {
-        io::ErrorKind::BrokenPipe => "whoever was taking the stream went away".to_owned(),
+        io::ErrorKind::BrokenPipe => "the receiver of the stream closed it".to_owned(),
         _ => format!("the stream cannot be written: {error}"),
     };
-    let next = "see what the receiving side says; an interrupted `volume receive -s` can go on with its token";
-    Error::new(ErrorKind::Storage, message, next).not_changed("the pool is as it was")
+    let next = "see what the receiver reports; an interrupted `volume receive -s` can be resumed with its token";
+    Error::new(ErrorKind::Storage, message, next).not_changed("the pool was not changed")
 }
 
 fn not_whole(error: StreamError) -> Error {
     let next = "see `sandstone pool status -v`";
     Error::new(ErrorKind::Refused, error.to_string(), next)
-        .not_changed("what was written until now is no complete stream; the pool is as it was")
+        .not_changed("the stream is incomplete; the pool was not changed")
 }
 
 pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -369,8 +369,8 @@ pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<
         Some(address) => receive_from(address, args.key.clone(), &client, &request, t)?,
         None if io::stdin().is_terminal() => {
             return Err(Error::invalid(
-                "no stream comes from a terminal",
-                "take it from a file with `< FILE`, or pipe `sandstone volume send` into this",
+                "a stream cannot be read from a terminal",
+                "read it from a file with `< FILE`, or pipe `sandstone volume send` into this command",
             )
             .into());
         }
@@ -391,7 +391,7 @@ pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<
         {
             let size = print_size(*bytes);
             match was_there {
-                true => writeln!(t.out, "{snapshot} is there already; passed over")?,
+                true => writeln!(t.out, "{snapshot} exists already; skipped")?,
                 false => writeln!(t.out, "{word} {snapshot} from {source}: {size} of blocks")?,
             }
         }
@@ -411,7 +411,7 @@ fn receive_from(
     t: &mut Terminal<'_>,
 ) -> Result<Vec<ReceiveView>, Failure> {
     let failed = |error: io::Error| {
-        let message = format!("no stream can be taken at {address}: {error}");
+        let message = format!("no stream can be received at {address}: {error}");
         let next = Place::Address(address).next(&error);
         Error::new(ErrorKind::Unavailable, message, next)
     };
@@ -426,7 +426,7 @@ fn receive_from(
         Some(key) => key,
         None => {
             let key = Key::random();
-            writeln!(t.err, "which needs this key: {KEY}={key}")?;
+            writeln!(t.err, "the sender needs this key: {KEY}={key}")?;
             key
         }
     };

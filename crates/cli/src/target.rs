@@ -325,8 +325,9 @@ fn chosen(targets: &[TargetView]) -> Vec<String> {
         };
         let administrator = choices[0].administrator.as_str();
         format!(
-            "target port group {group}, which the administrator set {administrator}: initiators chose for themselves (explicit \
-             ALUA) {}{more}; to end it: sandstone target alua-state {group} {administrator}",
+            "target port group {group}: the administrator set {administrator}, and initiators chose \
+             otherwise (explicit ALUA): {}{more}; to end that: sandstone target alua-state {group} \
+             {administrator}",
             shown.join(", ")
         )
     });
@@ -454,7 +455,7 @@ pub(super) fn portal(text: &str) -> Result<SocketAddr, String> {
         })
         .ok_or_else(|| {
             format!(
-                "{text:?} is no address; write 10.0.0.1, 10.0.0.1:3260, [fd00::1]:3260 or 0.0.0.0"
+                "{text:?} is not an address; write 10.0.0.1, 10.0.0.1:3260, [fd00::1]:3260 or 0.0.0.0"
             )
         })
 }

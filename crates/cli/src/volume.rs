@@ -277,7 +277,7 @@ fn set(args: Set) -> Result<DatasetChange, Error> {
         return Err(Error::invalid("no dataset is named", next));
     }
     if let Some(word) = names.iter().find(|name| name.contains('=')) {
-        let problem = format!("'{word}' stands behind the first dataset");
+        let problem = format!("'{word}' comes after the first dataset");
         return Err(Error::invalid(problem, next));
     }
     if words.is_empty() {

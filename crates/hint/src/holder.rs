@@ -52,7 +52,7 @@ impl Holder {
     pub fn told(&self) -> String {
         match self {
             Self::Mount(folder) => format!("it is mounted on {folder}"),
-            Self::Swap(_) => "it is swap space".to_owned(),
+            Self::Swap(_) => "it is in use as swap space".to_owned(),
             Self::Device { node, name } if name.is_empty() => format!("{node} lies on it"),
             Self::Device { node, name } => format!("{name} ({node}) lies on it"),
         }
@@ -71,7 +71,7 @@ impl Holder {
             ),
             Self::Device { node, .. } => format!("end the use of /dev/{node}"),
         };
-        format!("{how}, if nothing of that is missed; or choose another device")
+        format!("{how}, if that is no longer needed; or choose another device")
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
             holder.map(|holder| (holder.told(), holder.next()))
         };
         let both = |what: &str, how: &str| {
-            let end = "if nothing of that is missed; or choose another device";
+            let end = "if that is no longer needed; or choose another device";
             Some((what.to_owned(), format!("{how}, {end}")))
         };
         assert_eq!(told(0), None);

@@ -161,18 +161,20 @@ fn of_device(path: &Path, cause: Cause) -> String {
     let is_loop = path.to_string_lossy().starts_with("/dev/loop");
     match cause {
         Cause::Missing => {
-            "attach the device, or correct the path: `lsblk -p` lists those there are".to_owned()
+            "attach the device, or correct the path: `lsblk -p` lists the devices".to_owned()
         }
-        Cause::Gone => "attach the device again: `lsblk -p` lists those there are".to_owned(),
+        Cause::Gone => "attach the device again: `lsblk -p` lists the devices".to_owned(),
         Cause::Denied => format!(
-            "run the daemon as root, or give its user the device: `ls -lL {name}` shows whose it is"
+            "run the daemon as root, or give its user access to the device: `ls -lL {name}` shows its owner"
         ),
         Cause::ReadOnly => format!("make it writable: `blockdev --setrw {name}`"),
         Cause::Full => {
-            format!("the thin pool beneath {name} has no space left: extend that, then try again")
+            format!(
+                "the thin pool beneath {name} has no space left: extend the pool, then try again"
+            )
         }
         Cause::Busy | Cause::Locked => format!(
-            "see who uses it with `lsblk {name}` and `fuser -v {name}`, and end that; or choose another device"
+            "find its user with `lsblk {name}` and `fuser -v {name}`, and end that use; or choose another device"
         ),
         Cause::Medium if is_loop => format!(
             "the file beneath {name} fails, or is too short: see `losetup -l {name}` and `dmesg`, or choose another device"
@@ -181,12 +183,13 @@ fn of_device(path: &Path, cause: Cause) -> String {
             "the device or its cables fail: see `dmesg` and `smartctl -a {name}`, or choose another device"
         ),
         Cause::Shrunk => format!(
-            "the device became shorter: `blockdev --getsize64 {name}` tells its bytes; give them back, or choose another device"
+            "the device became smaller: `blockdev --getsize64 {name}` shows its size; restore the earlier \
+             size, or choose another device"
         ),
         Cause::Reserved => format!(
-            "end the reservation at the host that has it: `sg_persist -r {name}` shows whose it is"
+            "end the reservation at the host that has it: `sg_persist -r {name}` shows its holder"
         ),
-        Cause::WrongKind => "name a device below /dev: `lsblk -p` lists those there are".to_owned(),
+        Cause::WrongKind => "name a device below /dev: `lsblk -p` lists the devices".to_owned(),
         _ => format!("see what the kernel says of {name} with `dmesg`, or choose another device"),
     }
 }
@@ -195,19 +198,21 @@ fn of_remote_disk(name: &Path, cause: Cause) -> String {
     let name = name.display();
     match cause {
         Cause::Away | Cause::Gone | Cause::Missing => format!(
-            "see its paths with `sandstone initiator path list -d {name}`; it is used again when one is back"
+            "see its paths with `sandstone initiator path list -d {name}`; it is used again when a path is back"
         ),
         Cause::Full => {
-            format!("the array that has {name} is out of space: free some there, then try again")
+            format!(
+                "the array that has {name} is out of space: free some space there, then try again"
+            )
         }
         Cause::ReadOnly | Cause::Denied => {
-            format!("have the array that has {name} let this machine write to it, then try again")
+            format!("let this machine write to {name} in the settings of its array, then try again")
         }
         Cause::Reserved => {
             format!("end the reservation of {name} at the host that has it, then try again")
         }
         Cause::Shrunk => {
-            format!("the array made {name} smaller: give it its size back there, then try again")
+            format!("the array made {name} smaller: restore its size there, then try again")
         }
         _ => format!(
             "see what the array that has {name} reports, or choose another disk: `sandstone initiator device list`"
@@ -222,30 +227,32 @@ fn of_data_file(path: &Path, cause: Cause) -> String {
             "create it, restore it from a copy, or mount the file system that it lies on".to_owned()
         }
         Cause::Denied => {
-            format!("let the daemon's user read and write it: `ls -l {name}` shows whose it is")
+            format!("let the daemon's user read and write it: `ls -l {name}` shows its owner")
         }
         Cause::ReadOnly => format!(
             "its file system is read-only: see `dmesg` for the reason, and `findmnt -T {name}` for what to mount again with -o \
              remount,rw"
         ),
         Cause::Full => {
-            format!("free some space on its file system: `df -h {name}` tells how much there is")
+            format!("free some space on its file system: `df -h {name}` shows the free space")
         }
         Cause::Locked | Cause::Busy => {
             "stop the other daemon, or choose another file: two writers would destroy the data"
                 .to_owned()
         }
         Cause::Medium => format!(
-            "the disk beneath the file fails: see `dmesg`, and `findmnt -T {name}` for which it is; or choose another file"
+            "the disk beneath the file fails: see `dmesg`, and find the disk with `findmnt -T {name}`; or \
+             choose another file"
         ),
         Cause::Gone => format!(
-            "the disk beneath the file is gone: attach it again; `findmnt -T {name}` tells which it is"
+            "the disk beneath the file is gone: attach it again; `findmnt -T {name}` shows the disk"
         ),
         Cause::Shrunk => format!(
-            "somebody cut the file: restore {name}, or give it its length back with truncate if the rest is not missed"
+            "the file was cut short: restore {name}, or restore its length with truncate if the lost data is \
+             not needed"
         ),
         Cause::WrongKind => "name a file, or use a device backend for a block device".to_owned(),
-        Cause::Unsupported => "use a file system that has locks".to_owned(),
+        Cause::Unsupported => "use a file system that supports locks".to_owned(),
         _ => format!("check {name} and its file system (see `dmesg`), or choose another file"),
     }
 }
@@ -255,23 +262,23 @@ fn of_new_file(path: &Path, cause: Cause) -> String {
     match cause {
         Cause::Missing => format!("make the folder first: `mkdir -p {folder}`"),
         Cause::Denied => {
-            format!("let the daemon's user write to {folder}: `ls -ld {folder}` shows whose it is")
+            format!("let the daemon's user write to {folder}: `ls -ld {folder}` shows its owner")
         }
         Cause::ReadOnly => format!(
-            "the file system of {folder} is read-only: mount it to be written, or choose another folder"
+            "the file system of {folder} is read-only: mount it writable, or choose another folder"
         ),
         Cause::Full => format!(
-            "free some space in {folder} (`df -h {folder}` tells how much there is), choose a smaller size, or do not \
+            "free some space in {folder} (`df -h {folder}` shows the free space), choose a smaller size, or do not \
              preallocate"
         ),
         Cause::TooLarge => {
-            "the file system takes no file of that size: choose a smaller one".to_owned()
+            "the file system does not support files of that size: choose a smaller size".to_owned()
         }
         Cause::Unsupported => {
-            "do not preallocate, or choose a folder of a file system that can".to_owned()
+            "do not preallocate, or choose a folder on a file system that supports it".to_owned()
         }
         Cause::Exists => "choose another path, or use the file as it is".to_owned(),
-        Cause::WrongKind => format!("{folder} is no folder: choose another path"),
+        Cause::WrongKind => format!("{folder} is not a folder: choose another path"),
         _ => format!("check the file system of {folder} (see `dmesg`), or choose another folder"),
     }
 }
@@ -279,15 +286,15 @@ fn of_new_file(path: &Path, cause: Cause) -> String {
 fn of_state_folder(cause: Cause) -> &'static str {
     match cause {
         Cause::Full => {
-            "free some space on the file system of the state folder (df tells how much there is), then try again"
+            "free some space on the file system of the state folder (df shows the free space), then try again"
         }
         Cause::ReadOnly => {
-            "the file system of the state folder is read-only: see the kernel's log for the reason (dmesg), mount it to \
-             be written again, then try again"
+            "the file system of the state folder is read-only: see the kernel's log for the reason (dmesg), \
+             mount it writable again, then try again"
         }
         Cause::Denied => "check the owner and the permissions of the state folder, then try again",
         Cause::Missing => {
-            "mount the file system that the state folder lies on, or name another with --state"
+            "mount the file system of the state folder, or name another folder with --state"
         }
         Cause::WrongKind | Cause::Exists => {
             "name a folder with --state: something else has that name"
@@ -299,20 +306,22 @@ fn of_state_folder(cause: Cause) -> &'static str {
 fn of_file(path: &Path, cause: Cause) -> String {
     let (name, folder) = (path.display(), folder_of(path).display());
     match cause {
-        Cause::Missing => format!("check the path: `ls {folder}` shows what is there"),
+        Cause::Missing => format!("check the path: `ls {folder}` shows the files there"),
         Cause::Denied => {
-            format!("run this as a user who may use it: `ls -ld {folder} {name}` shows whose it is")
+            format!("run this as a user who may use it: `ls -ld {folder} {name}` shows the owners")
         }
         Cause::ReadOnly => {
             format!("the file system of {folder} is read-only: name a file elsewhere")
         }
         Cause::Full => format!(
-            "free some space in {folder} (`df -h {folder}` tells how much there is), then try again"
+            "free some space in {folder} (`df -h {folder}` shows the free space), then try again"
         ),
-        Cause::Exists => "name another file, or remove that one first".to_owned(),
-        Cause::WrongKind => format!("`ls -ld {name}` shows what it is: name another one"),
+        Cause::Exists => "name another file, or remove the existing one first".to_owned(),
+        Cause::WrongKind => format!("`ls -ld {name}` shows its kind: name another file"),
         Cause::TooLarge => {
-            format!("the file system of {folder} takes no file of that size: name a file elsewhere")
+            format!(
+                "the file system of {folder} does not support files of that size: name a file elsewhere"
+            )
         }
         Cause::Gone | Cause::Medium => {
             format!("the disk beneath {name} fails: see `dmesg`, or name a file elsewhere")
@@ -324,12 +333,12 @@ fn of_file(path: &Path, cause: Cause) -> String {
 fn of_output(cause: Cause) -> &'static str {
     match cause {
         Cause::Full => {
-            "free some space where the output goes (df tells how much there is), or send it elsewhere"
+            "free some space where the output goes (df shows the free space), or send it elsewhere"
         }
         Cause::Medium | Cause::Gone => {
             "the disk that the output goes to fails (see dmesg): send it elsewhere"
         }
-        _ => "send the output elsewhere, or see that it can be written where it goes",
+        _ => "send the output elsewhere, or make its destination writable",
     }
 }
 
@@ -337,14 +346,15 @@ fn of_address(address: SocketAddr, cause: Cause) -> String {
     let (ip, port) = (address.ip(), address.port());
     match cause {
         Cause::Taken => format!(
-            "see who listens there with `ss -ltnp 'sport = :{port}'`, and end that or choose another port"
+            "find the process that listens there with `ss -ltnp 'sport = :{port}'`, and end it, or choose \
+             another port"
         ),
         Cause::Foreign => {
-            format!("this machine has no address {ip}: `ip -br addr` lists those it has")
+            format!("this machine has no address {ip}: `ip -br addr` lists its addresses")
         }
         Cause::Denied if port < 1024 => format!(
-            "ports below 1024 are for root: choose one from 1024 on (iSCSI's is 3260), or let the program have port {port} with \
-             AmbientCapabilities=CAP_NET_BIND_SERVICE in its unit file"
+            "ports below 1024 are for root: choose a port from 1024 on (that of iSCSI is 3260), or let the \
+             program have port {port} with AmbientCapabilities=CAP_NET_BIND_SERVICE in its unit file"
         ),
         Cause::Denied => format!(
             "a rule of this machine forbids it (SELinux, AppArmor): see `journalctl -k -g denied`, or choose another port than {port}"
@@ -352,29 +362,30 @@ fn of_address(address: SocketAddr, cause: Cause) -> String {
         Cause::NoFamily => "this machine does not speak IPv6: choose an IPv4 address".to_owned(),
         // Linux refuses a link-local address without its interface with this error.
         Cause::Malformed if address.is_ipv6() => format!(
-            "an address of one link needs the number of its interface, as in [{ip}%2]:{port}: `ip -6 -br addr` shows them"
+            "a link-local address needs the number of its interface, as in [{ip}%2]:{port}: `ip -6 -br addr` \
+             shows the addresses"
         ),
-        _ => "choose another address: `ip -br addr` lists those of this machine".to_owned(),
+        _ => "choose another address: `ip -br addr` lists the addresses of this machine".to_owned(),
     }
 }
 
 fn of_socket_file(path: &Path, cause: Cause) -> String {
     let folder = folder_of(path).display();
     match cause {
-        Cause::Taken => "stop what serves there, or choose another place".to_owned(),
-        Cause::Exists => "choose a path where nothing is".to_owned(),
+        Cause::Taken => "stop the process that serves there, or choose another path".to_owned(),
+        Cause::Exists => "choose a path that does not exist yet".to_owned(),
         Cause::Missing => format!("make the folder first: `mkdir -p {folder}`"),
         Cause::Denied => {
-            format!("choose a folder that you may write to: `ls -ld {folder}` shows whose it is")
+            format!("choose a folder that you may write to: `ls -ld {folder}` shows its owner")
         }
         Cause::ReadOnly => {
             format!("the file system of {folder} is read-only: choose another folder")
         }
         Cause::Full => format!(
-            "free some space in {folder} (`df -h {folder}` tells how much there is), or choose another folder"
+            "free some space in {folder} (`df -h {folder}` shows the free space), or choose another folder"
         ),
-        Cause::Malformed => "choose a shorter path: the kernel takes 107 bytes".to_owned(),
-        Cause::WrongKind => format!("{folder} is no folder: choose another path"),
+        Cause::Malformed => "choose a shorter path: the kernel allows 107 bytes".to_owned(),
+        Cause::WrongKind => format!("{folder} is not a folder: choose another path"),
         _ => format!("choose another path than {}", path.display()),
     }
 }

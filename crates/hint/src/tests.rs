@@ -77,17 +77,18 @@ fn of_a_device() {
     Table {
         place: Place::Device(path("/dev/sdb")),
         hints: &[
-            (&[Errno::NOENT], "attach the device, or correct the path: `lsblk -p` lists those there are"),
-            (GONE, "attach the device again: `lsblk -p` lists those there are"),
+            (&[Errno::NOENT], "attach the device, or correct the path: `lsblk -p` lists the devices"),
+            (GONE, "attach the device again: `lsblk -p` lists the devices"),
             (
                 DENIED,
-                "run the daemon as root, or give its user the device: `ls -lL /dev/sdb` shows whose it is",
+                "run the daemon as root, or give its user access to the device: `ls -lL /dev/sdb` shows its owner",
             ),
             (&[Errno::ROFS], "make it writable: `blockdev --setrw /dev/sdb`"),
-            (FULL, "the thin pool beneath /dev/sdb has no space left: extend that, then try again"),
+            (FULL, "the thin pool beneath /dev/sdb has no space left: extend the pool, then try again"),
             (
                 IN_USE,
-                "see who uses it with `lsblk /dev/sdb` and `fuser -v /dev/sdb`, and end that; or choose another device",
+                "find its user with `lsblk /dev/sdb` and `fuser -v /dev/sdb`, and end that use; or choose \
+                 another device",
             ),
             (
                 MEDIUM,
@@ -95,9 +96,9 @@ fn of_a_device() {
             ),
             (
                 &[Errno::BADE],
-                "end the reservation at the host that has it: `sg_persist -r /dev/sdb` shows whose it is",
+                "end the reservation at the host that has it: `sg_persist -r /dev/sdb` shows its holder",
             ),
-            (WRONG, "name a device below /dev: `lsblk -p` lists those there are"),
+            (WRONG, "name a device below /dev: `lsblk -p` lists the devices"),
         ],
         otherwise: "see what the kernel says of /dev/sdb with `dmesg`, or choose another device",
     }
@@ -111,15 +112,16 @@ fn of_a_device() {
 
 #[test]
 fn of_another_machines_disk() {
-    const AWAY: &str = "see its paths with `sandstone initiator path list -d naa.6`; it is used again when one is back";
+    const AWAY: &str = "see its paths with `sandstone initiator path list -d naa.6`; it is used again when a \
+                        path is back";
     const FORBIDDEN: &str =
-        "have the array that has naa.6 let this machine write to it, then try again";
+        "let this machine write to naa.6 in the settings of its array, then try again";
     Table {
         place: Place::RemoteDisk(path("naa.6")),
         hints: &[
             (&[Errno::NOENT], AWAY),
             (GONE, AWAY),
-            (FULL, "the array that has naa.6 is out of space: free some there, then try again"),
+            (FULL, "the array that has naa.6 is out of space: free some space there, then try again"),
             (&[Errno::ROFS], FORBIDDEN),
             (DENIED, FORBIDDEN),
             (&[Errno::BADE], "end the reservation of naa.6 at the host that has it, then try again"),
@@ -140,7 +142,7 @@ fn of_a_file_that_holds_data() {
             ),
             (
                 DENIED,
-                "let the daemon's user read and write it: `ls -l /srv/a.img` shows whose it is",
+                "let the daemon's user read and write it: `ls -l /srv/a.img` shows its owner",
             ),
             (
                 &[Errno::ROFS],
@@ -149,7 +151,7 @@ fn of_a_file_that_holds_data() {
             ),
             (
                 FULL,
-                "free some space on its file system: `df -h /srv/a.img` tells how much there is",
+                "free some space on its file system: `df -h /srv/a.img` shows the free space",
             ),
             (
                 IN_USE,
@@ -157,15 +159,15 @@ fn of_a_file_that_holds_data() {
             ),
             (
                 MEDIUM,
-                "the disk beneath the file fails: see `dmesg`, and `findmnt -T /srv/a.img` for which it is; or choose another \
-                 file",
+                "the disk beneath the file fails: see `dmesg`, and find the disk with `findmnt -T \
+                 /srv/a.img`; or choose another file",
             ),
             (
                 GONE,
-                "the disk beneath the file is gone: attach it again; `findmnt -T /srv/a.img` tells which it is",
+                "the disk beneath the file is gone: attach it again; `findmnt -T /srv/a.img` shows the disk",
             ),
             (WRONG, "name a file, or use a device backend for a block device"),
-            (&[Errno::OPNOTSUPP], "use a file system that has locks"),
+            (&[Errno::OPNOTSUPP], "use a file system that supports locks"),
         ],
         otherwise: "check /srv/a.img and its file system (see `dmesg`), or choose another file",
     }
@@ -178,22 +180,23 @@ fn of_a_file_that_is_made() {
         place: Place::NewFile(path("/srv/a.img")),
         hints: &[
             (&[Errno::NOENT], "make the folder first: `mkdir -p /srv`"),
-            (DENIED, "let the daemon's user write to /srv: `ls -ld /srv` shows whose it is"),
+            (DENIED, "let the daemon's user write to /srv: `ls -ld /srv` shows its owner"),
             (
                 &[Errno::ROFS],
-                "the file system of /srv is read-only: mount it to be written, or choose another folder",
+                "the file system of /srv is read-only: mount it writable, or choose another folder",
             ),
             (
                 FULL,
-                "free some space in /srv (`df -h /srv` tells how much there is), choose a smaller size, or do not preallocate",
+                "free some space in /srv (`df -h /srv` shows the free space), choose a smaller size, or do \
+                 not preallocate",
             ),
-            (&[Errno::FBIG], "the file system takes no file of that size: choose a smaller one"),
+            (&[Errno::FBIG], "the file system does not support files of that size: choose a smaller size"),
             (
                 &[Errno::OPNOTSUPP],
-                "do not preallocate, or choose a folder of a file system that can",
+                "do not preallocate, or choose a folder on a file system that supports it",
             ),
             (&[Errno::EXIST], "choose another path, or use the file as it is"),
-            (WRONG, "/srv is no folder: choose another path"),
+            (WRONG, "/srv is not a folder: choose another path"),
         ],
         otherwise: "check the file system of /srv (see `dmesg`), or choose another folder",
     }
@@ -208,17 +211,17 @@ fn of_the_state_folder() {
         hints: &[
             (
                 FULL,
-                "free some space on the file system of the state folder (df tells how much there is), then try again",
+                "free some space on the file system of the state folder (df shows the free space), then try again",
             ),
             (
                 &[Errno::ROFS],
-                "the file system of the state folder is read-only: see the kernel's log for the reason (dmesg), mount it to be \
-                 written again, then try again",
+                "the file system of the state folder is read-only: see the kernel's log for the reason \
+                 (dmesg), mount it writable again, then try again",
             ),
             (DENIED, "check the owner and the permissions of the state folder, then try again"),
             (
                 &[Errno::NOENT],
-                "mount the file system that the state folder lies on, or name another with --state",
+                "mount the file system of the state folder, or name another folder with --state",
             ),
             (WRONG, OTHER),
             (&[Errno::EXIST], OTHER),
@@ -235,11 +238,11 @@ fn of_a_file_that_a_command_names() {
         hints: &[
             (
                 &[Errno::NOENT],
-                "check the path: `ls .` shows what is there",
+                "check the path: `ls .` shows the files there",
             ),
             (
                 DENIED,
-                "run this as a user who may use it: `ls -ld . a.json` shows whose it is",
+                "run this as a user who may use it: `ls -ld . a.json` shows the owners",
             ),
             (
                 &[Errno::ROFS],
@@ -247,16 +250,16 @@ fn of_a_file_that_a_command_names() {
             ),
             (
                 FULL,
-                "free some space in . (`df -h .` tells how much there is), then try again",
+                "free some space in . (`df -h .` shows the free space), then try again",
             ),
             (
                 &[Errno::EXIST],
-                "name another file, or remove that one first",
+                "name another file, or remove the existing one first",
             ),
-            (WRONG, "`ls -ld a.json` shows what it is: name another one"),
+            (WRONG, "`ls -ld a.json` shows its kind: name another file"),
             (
                 &[Errno::FBIG],
-                "the file system of . takes no file of that size: name a file elsewhere",
+                "the file system of . does not support files of that size: name a file elsewhere",
             ),
             (
                 FAILS,
@@ -275,11 +278,11 @@ fn of_what_is_printed() {
         hints: &[
             (
                 FULL,
-                "free some space where the output goes (df tells how much there is), or send it elsewhere",
+                "free some space where the output goes (df shows the free space), or send it elsewhere",
             ),
             (FAILS, "the disk that the output goes to fails (see dmesg): send it elsewhere"),
         ],
-        otherwise: "send the output elsewhere, or see that it can be written where it goes",
+        otherwise: "send the output elsewhere, or make its destination writable",
     }
     .check();
 }
@@ -292,11 +295,12 @@ fn of_an_address() {
         hints: &[
             (
                 &[Errno::ADDRINUSE],
-                "see who listens there with `ss -ltnp 'sport = :3260'`, and end that or choose another port",
+                "find the process that listens there with `ss -ltnp 'sport = :3260'`, and end it, or choose \
+                 another port",
             ),
             (
                 &[Errno::ADDRNOTAVAIL],
-                "this machine has no address 192.0.2.7: `ip -br addr` lists those it has",
+                "this machine has no address 192.0.2.7: `ip -br addr` lists its addresses",
             ),
             (
                 DENIED,
@@ -305,17 +309,18 @@ fn of_an_address() {
             ),
             (&[Errno::AFNOSUPPORT], "this machine does not speak IPv6: choose an IPv4 address"),
         ],
-        otherwise: "choose another address: `ip -br addr` lists those of this machine",
+        otherwise: "choose another address: `ip -br addr` lists the addresses of this machine",
     }
     .check();
     assert_eq!(
         address("0.0.0.0:80").next(&Errno::ACCESS.into()),
-        "ports below 1024 are for root: choose one from 1024 on (iSCSI's is 3260), or let the program have port 80 with \
-         AmbientCapabilities=CAP_NET_BIND_SERVICE in its unit file"
+        "ports below 1024 are for root: choose a port from 1024 on (that of iSCSI is 3260), or let the \
+         program have port 80 with AmbientCapabilities=CAP_NET_BIND_SERVICE in its unit file"
     );
     assert_eq!(
         address("[fe80::1]:3260").next(&Errno::INVAL.into()),
-        "an address of one link needs the number of its interface, as in [fe80::1%2]:3260: `ip -6 -br addr` shows them"
+        "a link-local address needs the number of its interface, as in [fe80::1%2]:3260: `ip -6 -br addr` \
+         shows the addresses"
     );
 }
 
@@ -324,20 +329,20 @@ fn of_the_file_of_a_socket() {
     Table {
         place: Place::SocketFile(path("/run/s/control.sock")),
         hints: &[
-            (&[Errno::ADDRINUSE], "stop what serves there, or choose another place"),
-            (&[Errno::EXIST], "choose a path where nothing is"),
+            (&[Errno::ADDRINUSE], "stop the process that serves there, or choose another path"),
+            (&[Errno::EXIST], "choose a path that does not exist yet"),
             (&[Errno::NOENT], "make the folder first: `mkdir -p /run/s`"),
             (
                 DENIED,
-                "choose a folder that you may write to: `ls -ld /run/s` shows whose it is",
+                "choose a folder that you may write to: `ls -ld /run/s` shows its owner",
             ),
             (&[Errno::ROFS], "the file system of /run/s is read-only: choose another folder"),
             (
                 FULL,
-                "free some space in /run/s (`df -h /run/s` tells how much there is), or choose another folder",
+                "free some space in /run/s (`df -h /run/s` shows the free space), or choose another folder",
             ),
-            (&[Errno::INVAL], "choose a shorter path: the kernel takes 107 bytes"),
-            (WRONG, "/run/s is no folder: choose another path"),
+            (&[Errno::INVAL], "choose a shorter path: the kernel allows 107 bytes"),
+            (WRONG, "/run/s is not a folder: choose another path"),
         ],
         otherwise: "choose another path than /run/s/control.sock",
     }

@@ -85,17 +85,14 @@ impl fmt::Display for AdapterError {
             Self::Resolve { portal, source } => write!(f, "cannot look up {portal}: {source}"),
             Self::System(source) => source.fmt(f),
             Self::NoSession { reasons } => {
-                f.write_str("no session came to be")?;
+                f.write_str("no session could be opened")?;
                 for (portal, reason) in reasons {
                     write!(f, "; {portal}: {reason}")?;
                 }
                 Ok(())
             }
             Self::NoDevice { name } => {
-                write!(
-                    f,
-                    "no target that is configured shows {name} to this initiator"
-                )
+                write!(f, "no configured target shows {name} to this initiator")
             }
             Self::NoUnit { target, lun, why } => {
                 write!(f, "{target} shows no disk")?;
@@ -297,7 +294,7 @@ impl Resident for Adapter {
         self.is_rung.store(false, Ordering::Release);
         let mut fabric = self.fabric();
         if let Err(error) = fabric.turn() {
-            tracing::error!(%error, "the poller of the sessions failed");
+            tracing::error!(%error, "polling the sessions failed");
         }
         Self::deliver(&mut fabric.finished, lane);
         let lookups = std::mem::take(&mut fabric.lookups);
@@ -318,7 +315,7 @@ impl Resident for Adapter {
         if !unsettled.is_zero() {
             tracing::info!(
                 ?unsettled,
-                "a path was lost just now: its old writes settle before the initiator ends"
+                "a path was lost recently: the initiator ends when the old writes of the path have settled"
             );
             std::thread::sleep(unsettled);
         }

@@ -26,7 +26,7 @@ impl Attempts {
         let Some((offer, words)) = link.second_offer(&error) else {
             return Err(self.give_up(error));
         };
-        tracing::info!(%error, "login failed for what it offered; again with {words}");
+        tracing::info!(%error, "the login failed because of its offer; trying again with {words}");
         self.offer = offer;
         self.words = Some(words);
         self.first.get_or_insert(error);

@@ -145,7 +145,7 @@ impl BlockDevice for MultipathDevice {
         if geometry.len == 0 {
             return Err(BlockError::new(
                 BlockErrorKind::Gone,
-                "the unit has not told its size",
+                "the unit has not reported its size",
             ));
         }
         Ok(Usage {

@@ -57,11 +57,14 @@ impl fmt::Display for DiscoveryError {
             Reason::Redirections => {
                 write!(
                     f,
-                    "{portal}: it sent us on more than {MAX_REDIRECTIONS} times"
+                    "{portal}: the login was redirected more than {MAX_REDIRECTIONS} times"
                 )
             }
             Reason::Redirection(to) => {
-                write!(f, "{portal}: it sent us to {to:?}, which is no portal")
+                write!(
+                    f,
+                    "{portal}: the target redirected the login to {to:?}, which is not a portal"
+                )
             }
             Reason::Answer(what) => write!(f, "{portal}: its answer cannot be used: {what}"),
             Reason::System(error) => write!(f, "{portal}: {error}"),
@@ -86,7 +89,9 @@ impl DiscoveryError {
             Reason::Resolve(_) => "check the name, or write the address itself",
             Reason::Link(error) => link_advice(error.last()),
             Reason::Late(_) => "check that it is an iSCSI portal, and the network in between",
-            _ => "see the target's own log; what listens there may be no iSCSI target",
+            _ => {
+                "see the target's own log; the process that listens there may not be an iSCSI target"
+            }
         }
     }
 }
@@ -111,7 +116,7 @@ fn link_advice(error: &LinkError) -> &'static str {
         LinkError::Login(LoginError::Refused(_)) => {
             "check what the target demands of this initiator: its name (--initiator-name), CHAP (--user)"
         }
-        _ => "see the target's own log; what listens there may be no iSCSI target",
+        _ => "see the target's own log; the process that listens there may not be an iSCSI target",
     }
 }
 
@@ -143,7 +148,7 @@ pub fn send_targets(
             Ok((text, second)) => {
                 let mut found = found(&text, address);
                 found.notes.extend(second.map(|offer| {
-                    format!("the login succeeded at another attempt only, which offered {offer}")
+                    format!("the login succeeded only at another attempt, which offered {offer}")
                 }));
                 if found.targets.is_empty() && found.has_left_out {
                     return Err(failed(Reason::Answer(found.notes.join("; "))));
@@ -292,7 +297,10 @@ impl SessionUser for Listener {
                 self.refused = Some(format!("SendTargets was rejected ({reason:?})"));
             }
             SessionEvent::Async { message, .. } => {
-                self.refused = Some(format!("it ended the session ({:?})", message.async_event));
+                self.refused = Some(format!(
+                    "the target ended the session ({:?})",
+                    message.async_event
+                ));
             }
             _ => {}
         }

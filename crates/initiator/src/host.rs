@@ -113,7 +113,8 @@ impl NotHad {
                  session is down"
             }
             Self::InUse { .. } => {
-                "name another disk: sandstone initiator device list shows them; two on one would destroy each other's data"
+                "name another disk (sandstone initiator device list shows them): two users of one disk would \
+                 destroy each other's data"
             }
         }
     }
@@ -171,7 +172,7 @@ impl Host {
             match self.bring_to(&mut state, &with) {
                 Ok(()) => rest = with,
                 Err(error) => {
-                    tracing::error!(target = target.iqn, %error, "a target is not logged in to");
+                    tracing::error!(target = target.iqn, %error, "the login to a target failed");
                     state.unresolved.insert(target.iqn.clone(), error.message);
                 }
             }
@@ -346,7 +347,7 @@ impl Host {
                 Some(format!("{} at {}: {error}", session.target, session.portal))
             });
             let why = match sessions.is_empty() {
-                true => Some("no target is logged in to".to_owned()),
+                true => Some("there is no login to a target".to_owned()),
                 false => down,
             };
             return Err(NotHad::NotShown { why });

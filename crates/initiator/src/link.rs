@@ -83,14 +83,14 @@ impl fmt::Display for LinkError {
             Self::Resolve { portal, source } => {
                 write!(
                     f,
-                    "it sent us to {portal}, which cannot be looked up: {source}"
+                    "the target redirected the login to {portal}, which cannot be looked up: {source}"
                 )
             }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
             Self::Closed => f.write_str("the target closed the connection"),
             Self::Login(error) => error.fmt(f),
             Self::Session(error) => error.fmt(f),
-            Self::Silent(time) => write!(f, "nothing came for {time:.1?}"),
+            Self::Silent(time) => write!(f, "the target sent nothing for {time:.1?}"),
             Self::Slow(time) => write!(f, "no login within {time:.1?}"),
             Self::Ended(why) => f.write_str(why),
             Self::Again { first, offer, last } => {
@@ -390,7 +390,7 @@ fn log_in(
         let start = BHS_LENGTH + header.total_ahs_length();
         let length = header.data_segment_length();
         if length > MAX_LOGIN_DATA {
-            let what = LoginError::Protocol("a login response is longer than was declared");
+            let what = LoginError::Protocol("a login response is longer than declared");
             return Err(LinkError::Login(what));
         }
         let end = start + header.padded_data_segment_length();
@@ -431,7 +431,7 @@ fn start(address: SocketAddr, bind: Option<&Bind>, tcp: &TcpOptions) -> io::Resu
     bound.map_err(|error| {
         io::Error::new(
             error.kind(),
-            format!("it cannot leave through {through}: {error}"),
+            format!("the connection cannot leave through {through}: {error}"),
         )
     })?;
     match socket.connect(&address.into()) {

@@ -50,7 +50,7 @@ impl NamedDevice {
         for (option, _) in pairs(query) {
             if CONFIGURED.contains(&option) {
                 return Err(NameError(format!(
-                    "{option} is no option of a device: the login of its target has it"
+                    "{option} is not an option of a device, but of the login to its target"
                 )));
             }
         }
@@ -164,7 +164,7 @@ mod tests {
     fn what_belongs_to_the_login_is_no_option_and_nothing_to_log_in_to_is_said() {
         let error = NamedDevice::parse(&format!("{NAME}?portal=x"), &spec()).expect_err("portal");
         assert!(
-            error.to_string().contains("the login of its target"),
+            error.to_string().contains("the login to its target"),
             "{error}"
         );
         let error = NamedDevice::parse(&format!("{NAME}?psp=none"), &spec()).expect_err("psp");

@@ -456,7 +456,7 @@ fn error(failure: Failure, payload: &Payload) -> BlockError {
         ),
         Failure::Sense(Reaction::UnitGone) | Failure::DeviceLost => (
             BlockErrorKind::Gone,
-            "the target has no such unit any more".to_owned(),
+            "the target no longer has this unit".to_owned(),
         ),
         Failure::AllPathsDown => (
             BlockErrorKind::Gone,
@@ -468,9 +468,9 @@ fn error(failure: Failure, payload: &Payload) -> BlockError {
         ),
         Failure::PathsKeepDying => (
             BlockErrorKind::Gone,
-            "every session was lost under it, again and again".to_owned(),
+            "the sessions of the request were lost again and again".to_owned(),
         ),
-        Failure::Sense(reaction) => (plain, format!("the target says {reaction}")),
+        Failure::Sense(reaction) => (plain, format!("the target reports {reaction}")),
         Failure::ReservationConflict => (
             BlockErrorKind::Reserved,
             "another initiator holds a persistent reservation".to_owned(),

@@ -40,7 +40,9 @@ pub fn run(portal: SocketAddr, target: &str) -> io::Result<Report> {
         "READ CAPACITY(16)",
     )?;
     let Some((last, rest)) = capacity.data_in.split_first_chunk::<8>() else {
-        return Err(io::Error::other("READ CAPACITY(16) answered too little"));
+        return Err(io::Error::other(
+            "READ CAPACITY(16) returned too little data",
+        ));
     };
     let blocks = u64::from_be_bytes(*last) + 1;
     let block_len = rest
@@ -70,7 +72,7 @@ pub fn run(portal: SocketAddr, target: &str) -> io::Result<Report> {
         second.close()?;
         if found != data {
             return Err(io::Error::other(format!(
-                "{count} blocks at LBA {lba} read back different from what was written"
+                "{count} blocks at LBA {lba} read back different from the written data"
             )));
         }
         write(&mut connection, lba, count, before)?;

@@ -89,7 +89,7 @@ impl WriteCache {
             good(&answer, "MODE SELECT of the write cache")?;
             if (self.page(&mut connection)?[2] & WCE != 0) != on {
                 return Err(io::Error::other(
-                    "the unit accepts a change of its write cache and does not make it",
+                    "the unit accepted a change of its write cache, but did not make it",
                 ));
             }
         }
@@ -113,7 +113,7 @@ impl WriteCache {
         let answer = ask(|| connection.read(self.lun, &cdb, LENGTH.into()))?;
         good(&answer, "MODE SENSE of the write cache")?;
         caching_page(&answer.data_in).ok_or_else(|| {
-            io::Error::other("the unit tells nothing of a write cache (no Caching mode page)")
+            io::Error::other("the unit does not report a write cache (no Caching mode page)")
         })
     }
 }

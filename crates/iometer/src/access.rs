@@ -206,10 +206,7 @@ impl fmt::Display for SpecificationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "access specification {:?}: ", self.name)?;
         match &self.fault {
-            Fault::Name => write!(
-                f,
-                "its name must have 1 to {MAX_NAME} bytes and stand on one line"
-            ),
+            Fault::Name => write!(f, "its name must have 1 to {MAX_NAME} bytes on one line"),
             Fault::Lines(0) => write!(f, "it has no lines"),
             Fault::Lines(count) => write!(f, "it has {count} lines, more than {MAX_LINES}"),
             Fault::Line(number, what) => write!(f, "line {number}: {what}"),

@@ -35,7 +35,7 @@ impl Decimal {
                 (Vote::Either, _) => unclear = unclear.or(Some(number)),
                 (Vote::Mark(mark), Some((other, first))) if mark != other => {
                     return Err(format!(
-                        "{first:?} and {number:?} have different marks before their fractions"
+                        "{first:?} and {number:?} have different decimal marks"
                     ));
                 }
                 (Vote::Mark(mark), _) => found = found.or(Some((mark, number))),
@@ -47,7 +47,8 @@ impl Decimal {
             (None, _) if separator == ',' => Ok(Self { mark: '.' }),
             (None, None) => Ok(Self { mark: '.' }),
             (None, Some(number)) => Err(format!(
-                "{number:?} may be a fraction or have groups of three digits, and no other number of the line tells"
+                "{number:?} may have a fraction or groups of three digits, and no other number of the line \
+                 shows which"
             )),
         }
     }

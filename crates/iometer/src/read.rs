@@ -91,7 +91,7 @@ pub fn read_noting(text: &str) -> Result<(Configuration, Vec<ReadError>)> {
 fn once<T>(section: &mut Option<T>, reader: &Reader<'_>) -> Result<()> {
     match section {
         None => Ok(()),
-        Some(_) => Err(reader.error("this section stands twice in the file")),
+        Some(_) => Err(reader.error("this section occurs twice in the file")),
     }
 }
 
@@ -137,7 +137,8 @@ impl<'a> Reader<'a> {
         let ignored = undefined.map(|(line, name)| ReadError {
             line: *line,
             reason: format!(
-                "a worker is assigned the access specification {name:?}, which the file does not define; its turn is left out, as IOmeter does"
+                "a worker is assigned the access specification {name:?}, which the file does not define; its \
+                 turn is left out, as in IOmeter"
             ),
         });
         ignored.collect()
@@ -147,7 +148,7 @@ impl<'a> Reader<'a> {
     fn ends<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> Result<()> {
         match words.find(|word| !word.is_empty()) {
             None => Ok(()),
-            Some(more) => Err(self.error(format!("{more:?} stands behind the last value"))),
+            Some(more) => Err(self.error(format!("{more:?} follows the last value"))),
         }
     }
 
@@ -224,7 +225,7 @@ impl<'a> Reader<'a> {
             (Some(_), Some(_), Some(_)) => {}
             _ => {
                 return Err(self.error(format!(
-                    "{version:?} is not a version as 1.1.0 or 2006.07.27"
+                    "{version:?} is not a version such as 1.1.0 or 2006.07.27"
                 )));
             }
         }
@@ -234,7 +235,7 @@ impl<'a> Reader<'a> {
     fn number<T: FromStr>(&self, what: &str, text: Option<&str>) -> Result<T> {
         let text = text.unwrap_or_default().trim();
         text.parse()
-            .map_err(|_| self.error(format!("{what} is a whole number, not {text:?}")))
+            .map_err(|_| self.error(format!("{what} must be a whole number, not {text:?}")))
     }
 
     /// Reads one of some words, or the number that older versions wrote in its place.
@@ -253,7 +254,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| {
                 let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
                 self.error(format!(
-                    "{what} is one of {}, not {text:?}",
+                    "{what} must be one of {}, not {text:?}",
                     words.join(", ")
                 ))
             })
@@ -486,9 +487,9 @@ impl<'a> Reader<'a> {
         };
         match words.next() {
             None => Ok(access),
-            Some(more) => Err(self.error(format!(
-                "a line has eight numbers; there is {more:?} behind them"
-            ))),
+            Some(more) => {
+                Err(self.error(format!("a line has eight numbers; {more:?} follows them")))
+            }
         }
     }
 

@@ -82,7 +82,7 @@ pub fn read(text: &str) -> Result<Results, ReadError> {
             .map_err(|reason| wrong(index + 1, reason))?;
     }
     if reader.results.tests.is_empty() {
-        let reason = "there is no row of results for ALL: this is no file of IOmeter's results";
+        let reason = "there is no row of results for ALL: this is not a file of IOmeter's results";
         return Err(wrong(text.lines().count().max(1), reason.to_owned()));
     }
     Ok(reader.results)
@@ -146,7 +146,7 @@ impl Reader {
                 let line = access_line(&cells)?;
                 let specification = self.specifications.last_mut();
                 let specification = specification
-                    .ok_or("a line of an access specification stands before its name")?;
+                    .ok_or("a line of an access specification comes before its name")?;
                 specification.lines.push(line);
             }
             Expecting::Rows if cells[0].eq_ignore_ascii_case("ALL") => {
@@ -175,7 +175,7 @@ impl Reader {
         if first == "target type" {
             self.columns = names;
             if self.columns.len() < 2 {
-                return Err("the header of the results has one column only".to_owned());
+                return Err("the header of the results has only one column".to_owned());
             }
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Reader {
         };
         let mut notes = Vec::new();
         if queue_depth.is_none() {
-            notes.push("the workers had different queue depths: 1 is taken".to_owned());
+            notes.push("the workers had different queue depths: 1 is used".to_owned());
         }
         if let Some((column, text)) = row.rounded() {
             notes.push(format!(
@@ -248,9 +248,9 @@ fn access_line(cells: &[String]) -> Result<AccessLine, String> {
     let mut number = |what: &str, most: u32| -> Result<u32, String> {
         let text = values.next().map_or("", String::as_str);
         let number =
-            whole(text).ok_or_else(|| format!("{what} is a whole number, not {text:?}"))?;
+            whole(text).ok_or_else(|| format!("{what} must be a whole number, not {text:?}"))?;
         if number > f64::from(most) {
-            return Err(format!("{what} is at most {most}, not {text}"));
+            return Err(format!("{what} must be at most {most}, not {text}"));
         }
         Ok(number as u32)
     };
@@ -300,7 +300,8 @@ impl<'a> Row<'a> {
     fn new(columns: &'a [String], cells: &'a [String], separator: char) -> Result<Self, String> {
         if cells.len() > columns.len() {
             return Err(format!(
-                "there are {} values for {} columns: with {separator:?} between values, no number may hold one",
+                "there are {} values for {} columns: {separator:?} separates the values, so no number may \
+                 contain it",
                 cells.len(),
                 columns.len()
             ));
@@ -325,7 +326,7 @@ impl<'a> Row<'a> {
     fn parse(&self, name: &str, text: &str) -> Result<f64, String> {
         self.decimal
             .parse(text)
-            .ok_or_else(|| format!("column {name:?} holds {text:?}, no number"))
+            .ok_or_else(|| format!("column {name:?} holds {text:?}, which is not a number"))
     }
 
     fn needed(&self, name: &str) -> Result<f64, String> {
@@ -362,7 +363,8 @@ impl<'a> Row<'a> {
         let parts = self.optional(one)? + self.optional(other)?;
         if (parts - sum).abs() > 0.001 * sum.max(parts) + 0.01 {
             return Err(format!(
-                "{one} and {other} make {parts}, not the IOps of {sum}: a program has changed one of them"
+                "{one} and {other} add up to {parts}, not to the IOps of {sum}: another program has changed \
+                 one of them"
             ));
         }
         Ok(())

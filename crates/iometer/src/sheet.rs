@@ -99,7 +99,7 @@ fn split(line: &str, separator: char) -> Result<Vec<String>, String> {
         match behind.strip_prefix(separator) {
             Some(next) => rest = next,
             None if behind.trim().is_empty() => return Ok(cells),
-            None => return Err(format!("behind the quote of a cell stands {behind:?}")),
+            None => return Err(format!("{behind:?} follows the closing quote of a cell")),
         }
     }
 }

@@ -117,7 +117,7 @@ impl Client {
                 if self.failures == 0 {
                     tracing::warn!(server = %self.server, error = %failure, "the targets cannot be registered with the iSNS server; trying again");
                 } else {
-                    tracing::debug!(server = %self.server, error = %failure, ?pause, "the iSNS server still cannot be told");
+                    tracing::debug!(server = %self.server, error = %failure, ?pause, "the registration with the iSNS server still fails");
                 }
                 self.failures = self.failures.saturating_add(1);
                 Some(pause)

@@ -107,7 +107,7 @@ impl Registrar {
                 Entry::Vacant(entry) => match Client::start(server, self.timing) {
                     Ok(client) => entry.insert(client),
                     Err(error) => {
-                        tracing::error!(%server, %error, "no thread for an iSNS server");
+                        tracing::error!(%server, %error, "the thread for an iSNS server could not be started");
                         continue;
                     }
                 },

@@ -22,7 +22,7 @@ pub(super) fn system(words: &[&str]) -> Result<String, LabError> {
     command.process_group(0);
     let output = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LabError::Missing(format!(
-            "there is no `{program}` here (Debian's package iproute2)"
+            "the program `{program}` is missing (Debian's package iproute2)"
         )),
         _ => LabError::system(format!("run `{shown}`"))(error),
     })?;
@@ -91,11 +91,11 @@ impl Running {
                 Ok(None) if Instant::now() >= end => {
                     return Err(LabError::Command {
                         command: self.shown.clone(),
-                        said: format!("not done after {} s", limit.as_secs()),
+                        said: format!("it did not end within {} s", limit.as_secs()),
                     });
                 }
                 Ok(None) => thread::sleep(LOOK),
-                Err(error) => return Err(LabError::system("wait for a child")(error)),
+                Err(error) => return Err(LabError::system("wait for a process")(error)),
             }
         };
         let text = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();

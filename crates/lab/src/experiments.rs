@@ -223,7 +223,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "round-robin",
-        about: "two paths: one of them, and round robin after 1000 I/Os and after each, deep and shallow",
+        about: "two paths: one path alone, and round robin after 1000 I/Os and after each I/O, with deep and \
+                shallow queues",
         links: 2,
         link_bits_per_s: TEN_GIGABIT,
         figure: Figure::Throughput,
@@ -255,7 +256,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "five-sessions",
-        about: "five sessions over one fast link against one",
+        about: "five sessions over one fast link against one session",
         links: 1,
         link_bits_per_s: 1e11,
         figure: Figure::Throughput,
@@ -269,8 +270,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         calibrate: 0,
         demands: &[],
         quotes: reports::FIVE_SESSIONS,
-        remark: "more sessions help where one is bound to a core: our initiator runs all of a device's sessions on \
-                 one core, so here only the target can gain",
+        remark: "more sessions help where one session is bound to a core: this initiator runs all sessions \
+                 of a device on one core, so here only the target can gain",
     },
     Experiment {
         name: "queue-depth",
@@ -317,7 +318,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         calibrate: 1,
         demands: &[],
         quotes: reports::WRITE_CACHE,
-        remark: "the disk is this machine's own; the last two are on a pool, which makes them durable by its log",
+        remark: "the disk is this machine's own; the last two are on a pool, whose log makes the writes durable",
     },
     pool_experiments::VOLBLOCKSIZE,
     pool_experiments::VOLBLOCKSIZE_RANDOM,
@@ -372,8 +373,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         calibrate: 1,
         demands: &[],
         quotes: reports::OUTSTANDING_R2T,
-        remark: "the round trip between two namespaces is far shorter than through a switch, and so is what waiting \
-                 for an R2T costs",
+        remark: "the round trip between two namespaces is far shorter than through a switch, so waiting for \
+                 an R2T costs less",
     },
     Experiment {
         name: "jumbo",
@@ -395,8 +396,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         calibrate: 2,
         demands: &[],
         quotes: reports::JUMBO,
-        remark: "virtual links hand over 64K at once, so what large frames save in interrupts does not show; what \
-                 they save in headers does (4.4 %)",
+        remark: "virtual links hand over 64K at once, so the interrupts that large frames save do not show; \
+                 the headers that they save do (4.4 %)",
     },
     Experiment {
         name: "dd",

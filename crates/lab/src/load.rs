@@ -126,7 +126,7 @@ impl Site<'_> {
             (bytes + interval.bytes, seconds + interval.seconds)
         });
         if bytes == 0 {
-            return Err(LabError::Invalid("nothing came over the link".to_owned()));
+            return Err(LabError::Invalid("no data came over the link".to_owned()));
         }
         Ok(Figures {
             bytes_per_s: bytes as f64 / seconds,
@@ -148,7 +148,7 @@ impl Site<'_> {
         printed?;
         if swallowed == Some(0) {
             return Err(LabError::Invalid(
-                "nothing was under way on the link that was silenced".to_owned(),
+                "no data was in flight on the silenced link".to_owned(),
             ));
         }
         read(&results)
@@ -221,7 +221,7 @@ fn read(path: &Path) -> Result<Figures, LabError> {
             .first()
             .map_or("", |failures| &failures.first);
         return Err(LabError::Invalid(format!(
-            "{} accesses failed, which none may: {first}",
+            "{} accesses failed, and none may fail: {first}",
             measurement.errors()
         )));
     }

@@ -146,7 +146,9 @@ impl Network {
         for (namespace, device) in self.ends(link) {
             let text = system(&["tc", "-n", namespace, "-s", "qdisc", "show", "dev", &device])?;
             all += dropped(&text).ok_or_else(|| {
-                LabError::Invalid(format!("`tc -s` says nothing of dropped packets:\n{text}"))
+                LabError::Invalid(format!(
+                    "`tc -s` shows no count of dropped packets:\n{text}"
+                ))
             })?;
         }
         Ok(all)
@@ -196,8 +198,8 @@ fn set_speed(namespace: &str, device: &str, bits_per_s: f64, mtu: u32) -> Result
     ]);
     set.map(drop).map_err(|error| match error {
         LabError::Command { said, .. } => LabError::Missing(format!(
-            "links cannot be given a speed: the kernel has no token bucket (CONFIG_NET_SCH_TBF, module sch_tbf; on \
-             Debian `modprobe sch_tbf`): {said}"
+            "the speed of links cannot be set: the kernel has no token bucket (CONFIG_NET_SCH_TBF, module \
+             sch_tbf; on Debian `modprobe sch_tbf`): {said}"
         )),
         other => other,
     })
@@ -230,7 +232,7 @@ fn remove(namespace: &str) {
         let _ = system(&["kill", "-KILL", process.trim()]);
     }
     if let Err(error) = system(&["ip", "netns", "del", namespace]) {
-        tracing::warn!(namespace, %error, "a namespace is left over");
+        tracing::warn!(namespace, %error, "a namespace could not be removed");
     }
 }
 

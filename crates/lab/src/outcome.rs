@@ -94,8 +94,8 @@ impl Outcome {
     ) -> Self {
         let scaled = (given < wanted).then(|| {
             format!(
-                "links of {:.2} Gb/s instead of {:.0}: the cores of this machine move {:.0} MB/s where nothing limits \
-                 them",
+                "links of {:.2} Gb/s instead of {:.0}: the cores of this machine move {:.0} MB/s without a \
+                 limit",
                 given / 1e9,
                 wanted / 1e9,
                 reached / 1e6
@@ -216,7 +216,7 @@ fn checks(experiment: &Experiment, variants: &[VariantOutcome]) -> Vec<Check> {
             let share = value(variant) / value(of);
             Check {
                 text: format!(
-                    "\"{}\" is {share:.3} of \"{}\"; at least {at_least} is demanded",
+                    "\"{}\" is {share:.3} of \"{}\"; at least {at_least} is required",
                     variants[variant].name, variants[of].name
                 ),
                 holds: share >= at_least,
@@ -227,7 +227,7 @@ fn checks(experiment: &Experiment, variants: &[VariantOutcome]) -> Vec<Check> {
             let worst = gaps.fold(0.0, f64::max);
             Check {
                 text: format!(
-                    "\"{}\": longest gap {worst:.0} ms; less than {ms:.0} ms is demanded",
+                    "\"{}\": longest gap {worst:.0} ms; less than {ms:.0} ms is required",
                     variants[variant].name
                 ),
                 holds: worst < ms,

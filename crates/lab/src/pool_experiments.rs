@@ -66,7 +66,7 @@ pub(super) const VOLBLOCKSIZE: Experiment = Experiment {
     calibrate: 0,
     demands: &[],
     quotes: reports::VOLBLOCKSIZE,
-    remark: "with write-back, as in the report; where the link is what limits, all are equal",
+    remark: "with write-back, as in the report; where the link is the limit, all are equal",
 };
 
 pub(super) const VOLBLOCKSIZE_RANDOM: Experiment = Experiment {
@@ -112,7 +112,8 @@ pub(super) const SYNC: Experiment = Experiment {
     calibrate: 1,
     demands: &[],
     quotes: reports::VOLUME_SETTINGS,
-    remark: "sync=disabled loses acknowledged writes in a power cut, flushed ones too; write-back alone keeps what was flushed",
+    remark: "sync=disabled loses acknowledged writes in a power cut, flushed ones too; write-back alone \
+             keeps flushed writes",
 };
 
 pub(super) const CHECKSUM: Experiment = Experiment {
@@ -151,7 +152,7 @@ pub(super) const CHECKSUM: Experiment = Experiment {
 
 pub(super) const PRIMARYCACHE: Experiment = Experiment {
     name: "primarycache",
-    about: "what is kept in memory (primarycache): 4K random reads",
+    about: "contents of the memory cache (primarycache): 4K random reads",
     links: 1,
     link_bits_per_s: TEN_GIGABIT,
     figure: Figure::Iops,

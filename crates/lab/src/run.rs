@@ -95,7 +95,7 @@ fn calibrate(experiment: &Experiment, site: &Site<'_>) -> Result<f64, LabError> 
     }
     if best <= 0.0 {
         return Err(LabError::Invalid(
-            "not one access ended within a second on links of no given speed: this machine is too busy".to_owned(),
+            "no access ended within a second on links without a speed limit: this machine is too busy".to_owned(),
         ));
     }
     Ok(match variant.load {

@@ -295,7 +295,7 @@ impl Target {
             let ended = self.running.as_mut().is_none_or(Running::has_ended);
             if ended || Instant::now() >= end {
                 return Err(LabError::Invalid(
-                    "the daemon of the lab did not come up".to_owned(),
+                    "the daemon of the lab did not start".to_owned(),
                 ));
             }
             std::thread::sleep(Duration::from_millis(20));

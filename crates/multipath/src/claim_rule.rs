@@ -241,7 +241,7 @@ fn parse_satp(text: &str) -> Result<Satp, RuleError> {
     }
     Err(RuleError::invalid(
         format!(
-            "{} needs commands of its vendor, which Sandstone does not speak",
+            "{} needs commands of its vendor, which Sandstone does not support",
             satp.name()
         ),
         "switch the array to ALUA and use VMW_SATP_ALUA",
@@ -312,7 +312,9 @@ fn parse_pattern(what: &str, text: &str, longest: usize) -> Result<String, RuleE
     }
     if name.len() > longest {
         return Err(RuleError::invalid(
-            format!("the {what} '{name}' is longer than a device can say ({longest} characters)"),
+            format!(
+                "the {what} '{name}' is longer than a device can report ({longest} characters)"
+            ),
             format!("write the {what} as listings show it"),
         ));
     }

@@ -181,7 +181,7 @@ impl ClaimRules {
             return Err(RuleError::new(
                 RuleErrorKind::System,
                 format!("the rule {words} is a system rule"),
-                "system rules stay; add a user rule, which goes before them",
+                "system rules cannot be removed; add a user rule, which takes precedence",
             ));
         }
         Err(RuleError::new(

@@ -100,7 +100,7 @@ impl RoundRobin {
                     Some(kind) => self.limit_type = kind,
                     None if other == "latency" => {
                         return Err(refused(
-                            "for paths by latency choose the PSP SANDSTONE_PSP_LOWEST_LATENCY",
+                            "to select paths by latency, use the PSP SANDSTONE_PSP_LOWEST_LATENCY",
                         ));
                     }
                     None => return Err(refused("choose rr, iops or bytes")),

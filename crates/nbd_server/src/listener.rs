@@ -182,7 +182,7 @@ mod tests {
         assert!(!path.exists(), "it goes with its listener");
         fs::write(path, "precious").expect("a file");
         let error = Listener::bind(&endpoint).expect_err("no socket");
-        assert_eq!(error.advice(), "choose a path where nothing is");
+        assert_eq!(error.advice(), "choose a path that does not exist yet");
         assert_eq!(fs::read(path).expect("still there"), b"precious");
     }
 }

@@ -31,7 +31,7 @@ fn tell(state: &str) {
         return;
     };
     if let Err(error) = send(&socket, state) {
-        tracing::warn!(socket = %socket.display(), %error, "the service manager could not be told of the daemon's state");
+        tracing::warn!(socket = %socket.display(), %error, "the daemon's state could not be reported to the service manager");
     }
 }
 

@@ -100,7 +100,7 @@ fn jobs(group: usize, run: &Run, results: &Results, notes: &mut Vec<String>) -> 
     }
     if workload.streams.len() > 1 {
         notes.push(format!(
-            "{}: its streams were measured together, and are one job of fio",
+            "{}: its streams were measured together, and become one job of fio",
             workload.name
         ));
     }
@@ -151,7 +151,7 @@ fn job_value(
     let error = if errors > 0 { EIO } else { 0 };
     for stream in run.workload.streams.iter().filter(|s| s.sequences > 1) {
         notes.push(format!(
-            "{}: fio goes on at one place per job, not at {} in turn",
+            "{}: fio continues at one place per job, not at {} places in turn",
             job.name, stream.sequences
         ));
     }

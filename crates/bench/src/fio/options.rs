@@ -188,7 +188,7 @@ fn pattern(
     set("rwmixread", whole.to_string());
     if (whole as f64 - reads).abs() > 1e-6 {
         note(format!(
-            "{reads:.2} % read, and fio has whole percents: {whole}"
+            "{reads:.2} % are reads, and fio takes whole percents: {whole}"
         ));
     }
     let (reads, writes) = (read.random_percent(), write.random_percent());
@@ -235,7 +235,7 @@ fn sizes(
     let there = [read, write].into_iter().filter(|mix| mix.total > 0.0);
     let splits: Vec<(&Mix, Vec<(u32, u64)>)> = there.map(|mix| (mix, mix.split())).collect();
     if splits.iter().any(|(mix, split)| !mix.is_whole(split)) {
-        note("the shares of its sizes are rounded: fio has whole percents, from 1 on".to_owned());
+        note("the shares of its sizes are rounded: fio takes whole percents, from 1 on".to_owned());
     }
     let mut texts: Vec<String> = splits
         .iter()
@@ -280,7 +280,9 @@ fn alignment(
         set("blockalign", least.to_string());
     }
     if aligned.len() > 1 {
-        note("its lines are aligned differently, and fio has one alignment: the least".to_owned());
+        note(
+            "its lines are aligned differently, and fio has one alignment: the smallest".to_owned(),
+        );
     }
 }
 
@@ -349,7 +351,7 @@ fn pace(
         Pace::Limited(iops) => iops,
         Pace::Open(iops) => {
             note(
-                "accesses began at their appointed time; fio waits for those before them"
+                "accesses began at their appointed times; fio waits for earlier accesses"
                     .to_owned(),
             );
             iops

@@ -138,7 +138,7 @@ fn not_done(configuration: &Configuration, workers: &[&Worker]) -> Vec<String> {
     let all = managers.flat_map(|manager| &manager.workers);
     for worker in all.filter(|worker| worker.worker_type != WorkerType::Disk) {
         notes.push(format!(
-            "{} is a worker of the network and left out",
+            "{} is a network worker, and is left out",
             worker.name
         ));
     }
@@ -155,7 +155,7 @@ fn not_done(configuration: &Configuration, workers: &[&Worker]) -> Vec<String> {
     if let Some(first) = with_disk.next() {
         for worker in with_disk.filter(|worker| disk(worker) != disk(first)) {
             notes.push(format!(
-                "{} has another region or data pattern than {}; here all share those of {1}",
+                "{} has a different region or data pattern from {}; here all workers share those of {1}",
                 worker.name, first.name
             ));
         }
@@ -165,7 +165,7 @@ fn not_done(configuration: &Configuration, workers: &[&Worker]) -> Vec<String> {
     if let Some(first) = with_seed.next() {
         for worker in with_seed.filter(|worker| seed(worker) != seed(first)) {
             notes.push(format!(
-                "{} has another seed than {}; here random numbers of all start at that of {1}",
+                "{} has a different seed from {}; here the random numbers of all workers start at that of {1}",
                 worker.name, first.name
             ));
         }
@@ -281,7 +281,7 @@ pub fn from_profile(profile: &Profile, parameters: &Parameters) -> (Configuratio
         }
         if stream.sequences > 1 {
             notes.push(format!(
-                "{}: IOmeter accesses one place per worker, not {} in turn",
+                "{}: IOmeter accesses one place per worker, not {} places in turn",
                 stream.specification.name, stream.sequences
             ));
         }
@@ -489,10 +489,10 @@ mod tests {
         let expected = [
             "the number of targets is cycled",
             "the number of workers is cycled",
-            "Worker 3 is a worker of the network",
+            "Worker 3 is a network worker",
             "Worker 2 has 2 targets",
-            "Worker 2 has another region or data pattern than Worker 1; here all share those of Worker 1",
-            "Worker 2 has another seed than Worker 1",
+            "Worker 2 has a different region or data pattern from Worker 1; here all workers share those of Worker 1",
+            "Worker 2 has a different seed from Worker 1",
         ];
         assert_eq!(imported.notes.len(), expected.len(), "{:?}", imported.notes);
         for (note, expected) in imported.notes.iter().zip(expected) {

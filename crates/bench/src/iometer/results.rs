@@ -408,7 +408,7 @@ mod tests {
         let error = read(row, "x").expect_err("no number");
         assert_eq!(
             error.to_string(),
-            "line 2: column \"Read I/Os\" holds \"many\", no number"
+            "line 2: column \"Read I/Os\" holds \"many\", which is not a number"
         );
         assert!(read("'Target Type,Read I/Os\nALL,NaN\n", "x").is_err());
     }

@@ -366,7 +366,7 @@ impl<'a> Observed<'a> {
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
             if let Some(state) = control.state_if_any()? {
                 return Err(NetworkError::Protocol(format!(
-                    "it sent {state:?} amid the test"
+                    "it sent {state:?} during the test"
                 )));
             }
             if self.last.elapsed() >= Duration::from_secs(1) {

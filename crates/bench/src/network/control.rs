@@ -59,7 +59,7 @@ impl Control {
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), NetworkError> {
         self.stream
             .write_all(bytes)
-            .map_err(NetworkError::socket("talk to the other end"))
+            .map_err(NetworkError::socket("send to the other end"))
     }
 
     pub(super) fn send_cookie(&mut self, cookie: &Cookie) -> Result<(), NetworkError> {
@@ -74,7 +74,7 @@ impl Control {
     pub(super) fn state(&mut self, limit: Duration) -> Result<State, NetworkError> {
         let mut byte = [0];
         self.read(&mut byte, limit)
-            .map_err(NetworkError::socket("hear from the other end"))?;
+            .map_err(NetworkError::socket("receive from the other end"))?;
         self.understand(byte[0])
     }
 
@@ -84,7 +84,7 @@ impl Control {
         match self.read(&mut byte, LOOK) {
             Ok(()) => self.understand(byte[0]).map(Some),
             Err(error) if is_timeout(&error) => Ok(None),
-            Err(error) => Err(NetworkError::socket("hear from the other end")(error)),
+            Err(error) => Err(NetworkError::socket("receive from the other end")(error)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Control {
             Some(State::ServerError) => {
                 let mut numbers = [0; 8];
                 self.read(&mut numbers, ANSWER_LIMIT)
-                    .map_err(NetworkError::socket("hear why the other end refuses"))?;
+                    .map_err(NetworkError::socket("receive the reason for the refusal"))?;
                 let [a, b, c, d, ..] = numbers;
                 Err(NetworkError::Refused(i32::from_be_bytes([a, b, c, d])))
             }
@@ -109,7 +109,7 @@ impl Control {
         match self.state(ANSWER_LIMIT)? {
             state if state == wanted => Ok(()),
             state => Err(NetworkError::Protocol(format!(
-                "it sent {state:?} where {wanted:?} is due"
+                "it sent {state:?} instead of {wanted:?}"
             ))),
         }
     }
@@ -122,12 +122,12 @@ impl Control {
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<T, NetworkError> {
         let mut header = [0; 4];
         self.read(&mut header, ANSWER_LIMIT)
-            .map_err(NetworkError::socket("hear from the other end"))?;
+            .map_err(NetworkError::socket("receive from the other end"))?;
         let len = message::framed_len(header)
             .ok_or_else(|| NetworkError::Protocol("its JSON is too long".to_owned()))?;
         let mut text = vec![0; len];
         self.read(&mut text, ANSWER_LIMIT)
-            .map_err(NetworkError::socket("hear from the other end"))?;
+            .map_err(NetworkError::socket("receive from the other end"))?;
         // Some versions of iperf3 count the zero byte at the end of their text.
         let text = text.strip_suffix(&[0]).unwrap_or(&text);
         serde_json::from_slice(text).map_err(|error| {

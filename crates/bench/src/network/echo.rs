@@ -86,7 +86,7 @@ impl Echo {
         let mut port = [0; 2];
         control
             .read(&mut port, ANSWER_LIMIT)
-            .map_err(NetworkError::socket("hear from the other end"))?;
+            .map_err(NetworkError::socket("receive from the other end"))?;
         Ok(Ok(Self {
             control,
             cookie,
@@ -119,11 +119,11 @@ impl Echo {
             self.control.send(&message)?;
             self.control
                 .read(&mut back, ANSWER_LIMIT)
-                .map_err(NetworkError::socket("hear a message again"))?;
+                .map_err(NetworkError::socket("receive the echo of a message"))?;
             times.push(sent.elapsed());
             if back != message {
                 return Err(NetworkError::Protocol(
-                    "something else came back".to_owned(),
+                    "it echoed a different message".to_owned(),
                 ));
             }
             if Instant::now() >= end || stop.load(Ordering::Relaxed) {

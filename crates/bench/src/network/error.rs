@@ -43,7 +43,7 @@ impl fmt::Display for NetworkError {
             Self::Busy => f.write_str("the other end is busy with another client"),
             Self::Refused(number) => write!(
                 f,
-                "the other end refuses the test (error {number} of iperf3)"
+                "the other end refused the test (error {number} of iperf3)"
             ),
             Self::Ended => f.write_str("the other end ended the test"),
             Self::Protocol(what) => {

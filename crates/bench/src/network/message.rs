@@ -180,7 +180,7 @@ fn is_zero(value: &u32) -> bool {
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     if !(0.0..9.2e18).contains(&number) {
-        return Err(serde::de::Error::custom("a count out of its range"));
+        return Err(serde::de::Error::custom("a count is out of range"));
     }
     Ok(number as u64)
 }

@@ -298,7 +298,7 @@ impl Desk<'_> {
                 arrived.push(stream);
             } else if Instant::now() >= end {
                 return Err(NetworkError::Protocol(format!(
-                    "{} of {wanted} streams came",
+                    "only {} of {wanted} streams connected",
                     arrived.len()
                 )));
             }
@@ -334,7 +334,7 @@ impl Desk<'_> {
                 Some(State::TestEnd) => return Ok(()),
                 Some(state) => {
                     return Err(NetworkError::Protocol(format!(
-                        "it sent {state:?} amid the test"
+                        "it sent {state:?} during the test"
                     )));
                 }
                 None => {}

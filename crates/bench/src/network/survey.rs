@@ -236,8 +236,8 @@ impl Survey {
             Some(passes) => say(
                 true,
                 format!(
-                    "{asked} is set on this end but only {passes} passes: set the MTU of every switch port and of \
-                     the other end to {asked}, or this end's to {passes}"
+                    "an MTU of {asked} is set on this end, but only {passes} bytes pass: set the MTU of \
+                     every switch port and of the other end to {asked}, or this end's to {passes}"
                 ),
             ),
             None => Vec::new(),
@@ -255,8 +255,8 @@ impl Survey {
         smaller.then(|| Finding {
             is_wrong: true,
             text: format!(
-                "TCP sends segments for an MTU of {theirs} while this end's is {mtu}: the other end's MTU is smaller, \
-                 or something on the way has said so"
+                "TCP sends segments for an MTU of {theirs}, and this end has an MTU of {mtu}: the other end \
+                 has a smaller MTU, or a device on the way reported one"
             ),
         })
     }
@@ -297,7 +297,7 @@ impl Survey {
         (share > 0.001).then(|| Finding {
             is_wrong: true,
             text: format!(
-                "{lost} segments were sent again ({:.2} %): look for errors of cable, port and flow control",
+                "{lost} segments were sent again ({:.2} %): check cable, port and flow control for errors",
                 share * 100.0
             ),
         })

@@ -19,16 +19,16 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
         section id="figures" {
             h2 { "Every figure" }
             p.note {
-                "MB/s are millions of bytes. Latencies have the accesses in them that were still in flight at the end; rates "
-                "have not. The exact values are in the page (" code { "<data value>" } ")."
+                "MB/s are millions of bytes. Latencies include the accesses that were still in flight at the "
+                "end; rates do not. The exact values are in the page (" code { "<data value>" } ")."
             }
-            (table(subject, "How much", RATES, |m| m))
+            (table(subject, "Throughput", RATES, |m| m))
             (table(subject, "Latency of reads and writes together", LATENCIES, |m| &m.latency))
             @if subject.runs().any(|(_, run)| is_mixed(&run.measurement)) {
                 (table(subject, "Latency of reads", LATENCIES, |m| &m.read.latency))
                 (table(subject, "Latency of writes", LATENCIES, |m| &m.write.latency))
             }
-            (table(subject, "Cost and conduct", CONDUCT, |m| m))
+            (table(subject, "Cost and behaviour", CONDUCT, |m| m))
             (streams(subject))
         }
     }

@@ -25,10 +25,10 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     }
     html! {
         section id="latency" {
-            h2 { "How latency is spread" }
+            h2 { "How latency is distributed" }
             p.note {
-                "Means hide the slow ones: one access of 500 ms among a thousand of 1 ms is a mean of 1.5 ms. All runs of a "
-                "setting are counted together."
+                "Means hide slow accesses: one access of 500 ms among a thousand of 1 ms gives a mean of "
+                "1.5 ms. All runs of a setting are counted together."
             }
             @if subject.is_single() {
                 @let ranges: Vec<Range> = spreads
@@ -207,7 +207,7 @@ fn percentiles(spreads: &[Spread<'_, '_>]) -> Markup {
     });
     lines::draw(&Lines {
         title: "Percentiles",
-        unit: "latency not exceeded by so many",
+        unit: "latency not exceeded by this share",
         below: "share of accesses",
         across: (Scale::percentile(most), &|percent| format!("{percent} %")),
         upward: (scale_of(spreads), &units::time_tick),
@@ -250,7 +250,7 @@ fn listed(spread: &Spread<'_, '_>) -> Markup {
     ];
     html! {
         figure {
-            figcaption { b { "Not exceeded" } " " span.unit { "by so many of " (units::count(spread.total)) " accesses" } }
+            figcaption { b { "Not exceeded" } " " span.unit { "by this share of " (units::count(spread.total)) " accesses" } }
             table {
                 tbody {
                     @for (name, percent) in rows {

@@ -48,7 +48,7 @@ pub(super) fn page(subject: &Subject<'_>) -> Markup {
                 }
                 main {
                     @if subject.workloads.is_empty() {
-                        p { "These results have no run." }
+                        p { "These results contain no run." }
                     } @else {
                         (summary::section(subject))
                         (legend(subject))
@@ -70,12 +70,12 @@ fn parts(subject: &Subject<'_>) -> Vec<(&'static str, &'static str, Markup)> {
         ("settings", "Settings", settings::section(subject)),
         ("verdicts", "Better or worse", verdicts::section(subject)),
         ("path", "The path", path::section(subject)),
-        ("throughput", "How much", throughput::section(subject)),
+        ("throughput", "Throughput", throughput::section(subject)),
         ("latency", "Latency", latency::section(subject)),
         ("split", "Where time goes", time_split::section(subject)),
         ("time", "By second", time_series::section(subject)),
         ("figures", "Every figure", figures::section(subject)),
-        ("provenance", "What on what", provenance::section(subject)),
+        ("provenance", "Setup", provenance::section(subject)),
         ("method", "How to read", provenance::method()),
     ];
     all.into_iter()

@@ -21,8 +21,8 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
         section id="path" {
             h2 { "The path" }
             p.note {
-                "What " code { "bench network" } " found without any storage, each direction alone. Shares of the wire are "
-                "shares of the throughput that was measured here, not of a nominal speed."
+                "Results of " code { "bench network" } " without any storage, each direction alone. Shares of the "
+                "wire are shares of the throughput that was measured here, not of a nominal speed."
             }
             @if ways.len() > 1 { (sum(&ways)) }
             @for way in ways.iter().filter(|way| way.paths.len() > 1) { p.note { (shared(way)) } }
@@ -67,7 +67,7 @@ fn elsewhere(subject: &Subject<'_>, path: &MeasuredPath) -> Option<String> {
     let mut others = hosts.filter(|host| !host.is_empty() && *host != here);
     let other = others.next().filter(|_| !here.is_empty())?;
     Some(format!(
-        "it was measured from {here}, and storage from {other}"
+        "the path was measured from {here}, and the storage from {other}"
     ))
 }
 
@@ -94,11 +94,11 @@ fn sum(ways: &[WayOut<'_>]) -> Markup {
                 (words) " "
                 @match added(direction) {
                     Some(sum) => (sum),
-                    None => "not known, as one of the paths was not measured this way",
+                    None => "not known, as one of the paths was not measured in this direction",
                 }
             }
-            ". Each was measured alone: the sum is the wire only of runs that used all of them at once, and where nothing "
-            "on the way is shared."
+            ". Each path was measured alone: the sum holds only for runs that used all paths at once, and if "
+            "nothing on the way is shared."
         }
     }
 }
@@ -106,7 +106,7 @@ fn sum(ways: &[WayOut<'_>]) -> Markup {
 fn shared(way: &WayOut<'_>) -> String {
     let labels: Vec<&str> = way.paths.iter().map(|path| path.label.as_str()).collect();
     format!(
-        "{} leave through {} and share its wire, so they are not added: what carried most counts.",
+        "{} leave through {} and share its wire, so they are not added: the highest throughput counts.",
         labels.join(" and "),
         way.name
     )
@@ -164,7 +164,7 @@ fn interface(path: &MeasuredPath) -> Markup {
         (interface.name) ", MTU " (units::count(interface.mtu.into()))
         @match interface.bits_per_s {
             Some(bits_per_s) => { ", nominally " (units::number(bits_per_s as f64 / 1e9)) " Gb/s" },
-            None => ", of no known speed",
+            None => ", speed not known",
         }
     }
 }

@@ -12,7 +12,7 @@ use model::quantity::format_size;
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     html! {
         section id="provenance" {
-            h2 { "What was run on what" }
+            h2 { "Target, machine and workloads" }
             div.scroll { table.facts {
                 caption { "Target and machine" }
                 @if subject.sources.len() > 1 {
@@ -37,7 +37,7 @@ fn workloads(subject: &Subject<'_>) -> Markup {
     }
     html! {
         div.scroll { table {
-            caption { "Workloads, in IOmeter's words" }
+            caption { "Workloads, in IOmeter's terms" }
             thead { tr {
                 @for name in ["workload", "stream", "access", "share", "reads", "random", "aligned to", "in flight", "workers"] {
                     th scope="col" { (name) }
@@ -70,21 +70,23 @@ pub(super) fn method() -> Markup {
             ul.method {
                 li {
                     b { "Runs, not seconds, are compared. " }
-                    "The seconds of a run depend on each other; whole runs that were repeated nearly do not. What is compared "
-                    "are logarithms, so that a change is a ratio: by pairs of one round where settings took turns, else by "
-                    "Welch's method."
+                    "The seconds of a run depend on each other; repeated whole runs hardly do. The comparison uses "
+                    "logarithms, so that a change is a ratio: by pairs of one round if the settings took "
+                    "turns, otherwise by Welch's method."
                 }
                 li {
                     b { "Intervals. " }
-                    "Each is wide enough that the whole table, not each cell, is wrong about equal things as rarely as stated. "
-                    "“No difference” means that none was found; the interval says how large one may be all the same."
+                    "Each is wide enough for the whole table, not only for each cell, to keep the stated "
+                    "chance of a false difference. "
+                    "“No difference” means that no difference was found; the interval shows how large one "
+                    "could still be."
                 }
                 li {
-                    b { "Latency " } "counts from submission, in an open loop from the appointed time, so that a stall is "
-                    "counted by all who would have met it."
+                    b { "Latency " } "counts from submission, or in an open loop from the appointed time, so "
+                    "that a stall counts for every access that would have met it."
                 }
                 li {
-                    b { "Processor time " } "is that of the machine that made the load."
+                    b { "Processor time " } "is that of the machine that generated the load."
                 }
             }
         }

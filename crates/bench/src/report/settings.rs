@@ -27,17 +27,17 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
             @let unknown = unknown(subject);
             @if !unknown.is_empty() {
                 p {
-                    b { "It cannot be told" } " for " (unknown.join(", ")) ": runs differ too much among themselves, or are too few. "
+                    b { "The effect is unknown" } " for " (unknown.join(", ")) ": runs differ too much among themselves, or are too few. "
                     "Sweep with a larger " code { "--repeat" } ", or a longer " code { "--time" } "."
                 }
             }
             @if !turned.is_empty() {
                 h3 { "What to type" }
                 p.note {
-                    "Words in capitals are yours: " code { "NAA" } " as " code { "esxcli storage nmp device list" }
-                    " names the device, " code { "VENDOR" } " and " code { "MODEL" } " as your array's INQUIRY does, "
-                    code { "vmhbaN" } " and " code { "vmkN" } " your adapter and vmkernel port, "
-                    code { "DEVICE" } " the disk as in " code { "/sys/block" } "."
+                    "Replace the words in capitals: " code { "NAA" } " is the name of the device in " code { "esxcli storage nmp device list" }
+                    ", " code { "VENDOR" } " and " code { "MODEL" } " are those of your array's INQUIRY data, "
+                    code { "vmhbaN" } " and " code { "vmkN" } " are your adapter and vmkernel port, "
+                    code { "DEVICE" } " is the disk as in " code { "/sys/block" } "."
                 }
                 @for turned in &turned { (typed(turned, &names(subject, turned.source))) }
             }
@@ -76,7 +76,7 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
         let label = index.map_or("", |index| &subject.series[index].label);
         return html! {
             td.words data-label="use" { code { (label) } " as at the start" }
-            td.same colspan="3" data-label=(SURE) { "= nothing else is certainly better" }
+            td.same colspan="3" data-label=(SURE) { "= no other setting is certainly better" }
         };
     };
     let row = |figure| {
@@ -209,7 +209,7 @@ fn typed(turned: &Turned, of: &Names<'_>) -> Markup {
                 @if let Some(command) = command { dt { (system) } dd { pre { code { (command) } } } }
             }
             @if systems.iter().all(|(_, command)| command.is_none()) {
-                dt { "Anywhere" } dd { "Nothing to type: it is a property of the load." }
+                dt { "Anywhere" } dd { "Nothing to type: the knob is a property of the load." }
             }
         }
     }

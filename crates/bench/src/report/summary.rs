@@ -18,7 +18,7 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
             }
             @if !minded.is_empty() {
                 aside {
-                    h2 { "To be minded" }
+                    h2 { "Notes and warnings" }
                     ul { @for (words, is_wrong) in minded { li class=[is_wrong.then_some("wrong")] { (words) } } }
                 }
             }
@@ -57,7 +57,7 @@ fn findings(subject: &Subject<'_>) -> Vec<Markup> {
                         @if best.slower_each { ", but each access takes longer" }
                         "."
                     },
-                    None => { "nothing is certainly better than " (base) "." },
+                    None => { "no other setting is certainly better than " (base) "." },
                 }
             });
         }
@@ -90,7 +90,7 @@ fn counted(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
     html! {
         b { (subject.series[contrast.series].label) } " against " b { (subject.series[contrast.base].label) } ": of "
         (contrast.comparison.rows.len()) " figures " (better) " better, " (worse) " worse, " (same) " without a difference"
-        @if unknown > 0 { ", " (unknown) " of which more runs are needed to tell (" code { "--repeat" } ")" }
+        @if unknown > 0 { ", " (unknown) " undecided without more runs (" code { "--repeat" } ")" }
         "."
     }
 }

@@ -14,7 +14,7 @@ type Of = fn(&Measurement) -> f64;
 pub(super) fn section(subject: &Subject<'_>) -> Markup {
     html! {
         section id="throughput" {
-            h2 { "How much, and what it cost" }
+            h2 { "Throughput and its cost" }
             p.note {
                 "Bars are means of whole runs"
                 @if subject.runs().any(|(_, run)| run.round > 0) { "; each dot is one run" }
@@ -190,7 +190,7 @@ fn cpu(group: &Group<'_>) -> Markup {
     }
     draw(
         "Processor time per access",
-        "µs, the kernel's part paler",
+        "µs; the kernel's part is paler",
         &bars,
         None,
     )

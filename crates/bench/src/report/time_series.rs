@@ -25,7 +25,10 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     html! {
         section id="time" {
             h2 { "Second by second" }
-            p.note { "A line per run. What falls with time fills a cache or gets hot; a gap is a second in which nothing ended." }
+            p.note {
+                "One line per run. A rate that falls with time points to a cache that fills or a device that gets "
+                "hot; a gap is a second in which no access ended."
+            }
             @for workload in workloads {
                 h3 { (workload) }
                 div.panels {

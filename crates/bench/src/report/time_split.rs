@@ -19,10 +19,10 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
         section id="split" {
             h2 { "Where the time goes" }
             p.note {
-                b { "GAVG" } ", what the guest waits, is " b { "KAVG" } " (on this side of the wire) and " b { "DAVG" }
+                b { "GAVG" } ", the wait of the guest, is " b { "KAVG" } " (on this side of the wire) and " b { "DAVG" }
                 " (from the wire to the answer). " b { "QAVG" } " is the part of KAVG in the queue of the device. "
-                "High DAVG is the array or the network; high QAVG is a queue that is too short for the load, or an array "
-                "that does not keep up with it."
+                "A high DAVG points to the array or the network; a high QAVG points to a queue that is too "
+                "short for the load, or an array that does not keep up with it."
             }
             p.legend {
                 span.entry { span.key.q {} "QAVG" }

@@ -26,8 +26,8 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
         section id="verdicts" {
             h2 { "Better, worse, the same" }
             p.note {
-                "A difference is called one only where its interval leaves no room for none. Of things that do not differ, "
-                "a whole family of tables says otherwise with a chance of " (units::tick(subject.alpha * 100.0)) " %" "."
+                "A difference is reported only if its interval excludes “no difference”. If nothing differs, "
+                "a whole family of tables still reports a difference with a chance of " (units::tick(subject.alpha * 100.0)) " %" "."
             }
             p.legend {
                 span.entry { span.key.better {} "▲▼ better" } span.entry { span.key.worse {} "▲▼ worse" }

@@ -36,7 +36,7 @@ impl Network {
         let wire = Wire {
             to_here: Some(carries),
             from_here: Some(carries),
-            known_from: "what TCP leaves of the link's nominal speed in frames of 1,500 bytes"
+            known_from: "the payload of TCP at the link's nominal speed, in frames of 1,500 bytes"
                 .to_owned(),
         };
         Self {

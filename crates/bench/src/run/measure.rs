@@ -95,7 +95,10 @@ impl fmt::Display for RunError {
             Self::Region(error) => error.fmt(f),
             Self::Parameter(reason) => f.write_str(reason),
             Self::Fill(reason) => write!(f, "the working set could not be filled: {reason}"),
-            Self::System(error) => write!(f, "the system refuses to wait for completions: {error}"),
+            Self::System(error) => write!(
+                f,
+                "the operating system cannot wait for completions: {error}"
+            ),
         }
     }
 }
@@ -143,7 +146,7 @@ pub fn check(
     if let Pace::Limited(iops) | Pace::Open(iops) = parameters.pace
         && !(iops > 0.0 && iops.is_finite())
     {
-        return parameter(format!("{iops} is no rate"));
+        return parameter(format!("{iops} is not a rate"));
     }
     if parameters
         .max_io
@@ -155,7 +158,7 @@ pub fn check(
         ));
     }
     if parameters.run_time_ms == 0 && amount(workload, parameters).is_none() {
-        return parameter("a run of no time and no amount measures nothing".into());
+        return parameter("a run without a time or an amount measures nothing".into());
     }
     let memory = memory_needed(set.len, geometry.granularity);
     if parameters.verify && memory > VERIFY_MEMORY {

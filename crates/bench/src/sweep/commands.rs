@@ -75,7 +75,10 @@ fn on_sandstone(option: &str, value: &str, of: &Names<'_>) -> Option<String> {
     let psp_set = format!("sandstone initiator psp set -d {device}");
     let rule = |rest: &str| {
         let claimrule = "sandstone initiator claimrule add";
-        format!("{claimrule} {} {rest}   # for all of its kind", claim(of))
+        format!(
+            "{claimrule} {} {rest}   # for all devices of this kind",
+            claim(of)
+        )
     };
     Some(match option {
         "queue_depth" => format!("{set} --queue-depth {value}"),
@@ -154,12 +157,12 @@ type Both = (Option<String>, Option<String>);
 fn queue_depth(value: &str) -> Both {
     let esxi = format!(
         "esxcli system module parameters set -m iscsi_vmk -p iscsivmk_LunQDepth={value}\n\
-         esxcli system shutdown reboot -r \"queue depth\"   # in maintenance mode; in force after it"
+         esxcli system shutdown reboot -r \"queue depth\"   # in maintenance mode; takes effect after the reboot"
     );
     let linux = format!(
         "# /etc/iscsi/iscsid.conf, for new sessions\n\
          node.session.queue_depth = {value}\n\
-         # for a disk that is there\n\
+         # for an existing disk\n\
          echo {value} > /sys/block/DEVICE/device/queue_depth"
     );
     (Some(esxi), Some(linux))
@@ -260,7 +263,7 @@ fn multipath(settings: &str, of: &Names<'_>) -> String {
 
 fn sessions(value: &str, of: &Names<'_>) -> Both {
     let esxi = format!(
-        "esxcli iscsi networkportal add -A vmhbaN -n vmkN   # once for each of so many vmkernel ports (port binding)\n\
+        "esxcli iscsi networkportal add -A vmhbaN -n vmkN   # once for each of {value} vmkernel ports (port binding)\n\
          esxcli storage core adapter rescan -A vmhbaN\n\
          esxcli storage nmp device set -d {} -P VMW_PSP_RR   # VMW_PSP_MRU and VMW_PSP_FIXED use one path at a time",
         of.device

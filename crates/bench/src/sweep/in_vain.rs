@@ -34,7 +34,7 @@ pub fn use_all_sessions(setups: &mut [Setup], reached: &Reached) -> Option<Strin
     }
     is_changed.then(|| {
         format!(
-            "sessions: {} sends everything down one path, so all settings have psp=rr; psp is a knob, too",
+            "sessions: {} sends everything over one path, so all settings have psp=rr; psp is also a knob",
             in_force.name()
         )
     })
@@ -61,8 +61,8 @@ fn queue_never_filled(setups: &[Setup], reached: &Reached) -> Option<String> {
     }
     let words: Vec<String> = depths.iter().map(u32::to_string).collect();
     Some(format!(
-        "queue_depth: at most {in_flight} accesses are in flight, so none of {} is ever full and all are the same; \
-         --outstanding {} fills them",
+        "queue_depth: at most {in_flight} accesses are in flight, so queues of {} are never full, and all \
+         act alike; --outstanding {} fills them",
         words.join(", "),
         most.saturating_mul(2)
     ))
@@ -95,7 +95,7 @@ fn one_path(setups: &[Setup], reached: &Reached) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{}: there is one path, which all policies take; name more: ?portal=…, ?bind=… or ?sessions=2",
+        "{}: there is only one path, and all policies use it; name more paths: ?portal=…, ?bind=… or ?sessions=2",
         turned.join(", ")
     ))
 }
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "queue_depth: at most 16 accesses are in flight, so none of 64, 128 is ever full and all are the same; \
-              --outstanding 256 fills them"
+                "queue_depth: at most 16 accesses are in flight, so queues of 64, 128 are never full, and all \
+              act alike; --outstanding 256 fills them"
             ]
         );
         let is_told = |change: fn(&mut Setup)| !remarks(&depths(change), &reached).is_empty();
@@ -174,7 +174,10 @@ mod tests {
         let setups = ["1000", "1"].map(|iops| setup(&[("iops", iops), ("psp", "rr")]));
         let told = remarks(&setups, &reached("VMW_PSP_MRU", 1));
         assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("iops: there is one path"), "{told:?}");
+        assert!(
+            told[0].starts_with("iops: there is only one path"),
+            "{told:?}"
+        );
         assert!(remarks(&setups, &reached("VMW_PSP_MRU", 2)).is_empty());
         let setups = ["1", "5"].map(|count| setup(&[("psp", "rr"), ("sessions", count)]));
         assert!(remarks(&setups, &reached("VMW_PSP_MRU", 1)).is_empty());

@@ -277,7 +277,7 @@ const SIMPLE: &[Simple] = &[
     },
     Simple {
         name: "pattern",
-        about: "bytes that are written",
+        about: "pattern of the bytes that are written",
         values: &["random", "zeros", "compressible:50"],
         apply: |value, setup| {
             setup.parameters.data = value.parse()?;
@@ -292,7 +292,7 @@ const SIMPLE: &[Simple] = &[
     },
     Simple {
         name: "profile",
-        about: "what is run",
+        about: "workloads that are run",
         values: &["vmktree", "fileserver", "oltp"],
         apply: |value, setup| {
             setup.profile =
@@ -337,13 +337,13 @@ fn kib(value: &str) -> Result<u32, String> {
         .ok()
         .and_then(|kib: u32| kib.checked_mul(1024));
     let bytes = bytes.filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| format!("{value:?} is no number of KiB"))
+    bytes.ok_or_else(|| format!("{value:?} is not a number of KiB"))
 }
 
 fn count(value: &str) -> Result<u32, String> {
     match value.parse() {
         Ok(count @ 1..=65_536) => Ok(count),
-        _ => Err(format!("{value:?} is no number from 1 to 65536")),
+        _ => Err(format!("{value:?} is not a number from 1 to 65536")),
     }
 }
 
@@ -351,7 +351,7 @@ fn size(value: &str) -> Result<u32, String> {
     let bytes = parse_size(value)?;
     match u32::try_from(bytes) {
         Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err(format!("{value} is no size of an access")),
+        _ => Err(format!("{value} is not the size of an access")),
     }
 }
 

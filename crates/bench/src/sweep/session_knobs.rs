@@ -46,7 +46,7 @@ impl Knob for DelayedAckKnob {
     }
 
     fn about(&self) -> &str {
-        "DelayedAck of ESXi's adapter: the contrary of quick_ack"
+        "DelayedAck of ESXi's adapter: the opposite of quick_ack"
     }
 
     fn values(&self) -> Vec<String> {

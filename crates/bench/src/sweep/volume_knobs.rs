@@ -39,7 +39,7 @@ const KNOWN: &[VolumeKnob] = &[
     },
     VolumeKnob {
         name: "checksum",
-        about: "what new blocks of the volume are checked by",
+        about: "checksum of new blocks of the volume",
         property: "checksum",
         values: &[
             ("on", "on"),
@@ -51,7 +51,7 @@ const KNOWN: &[VolumeKnob] = &[
     },
     VolumeKnob {
         name: "compression",
-        about: "how new blocks of the volume are compressed; --fill has all of them so",
+        about: "compression of new blocks of the volume; --fill makes all blocks new",
         property: "compression",
         values: &[
             ("lz4", "lz4"),
@@ -66,14 +66,14 @@ const KNOWN: &[VolumeKnob] = &[
     },
     VolumeKnob {
         name: "primarycache",
-        about: "what of the volume is kept in memory",
+        about: "parts of the volume that are cached in memory",
         property: "primarycache",
         values: &[("all", "all"), ("metadata", "metadata"), ("none", "none")],
         tried: 3,
     },
     VolumeKnob {
         name: MADE_WITH,
-        about: "bytes of a block of the volume; for each value a volume is made, filled, and removed at the end",
+        about: "block size of the volume; for each value a volume is made, filled, and removed at the end",
         property: MADE_WITH,
         values: &[
             ("8K", "8K"),
@@ -87,7 +87,7 @@ const KNOWN: &[VolumeKnob] = &[
     },
     VolumeKnob {
         name: "thin",
-        about: "whether no space is kept for the volume (refreservation)",
+        about: "whether the volume has no reserved space (refreservation)",
         property: "refreservation",
         values: &[("yes", "none"), ("no", "auto")],
         tried: 2,

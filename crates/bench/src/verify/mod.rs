@@ -70,7 +70,7 @@ impl std::fmt::Display for Found {
             Self::Torn => f.write_str("torn or damaged: wrong checksum"),
             Self::Zeros => f.write_str("zeros"),
             Self::OtherRun => f.write_str("a block of another run"),
-            Self::Foreign => f.write_str("something that was never written"),
+            Self::Foreign => f.write_str("data that was never written"),
         }
     }
 }

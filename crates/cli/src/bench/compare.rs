@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         writeln!(t.err, "{advice}")?;
     }
     for Difference { fact, a, b } in &differences {
-        writeln!(t.err, "not measured alike: {fact}: {a} | {b}")?;
+        writeln!(t.err, "measured differently: {fact}: {a} | {b}")?;
     }
     Ok(())
 }
@@ -71,9 +71,12 @@ pub(super) fn advice(rows: &[Row]) -> Option<&'static str> {
         .peekable();
     unknown.peek()?;
     Some(match unknown.any(|row| row.runs.0.min(row.runs.1) < 2) {
-        true => "one run each cannot be told from noise: measure again with --repeat 5",
+        true => {
+            "one run each does not show whether a difference is noise: measure again with --repeat 5"
+        }
         false => {
-            "where runs differ so much among themselves, more of them are needed to tell: a larger --repeat, or a longer --time"
+            "the runs differ too much among themselves to tell: measure again with a larger --repeat or a \
+             longer --time"
         }
     })
 }
@@ -93,7 +96,7 @@ fn print(t: &mut Terminal<'_>, list: &ListArgs, comparison: &Comparison) -> Done
         list,
         COLUMNS,
         &comparison.rows,
-        "both have no workload in common",
+        "the two results have no workload in common",
     )
 }
 

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         knob: knob.name().to_owned(),
         of: match knob.name() {
             name if of_all.iter().any(|of_all| of_all == name) => "any target",
-            name if of_volumes.iter().any(|of_volumes| of_volumes == name) => "our volumes",
+            name if of_volumes.iter().any(|of_volumes| of_volumes == name) => "Sandstone volumes",
             _ => "logical units",
         },
         values: knob.values(),

@@ -95,7 +95,7 @@ fn experiment(args: &Args, t: &mut Terminal<'_>) -> Done {
     if chosen.is_empty() {
         return Err(Error::not_found(
             format!("there is no experiment {}", args.name),
-            "list them: sandstone bench lab list",
+            "list the experiments: sandstone bench lab list",
         )
         .into());
     }
@@ -150,7 +150,7 @@ fn refused(error: LabError) -> Error {
 
 fn say(err: &mut dyn Write, step: Step<'_>, figure: Figure) -> std::io::Result<()> {
     match step {
-        Step::Calibrate => writeln!(err, "  what the cores of this machine reach…"),
+        Step::Calibrate => writeln!(err, "  measuring what the cores of this machine reach…"),
         Step::Begin(name, round) => {
             write!(err, "  round {}: {name}: ", round + 1)?;
             err.flush()

@@ -119,8 +119,12 @@ fn measure(args: &Args, host: &str, t: &mut Terminal<'_>) -> Done {
         bind: args.bind.as_deref().map(bind),
         parallel: args.parallel,
         seconds: args.seconds,
-        window: window
-            .map_err(|_| Error::invalid("no socket has such a window", "choose a smaller one"))?,
+        window: window.map_err(|_| {
+            Error::invalid(
+                "the window is larger than a socket can have",
+                "choose a smaller window",
+            )
+        })?,
     };
     let directions: &[Direction] = match (args.forward, args.reverse) {
         (true, _) => &[Direction::Send],
@@ -178,9 +182,9 @@ fn resolve(host: &str) -> Result<SocketAddr, Error> {
 fn refused(error: NetworkError, host: &str) -> Error {
     let next = match &error {
         NetworkError::Socket { .. } => {
-            "run `sandstone bench network --serve` or `iperf3 -s` there, and let TCP port 5201 through"
+            "run `sandstone bench network --serve` or `iperf3 -s` on that host, and let TCP port 5201 through"
         }
-        NetworkError::Busy => "try again when it is done",
+        NetworkError::Busy => "try again when the other client is done",
         NetworkError::Refused(_) => "choose other options",
         NetworkError::Ended | NetworkError::Interrupted => "run it again",
         NetworkError::Protocol(_) => {
@@ -230,8 +234,8 @@ fn print(result: &NetworkResult, out: &mut dyn Write) -> std::io::Result<()> {
     if let Some(interface) = &survey.interface {
         let speed = match (interface.bits_per_s, interface.hardware) {
             (Some(bits), _) => format!("{} Gb/s", bits as f64 / 1e9),
-            (None, true) => "speed not known".to_owned(),
-            (None, false) => "no hardware, so of no certain speed".to_owned(),
+            (None, true) => "speed unknown".to_owned(),
+            (None, false) => "no hardware, so no nominal speed".to_owned(),
         };
         let name = &interface.name;
         writeln!(out, "interface   {name}, MTU {}, {speed}", interface.mtu)?;
@@ -248,7 +252,7 @@ fn print(result: &NetworkResult, out: &mut dyn Write) -> std::io::Result<()> {
     if let Some(tcp) = survey.throughput.first().map(|one| one.tcp) {
         writeln!(
             out,
-            "segments    {} bytes, path MTU as TCP believes {}",
+            "segments    {} bytes, path MTU according to TCP {}",
             tcp.mss, tcp.path_mtu
         )?;
     }
@@ -268,7 +272,7 @@ fn round_trips(
     let us = |ns: u64| ns as f64 / 1e3;
     writeln!(
         out,
-        "round trip  {between}: min {:.0} µs, median {:.0} µs, p99 {:.0} µs ({} of them)",
+        "round trip  {between}: min {:.0} µs, median {:.0} µs, p99 {:.0} µs ({} measured)",
         us(times.min_ns),
         us(times.median_ns),
         us(times.p99_ns),
@@ -280,7 +284,7 @@ fn throughput(out: &mut dyn Write, one: &Throughput) -> std::io::Result<()> {
     let bytes_per_s = one.bytes_per_s();
     let again = match one.retransmits {
         Some(count) => format!("{count} segments sent again"),
-        None => "segments sent again: not known".to_owned(),
+        None => "segments sent again: unknown".to_owned(),
     };
     writeln!(
         out,

@@ -126,8 +126,13 @@ impl Output {
             count => format!("{count} runs were"),
         };
         match &self.save {
-            Some(path) => format!("{runs} measured before it, and saved in {}", path.display()),
-            None => format!("{runs} measured before it; --save FILE would keep them"),
+            Some(path) => format!(
+                "{runs} measured before the error, and saved in {}",
+                path.display()
+            ),
+            None => format!(
+                "{runs} measured before the error, and not saved; --save FILE saves results"
+            ),
         }
     }
 }
@@ -221,8 +226,8 @@ impl Preview {
         let total = duration(self.ms.saturating_mul(u64::from(rounds)));
         match (self.ms, self.by_amount) {
             (_, 0) => format!("about {total}"),
-            (0, _) => "until their amounts are through".to_owned(),
-            _ => format!("about {total}, and until the other amounts are through"),
+            (0, _) => "until the amounts are transferred".to_owned(),
+            _ => format!("about {total}, and until the other amounts are transferred"),
         }
     }
 }
@@ -253,7 +258,7 @@ impl What {
         if chosen.profile.workloads.is_empty() {
             return Err(Error::not_found(
                 "no workload is left to run",
-                "see what there is: sandstone bench profiles",
+                "list the profiles and their workloads: sandstone bench profiles",
             ));
         }
         Ok(chosen)

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         let name = args.name.as_deref().unwrap_or_default();
         return Err(Error::not_found(
             format!("there is no profile {name}"),
-            "leave the name away to see all",
+            "leave the name out to see all profiles",
         )
         .into());
     }

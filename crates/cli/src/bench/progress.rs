@@ -96,7 +96,8 @@ impl Watch for Progress<'_> {
         // If the message cannot be shown, the results still are.
         let _ = writeln!(
             self.out,
-            "ending: what is in flight is waited for, but not for long; a second signal ends at once, without figures"
+            "ending: the run waits a short time for the accesses in flight; a second signal ends it at once, \
+             without figures"
         );
     }
 

@@ -159,7 +159,7 @@ pub(super) fn refused(error: RunError) -> Error {
         RunError::Specification(_) => "choose another profile or block size",
         RunError::Region(_) => "choose another --working-set, fewer --workers, or a larger target",
         RunError::Parameter(_) => "correct that option",
-        RunError::Fill(_) => "see what the target says about it, then try again",
+        RunError::Fill(_) => "see what the target reports about the error, then try again",
         RunError::System(_) => "report this as a defect",
     };
     Error::new(ErrorKind::Refused, error.to_string(), next).caused_by(error)
@@ -218,7 +218,7 @@ pub(super) fn run_number() -> Result<u64, Error> {
     getrandom::u64().map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
-            format!("the system has no random numbers: {error}"),
+            format!("the operating system gave no random numbers: {error}"),
             "report this as a defect",
         )
     })

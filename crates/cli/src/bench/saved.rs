@@ -57,7 +57,7 @@ pub(super) fn network(path: &Path) -> Result<NetworkResult, Error> {
         true => Ok(result),
         false => Err(Error::invalid(
             format!("{} has no throughput in either direction", path.display()),
-            "measure the path again, and let it come to its end",
+            "measure the path again, and let the measurement finish",
         )),
     }
 }
@@ -79,10 +79,10 @@ struct Kind {
 const STORAGE: Kind = Kind {
     holds: "results",
     format: results::FORMAT,
-    next: "name a file of bench run --save; those of other tools go through bench import first",
+    next: "name a file that bench run --save wrote; convert files of other tools with bench import first",
     is_other: |outline| outline.survey.is_some() && outline.runs.is_none(),
     other: (
-        "what bench network found of a path",
+        "a result of bench network",
         "give it to bench report as --network FILE, beside results of bench run",
     ),
 };
@@ -93,8 +93,8 @@ const NETWORK: Kind = Kind {
     next: "measure the path with `sandstone bench network HOST --save FILE` and name that file",
     is_other: |outline| outline.runs.is_some() && outline.survey.is_none(),
     other: (
-        "results of storage and not of a path",
-        "name it without --network; that takes a file of bench network --save",
+        "a result of storage, not of a network path",
+        "name it without --network, which takes a file of bench network --save",
     ),
 };
 

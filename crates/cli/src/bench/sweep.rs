@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         .map(|run| run.measurement.errors())
         .sum();
     if errors > 0 {
-        writeln!(t.err, "{errors} accesses failed; they are in no figure")?;
+        writeln!(t.err, "{errors} accesses failed; no figure includes them")?;
     }
     for run in &results.runs {
         let Measurement { verify, .. } = &run.measurement;
@@ -197,7 +197,7 @@ impl Plan {
         let settings = plan::settings(&knobs, design, |name| registry.find(name)?.need());
         if settings.len() > MAX_SETTINGS {
             return Err(Error::invalid(
-                format!("these are more than {MAX_SETTINGS} settings"),
+                format!("the knobs give more than {MAX_SETTINGS} settings"),
                 "name fewer values, or turn one knob at a time (without --cross)",
             )
             .into());
@@ -205,8 +205,9 @@ impl Plan {
         let turned = |name: &str| knobs.iter().any(|(knob, _)| knob == name);
         if turned(MADE_WITH) && turned("write_cache") {
             return Err(Error::invalid(
-                "write_cache is turned at the measured unit, and volblocksize measures others",
-                "sweep over one, then over the other; sync decides for a volume when writes are durable",
+                "write_cache changes the measured unit, and volblocksize measures other units",
+                "sweep over one knob, then over the other; the knob sync sets when the writes of a volume \
+                 are durable",
             )
             .into());
         }
@@ -384,7 +385,7 @@ fn show(
         &args.output.list,
         COLUMNS,
         &lines,
-        "there is nothing to compare: one setting, or no whole round",
+        "there is nothing to compare: only one setting, or no complete round",
     )?;
     let rows = found
         .against
@@ -410,7 +411,7 @@ fn recommend(
     if best.settings == found.baseline {
         writeln!(
             t.err,
-            "{}: nothing is certainly better than {}",
+            "{}: no other setting is certainly better than {}",
             best.workload,
             plan::words(&found.baseline)
         )?;

@@ -137,8 +137,8 @@ impl TargetArgs {
             }
             Some(_) => {
                 return Err(Error::invalid(
-                    format!("--size makes a file, and {} is none", self.target),
-                    "leave --size away",
+                    format!("--size makes a file, and {} is not a file", self.target),
+                    "leave --size out",
                 ));
             }
         };
@@ -269,8 +269,10 @@ impl TargetArgs {
         }
         Err(Error::new(
             ErrorKind::Refused,
-            format!("this run writes, and would destroy what {name} holds: {len}, with {holds}"),
-            "if nobody needs that any more, add --destroy-data; or measure a new file: --size 10G",
+            format!(
+                "this run writes, and would destroy the contents of {name}: {len}, with {holds}"
+            ),
+            "if the data is no longer needed, add --destroy-data; or measure a new file with --size 10G",
         ))
     }
 }

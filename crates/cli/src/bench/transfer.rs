@@ -96,7 +96,7 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
         .map(|text| text + "\n")
         .map_err(|error| {
             Error::invalid(
-                format!("it cannot be written as JSON: {error}"),
+                format!("the result cannot be written as JSON: {error}"),
                 "report this as a defect",
             )
         })
@@ -147,7 +147,7 @@ fn export_configuration(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
     let parameters: Parameters = args.how.over(parameters);
     let (configuration, notes) = conversion::from_profile(&profile, &parameters);
     let text = iometer::write::write(&configuration)
-        .map_err(|error| Error::invalid(error.to_string(), "give it another name"))?;
+        .map_err(|error| Error::invalid(error.to_string(), "choose another name"))?;
     for note in notes {
         writeln!(t.err, "note: {note}")?;
     }

@@ -91,7 +91,7 @@ pub(super) fn export(
     if !is_sealed {
         writeln!(
             t.err,
-            "note: it is not sealed: whoever reads it can log in with its secrets; --seal asks for a passphrase"
+            "note: the backup is not sealed: its readers can log in with its secrets; --seal asks for a passphrase"
         )?;
     }
     Ok(())
@@ -215,7 +215,7 @@ fn tell(
 ) -> Done {
     writeln!(
         t.out,
-        "restored what {} had on {}, as generation {}: {}, {}",
+        "restored the configuration that {} had on {}, as generation {}: {}, {}",
         backup.machine,
         utc(backup.time_s),
         restored.generation,
@@ -229,14 +229,14 @@ fn tell(
     for pool in &backup.pools {
         writeln!(
             t.out,
-            "next: {} (-f where its machine did not export it; it was on {})",
+            "next: {} (with -f if its machine did not export the pool; it was on {})",
             import(pool),
             pool.devices.join(", ")
         )?;
     }
     Ok(writeln!(
         t.out,
-        "next: sandstone lu list (a unit whose pool, disk or file is still away is not ready, and waits for it)"
+        "next: sandstone lu list (a unit is not ready until its pool, disk or file is back)"
     )?)
 }
 

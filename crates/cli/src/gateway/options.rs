@@ -30,9 +30,9 @@ pub(super) fn refuse_adapter_wide(url: &LunUrl) -> Result<(), Error> {
         return Ok(());
     };
     Err(Error::invalid(
-        format!("{option} in the URL: everything that the daemon is logged in to shares it"),
+        format!("{option} cannot be set in the URL: all logins of the daemon share it"),
         format!(
-            "leave it out of the URL, and set it for all with sandstone initiator adapter set {flag}"
+            "leave it out of the URL, and set it for all logins with sandstone initiator adapter set {flag}"
         ),
     ))
 }
@@ -56,9 +56,9 @@ pub(super) fn refuse_other_login(url: &LunUrl, login: &LoginSpec) -> Result<(), 
     };
     let iqn = name::shown(&login.iqn);
     Err(Error::invalid(
-        format!("{iqn} is logged in to already, and {what} is not as in the URL"),
+        format!("the daemon is logged in to {iqn} already, and {what} differs from the URL"),
         format!(
-            "leave it out of the URL, or change it for all that comes by this login: sandstone initiator modify {iqn}"
+            "leave it out of the URL, or change it for all devices of this login: sandstone initiator modify {iqn}"
         ),
     ))
 }

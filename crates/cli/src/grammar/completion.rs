@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let shells = Shells::builtins();
     let unknown = || {
         Error::invalid(
-            format!("no completion is made for {}", args.shell),
+            format!("completion for {} is not supported", args.shell),
             "choose bash, zsh, fish, elvish or powershell",
         )
     };

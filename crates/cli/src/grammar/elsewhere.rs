@@ -6,13 +6,14 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-const LEAVE_MOUNTS: &str = "leave it away: nothing is mounted from a pool";
+const LEAVE_MOUNTS: &str = "leave it out: nothing is mounted from a pool";
 const LEAVE_ASHIFT: &str =
-    "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does";
-const NO_KEYS: &str = "datasets are not encrypted: make the pool on devices of LUKS (/dev/mapper/NAME), or encrypt in the host";
+    "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does";
+const NO_KEYS: &str = "datasets are not encrypted: make the pool on LUKS devices (/dev/mapper/NAME), or \
+                       encrypt in the host";
 const SHOWN: &str =
     "hosts get volumes as disks: `sandstone share NAME --volume POOL/VOLUME --host HOST`";
-const ONE_FORM: &str = "leave it away: a stream has one form, which every receiver takes";
+const ONE_FORM: &str = "leave it out: a stream has one form, which every receiver takes";
 
 /// Options by their verb, with advice on what to do instead.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
@@ -31,7 +32,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "pool import",
         &["-N", "-R", "-t", "-c"],
-        "leave it away: nothing is mounted, and -d says where to look",
+        "leave it out: nothing is mounted, and -d says where to look",
     ),
     ("pool import", &["-l"], NO_KEYS),
     ("pool add", &["-o"], LEAVE_ASHIFT),
@@ -46,7 +47,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "pool events",
         &["-f"],
-        "repeat it: `watch sandstone pool events POOL`",
+        "repeat the command: `watch sandstone pool events POOL`",
     ),
     ("volume create", &["-u"], LEAVE_MOUNTS),
     (
@@ -58,7 +59,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "volume list",
         &["-d"],
-        "use -r for all below, and name the datasets that you mean: `sandstone volume list -r POOL/FOLDER`",
+        "use -r for all datasets below, and name where to begin: `sandstone volume list -r POOL/FOLDER`",
     ),
 ];
 
@@ -77,7 +78,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "pool",
         &["initialize"],
-        "leave it away: space need not be written before it is used",
+        "leave it out: space need not be initialized before it is used",
     ),
     (
         "pool",
@@ -88,7 +89,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "pool",
         &["reopen"],
-        "devices that are back are used by themselves; `sandstone pool online POOL DEVICE` tries one at once",
+        "a device that comes back is used automatically; `sandstone pool online POOL DEVICE` tries one at once",
     ),
     (
         "pool",
@@ -98,7 +99,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "pool",
         &["resilver"],
-        "a resilver begins by itself: `sandstone pool status` tells how far it is",
+        "a resilver begins automatically: `sandstone pool status` shows its progress",
     ),
     (
         "pool",
@@ -119,7 +120,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "volume",
         &["diff"],
-        "`sandstone volume send -n -v -i OLD NEW` tells how much was written between two snapshots",
+        "`sandstone volume send -n -v -i OLD NEW` shows how much was written between two snapshots",
     ),
     (
         "volume",
@@ -130,7 +131,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
             "groupspace",
             "projectspace",
         ],
-        "every operator is the user that the daemon runs as: nothing is allowed dataset by dataset",
+        "every operator acts as the user of the daemon: there are no permissions per dataset",
     ),
     (
         "",
@@ -155,12 +156,13 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "",
         &["saveconfig", "write_config"],
-        "every change is kept at once; `sandstone config show` prints the configuration",
+        "every change is saved at once; `sandstone config show` prints the configuration",
     ),
     (
         "",
         &["restoreconfig"],
-        "`sandstone config import FILE` reads LIO's and SCST's files, `sandstone config apply FILE` our own",
+        "`sandstone config import FILE` reads the files of LIO and SCST, and `sandstone config apply FILE` \
+         those of Sandstone",
     ),
     (
         "",

@@ -166,7 +166,7 @@ fn write_page(trail: &[&Command], page: &mut Vec<u8>) -> io::Result<()> {
 const FILES: [(&str, &str); 5] = [
     (
         "/var/lib/sandstone",
-        "the state folder, where --state names no other",
+        "the state folder, unless --state names another",
     ),
     (
         "/var/lib/sandstone/config.toml",
@@ -187,39 +187,35 @@ const FILES: [(&str, &str); 5] = [
 ];
 
 const STATUS: [(&str, &str); 3] = [
-    ("0", "It is done."),
+    ("0", "The command succeeded."),
     (
         "1",
-        "It was refused or failed: standard error says what was wrong, what was not changed and what to try next.",
+        "The command was refused or failed: standard error says what was wrong, what was not changed and \
+         what to try next.",
     ),
-    (
-        "2",
-        "The command line was wrong; nothing was asked of the daemon.",
-    ),
+    ("2", "The command line was wrong; the daemon was not asked."),
 ];
 
 /// Verbs whose exit status also answers a question.
 const ANSWERS: [(&str, &str); 5] = [
     (
         "config diff",
-        "It also ends with 1 where the file differs from what is in force.",
+        "It also ends with 1 if the file differs from the configuration in force.",
     ),
     (
         "map explain",
-        "It also ends with 1 where the initiator does not see the logical unit.",
+        "It also ends with 1 if the initiator does not see the logical unit.",
     ),
-    (
-        "pool check",
-        "It also ends with 1 where it finds something.",
-    ),
+    ("pool check", "It also ends with 1 if it finds damage."),
     (
         "pool status",
-        "With -x it also ends with 3 where something is to be done, and with 4 where a pool is not open, not redundant, or has lost \
-         something.",
+        "With -x it also ends with 3 if a pool needs attention, and with 4 if a pool is not open, not \
+         redundant, or has lost data.",
     ),
     (
         "status",
-        "It also ends with 3 where something is to be done, and with 4 where something is not served, not redundant, or lost.",
+        "It also ends with 3 if something needs attention, and with 4 if something is not served, not \
+         redundant, or lost.",
     ),
 ];
 

@@ -78,7 +78,7 @@ pub(super) fn run(program: &Program, args: &Args, t: &mut Terminal<'_>) -> Done 
         if !args.chap_algorithms.is_empty() {
             settings.chap_algorithms = named_algorithms(&args.chap_algorithms).ok_or_else(|| {
                 Error::invalid(
-                    "the CHAP algorithms are none that there are",
+                    "a CHAP algorithm is unknown, or is named twice",
                     "name some of sha3-256, sha256, sha1 and md5, each once, the preferred one first",
                 )
             })?;
@@ -108,7 +108,7 @@ pub(super) fn run(program: &Program, args: &Args, t: &mut Terminal<'_>) -> Done 
                     .partition(|row| name::foreign(&row.target).is_ok());
                 rows.extend(usable);
                 notes.extend(odd.into_iter().map(|row| {
-                    let note = format!("left out: {:?} is no target's name", row.target);
+                    let note = format!("left out: {:?} is not the name of a target", row.target);
                     (server.clone(), note)
                 }));
             }
@@ -118,7 +118,7 @@ pub(super) fn run(program: &Program, args: &Args, t: &mut Terminal<'_>) -> Done 
     let rows: Vec<Row> = rows.into_iter().collect();
     if !rows.is_empty() || failed.is_empty() {
         let none = format!(
-            "no targets for {name}; the storage must be shown to this name, or name another with --initiator-name"
+            "no targets for {name}; map the storage to this name, or give another with --initiator-name"
         );
         print(t, &args.list, &COLUMNS, &rows, &none)?;
     }
@@ -147,7 +147,7 @@ pub(super) fn initiator_name(given: &str) -> Result<String, Error> {
     match name::foreign(given) {
         Ok(()) => Ok(given.to_owned()),
         Err(fault) => Err(Error::invalid(
-            format!("{given:?} is no initiator name: {fault}"),
+            format!("{given:?} is not the name of an initiator: {fault}"),
             "use a name such as iqn.2024-08.com.example:host1",
         )),
     }

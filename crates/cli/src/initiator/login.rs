@@ -237,8 +237,11 @@ fn tell_sessions(t: &mut Terminal<'_>, sessions: &[InitiatorSession]) -> Done {
     let target = name::shown(&failed.target);
     Err(Error::new(
         ErrorKind::Unavailable,
-        format!("not every session to {target} came to be; the daemon goes on trying"),
-        format!("sandstone initiator session list shows how it stands; sandstone initiator modify or logout {target} changes it"),
+        format!("some sessions to {target} could not be opened; the daemon keeps trying"),
+        format!(
+            "sandstone initiator session list shows the sessions; sandstone initiator modify or logout \
+             {target} changes or ends the login"
+        ),
     )
     .not_changed("the login is configured")
     .into())

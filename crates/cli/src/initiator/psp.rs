@@ -91,7 +91,8 @@ fn set(args: Set, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     if let Some(device) = device.filter(|device| device.state.nmp.psp != Psp::RoundRobin) {
         writeln!(
             t.err,
-            "note: {} is in force there; the limits count once it is VMW_PSP_RR: sandstone initiator device set -d {} -P VMW_PSP_RR",
+            "note: the device uses {}; the limits take effect with VMW_PSP_RR: sandstone initiator device \
+             set -d {} -P VMW_PSP_RR",
             device.state.nmp.psp.name(),
             args.device
         )?;

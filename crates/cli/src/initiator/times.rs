@@ -98,7 +98,7 @@ fn milliseconds(text: &str, bare: Option<u64>) -> Result<u32, String> {
 fn seconds(text: &str, bare: Option<u64>) -> Result<u32, String> {
     let ms = milliseconds(text, bare)?;
     if !ms.is_multiple_of(1000) {
-        return Err(format!("{text:?} is no whole number of seconds"));
+        return Err(format!("{text:?} is not a whole number of seconds"));
     }
     Ok(ms / 1000)
 }

@@ -71,7 +71,7 @@ pub(in super::super) fn run(program: &Program, t: &mut Terminal<'_>, args: &Chec
         if is_shown {
             let percent = done as f64 * 100.0 / all.max(1) as f64;
             // If the progress cannot be shown, the check goes on.
-            let _ = write!(err, "\r{percent:5.1}% of {} proven ", format_size(all));
+            let _ = write!(err, "\r{percent:5.1}% of {} verified ", format_size(all));
             let _ = err.flush();
         }
     };
@@ -106,7 +106,7 @@ pub(super) fn report(view: &CheckView) -> String {
     );
     for device in &view.missing {
         text.push_str(&format!(
-            "missing: {device}; what is on it was not looked at\n"
+            "missing: {device}; its contents were not checked\n"
         ));
     }
     text.push_str(&format!(
@@ -123,10 +123,10 @@ pub(super) fn report(view: &CheckView) -> String {
     if view.findings.is_empty() {
         let copies = match view.missing.is_empty() {
             true => "every copy is right",
-            false => "every copy that was looked at is right",
+            false => "every checked copy is right",
         };
         text.push_str(&format!(
-            " result: every block has its place for itself, and {copies}\n"
+            " result: no two blocks share a place, and {copies}\n"
         ));
         return text;
     }
@@ -152,7 +152,7 @@ pub(super) fn report(view: &CheckView) -> String {
         }
         if found.len() > TOLD {
             text.push_str(&format!(
-                "\tand {} more; --json tells all\n",
+                "\tand {} more; --json lists all\n",
                 found.len() - TOLD
             ));
         }

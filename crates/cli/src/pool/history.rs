@@ -43,7 +43,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
             for PoolView { name, .. } in &shut {
                 writeln!(
                     t.err,
-                    "the history of {name} is not told: the pool is not open; see `sandstone pool status {name}`"
+                    "the history of {name} is not shown: the pool is not open; see `sandstone pool status {name}`"
                 )?;
             }
             open.into_iter().map(|pool| pool.name).collect()

@@ -179,8 +179,9 @@ fn listed(pool: &FoundPool) -> String {
     let mut statuses: Vec<String> = pool.problem.iter().cloned().collect();
     if !pool.unaccounted.is_empty() {
         statuses.push(format!(
-            "its newest changes may be on {} only, if it was in use there after what was found was last; -f imports it \
-             without these, and then the two cannot be joined any more",
+            "its newest changes may be on {} only, if the pool was used there after its last use on the \
+             devices that were found; -f imports the pool without these changes, and the two can then no \
+             longer be joined",
             pool.unaccounted.join(", ")
         ));
     }
@@ -221,26 +222,28 @@ fn device(path: &Path) -> VdevView {
 fn action(pool: &FoundPool) -> &'static str {
     match (&pool.problem, pool.missing.is_empty()) {
         (Some(_), _) if pool.guid.is_empty() && !pool.name.is_empty() => {
-            "it is not imported as it is, and nothing here changes it"
+            "it cannot be imported as it is, and this command does not change it"
         }
         (Some(_), _) if pool.guid.is_empty() => {
-            "use it with the program that wrote it; nothing here changes it, unless -f of pool create, add, attach or \
-             replace overwrites it"
+            "use it with the program that wrote it; only -f of pool create, add, attach or replace \
+             overwrites it"
         }
         (Some(_), _) if pool.is_log_missing => {
-            "it cannot be imported so: attach the log device, or name it with -d; if it is lost for good, -m imports the \
-             pool without it"
+            "it cannot be imported without its log device: attach the device, or name it with -d; if it is \
+             lost for good, -m imports the pool without it"
         }
         (Some(_), _) if pool.is_old_copy => {
-            "it cannot be imported so: attach the device that was in use last in its place, or name it with -d; if there is \
-             none any more, -f takes what is there, and what the old copy lacks is lost"
+            "it cannot be imported from an old copy: attach the device that was used last in its place, or \
+             name it with -d; if that device is lost for good, -f imports the old copy, and the changes that \
+             it lacks are lost"
         }
         (Some(_), _) if pool.is_between_numbers => {
-            "it is opened under neither number before that is complete; nothing of it is lost"
+            "it opens under neither number until that is complete; none of its data is lost"
         }
         (Some(_), _) if !pool.twins.is_empty() => {
-            "it is not imported before one of them is named itself with -d: what is named is used, and its copies in a \
-             folder are left alone; `sandstone pool reguid` makes the copies a pool of their own"
+            "it cannot be imported until -d names one of them itself: the import uses the named device, and \
+             leaves its copies in a folder alone; `sandstone pool reguid` makes the copies a pool of their \
+             own"
         }
         (Some(_), _) => "it cannot be imported: attach what is missing, or name it with -d",
         (None, true) => "it can be imported using its name or number",

@@ -63,7 +63,7 @@ impl Plan {
         let names = words.iter().take_while(|word| !is_number(word)).count();
         let (pools, numbers) = words.split_at(names);
         if let Some(late) = numbers.iter().find(|word| !is_number(word)) {
-            let message = format!("{late} stands behind a number");
+            let message = format!("{late} comes after a number");
             let next = format!("name pools first, then the interval and the count: {USAGE}");
             return Err(Error::invalid(message, next));
         }
@@ -109,7 +109,7 @@ fn seconds(word: &str) -> Result<Duration, Error> {
 fn reports(word: &str) -> Result<u64, Error> {
     let number = word.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| {
-        let message = format!("{word:?} is no number of reports");
+        let message = format!("{word:?} is not a number of reports");
         Error::invalid(message, format!("give a number from 1 on, as in {USAGE}"))
     })
 }
@@ -117,7 +117,7 @@ fn reports(word: &str) -> Result<u64, Error> {
 pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Iostat) -> Done {
     let plan = Plan::read(&args.words)?;
     if args.without_first && plan.interval.is_none() {
-        let message = "without an interval there is no report but that since the pool was opened";
+        let message = "without an interval, the only report is the one since the pool was opened";
         return Err(Error::invalid(message, format!("leave out -y, or: {USAGE}")).into());
     }
     let layout = Layout {
@@ -207,10 +207,10 @@ mod tests {
             ("tank 99999999999", "is too long"),
             ("5x", "\"5x\" is neither a pool nor an interval"),
             ("1e3", "neither a pool nor an interval"),
-            ("tank 1 0", "\"0\" is no number of reports"),
-            ("tank 1 2.5", "\"2.5\" is no number of reports"),
+            ("tank 1 0", "\"0\" is not a number of reports"),
+            ("tank 1 2.5", "\"2.5\" is not a number of reports"),
             ("1 2 3", "3 is one number too many"),
-            ("1 tank", "tank stands behind a number"),
+            ("1 tank", "tank comes after a number"),
         ] {
             let error = plan(line).expect_err(line);
             assert!(error.message.contains(said), "{line}: {error}");

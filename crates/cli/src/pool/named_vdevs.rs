@@ -55,7 +55,7 @@ impl NamedVdevs {
                 }
                 "special" | "dedup" => {
                     return Err(Error::invalid(
-                        format!("there are no {word} vdevs"),
+                        format!("{word} vdevs are not supported"),
                         "make the pool without them",
                     ));
                 }

@@ -25,7 +25,11 @@ pub(super) fn run(
                 format!("{:5.1}% of {} searched", percent(done, all), path.display())
             }
             RebuildProgress::Proves(done, all) => {
-                format!("{:5.1}% of {} proven", percent(done, all), format_size(all))
+                format!(
+                    "{:5.1}% of {} verified",
+                    percent(done, all),
+                    format_size(all)
+                )
             }
             RebuildProgress::Watches => "watching whether another host uses the devices".to_owned(),
         };
@@ -51,17 +55,18 @@ fn told(view: &RebuildView, asked: &RebuildLabels) -> String {
         false => format!("{}, which did not export it", view.host),
     };
     text.push_str(&format!(
-        " newest: checkpoint {}; it was last in use by {had}\n",
+        " newest: checkpoint {}; the pool was last in use by {had}\n",
         view.epoch
     ));
     for away in &view.unaccounted {
         text.push_str(&format!(
-            "warning: {away} may have been used without these devices; then the newest changes are there only\n"
+            "warning: the pool may have been used on {away} without these devices; its newest changes are \
+             then there only\n"
         ));
     }
     for behind in &view.behind {
         text.push_str(&format!(
-            "behind: {behind}; it is rebuilt from the others before it counts\n"
+            "behind: {behind}; it is rebuilt from the other devices before it is used as a copy\n"
         ));
     }
     text.push('\n');
@@ -111,7 +116,7 @@ fn device_told(device: &RebuiltDevice, is_written: bool) -> String {
         "would be written"
     };
     let found = match &device.found_at[..] {
-        [one] => format!("one inner label, at byte {one}; the other one is lost"),
+        [one] => format!("one inner label, at byte {one}; the other is lost"),
         both => format!("inner labels at bytes {}", bytes(both)),
     };
     format!(

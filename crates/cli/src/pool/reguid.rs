@@ -58,12 +58,12 @@ fn told(view: &ReguidView) -> String {
     };
     let missing = match view.missing.len() {
         0 => String::new(),
-        1 => format!("It is without a copy of {}.\n", view.missing[0]),
-        _ => format!("It is without copies of {}.\n", view.missing.join(", ")),
+        1 => format!("It has no copy of {}.\n", view.missing[0]),
+        _ => format!("It has no copies of {}.\n", view.missing.join(", ")),
     };
     format!(
-        "{completed}pool {name} has the number {guid} now; what it was copied from keeps {}.\n{missing}\
-         Import it with `sandstone pool import{paths} {guid}`, or under another name with NEWNAME behind that.\n",
+        "{completed}pool {name} has the number {guid} now; the pool that it was copied from keeps {}.\n{missing}\
+         Import it with `sandstone pool import{paths} {guid}`, or under another name with NEWNAME at the end.\n",
         view.was
     )
 }
@@ -83,7 +83,7 @@ mod tests {
             is_continued: false,
         };
         let text = told(&view);
-        assert!(text.contains("without a copy of /c"), "{text}");
+        assert!(text.contains("has no copy of /c"), "{text}");
         assert!(
             text.contains("`sandstone pool import -d /a -d /b 00000000000000ff`"),
             "{text}"

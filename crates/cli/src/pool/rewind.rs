@@ -40,8 +40,8 @@ pub(super) fn tell(
     };
     let groups = match rewind.groups {
         0 => String::new(),
-        1 => ", and one group of changes behind it".to_owned(),
-        more => format!(", and {more} groups of changes behind it"),
+        1 => ", and one group of changes after it".to_owned(),
+        more => format!(", and {more} groups of changes after it"),
     };
     writeln!(
         t.out,
@@ -55,7 +55,7 @@ pub(super) fn tell(
         )?,
         more => writeln!(
             t.out,
-            "{gave}: {more} newer checkpoint{}, the newest of {} ({} later), and all changes behind {}.",
+            "{gave}: {more} newer checkpoint{}, the newest of {} ({} later), and all changes after {}.",
             if more == 1 { "" } else { "s" },
             utc(rewind.newest_s),
             seconds(rewind.newest_s.saturating_sub(rewind.checkpoint_s)),
@@ -63,16 +63,16 @@ pub(super) fn tell(
         )?,
     }
     if let Some(damage) = &rewind.damage {
-        writeln!(t.out, "What is wrong there: {damage}.")?;
+        writeln!(t.out, "Damage there: {damage}.")?;
     }
     if rewind.is_doubtful {
         writeln!(
             t.out,
-            "Blocks of so old a state may have been overwritten: they give errors where they are read, never wrong \
+            "Blocks of a state this old may have been overwritten: reading them gives errors, never wrong \
              bytes.{}",
             match is_read_only {
                 true => "",
-                false => " A scrub names them all.",
+                false => " A scrub names all of them.",
             }
         )?;
     }
@@ -84,10 +84,13 @@ pub(super) fn tell(
     match &rewind.gone {
         None => writeln!(
             t.out,
-            "Which of them are new or gone in the newest state is not known: it cannot be read."
+            "The newest state cannot be read, so it is unknown which volumes and snapshots it has."
         )?,
         Some(gone) => {
-            for (what, names) in [("Gone with that", gone), ("There again", &rewind.returned)] {
+            for (what, names) in [
+                ("Not there, but in the newest state", gone),
+                ("There, but not in the newest state", &rewind.returned),
+            ] {
                 if !names.is_empty() {
                     writeln!(t.out, "{what}: {}", names.join(", "))?;
                 }
@@ -101,7 +104,8 @@ pub(super) fn tell(
         ),
         true => writeln!(t.out, "Next: `sandstone pool scrub {pool}`."),
         false => {
-            let told = "Nothing was changed. The same without -n does it; what is given up cannot be had back.";
+            let told = "Nothing was changed. The same command without -n goes back; changes that are given up cannot \
+                        be recovered.";
             write!(t.out, "{told}\n{}", older(rewind))
         }
     }
@@ -117,11 +121,11 @@ fn older(rewind: &RewindView) -> String {
     if others.is_empty() {
         return String::new();
     }
-    let mut text = "Older checkpoints (-T goes back to one, `pool check -T` proves first what is left of it):\n".to_owned();
+    let mut text = "Older checkpoints (-T goes back to one, `pool check -T` first verifies what is left of it):\n".to_owned();
     text.extend(others.iter().take(TOLD).cloned());
     if others.len() > TOLD {
         text.push_str(&format!(
-            "    and {} more; --json tells all\n",
+            "    and {} more; --json lists all\n",
             others.len() - TOLD
         ));
     }

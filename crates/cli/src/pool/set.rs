@@ -23,7 +23,7 @@ pub(in super::super) struct Set {
 fn assignment(text: &str) -> Result<SetPoolProperty, Error> {
     let (property, value) = text.split_once('=').ok_or_else(|| {
         Error::invalid(
-            format!("'{text}' sets nothing"),
+            format!("'{text}' sets no property"),
             "write PROPERTY=VALUE, as in autotrim=on",
         )
     })?;

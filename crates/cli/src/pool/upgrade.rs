@@ -56,8 +56,8 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Upgrade)
         let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
         writeln!(
             t.err,
-            "`sandstone pool upgrade {}` enables what is disabled; programs that lack a feature cannot use the pool once \
-             it is active",
+            "`sandstone pool upgrade {}` enables the disabled features; programs that lack a feature cannot \
+             use the pool once it is active",
             names.join(" ")
         )?;
     }

@@ -235,21 +235,24 @@ fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: b
         let leaf = leaves(&view).find(|leaf| leaf.guid.as_ref() == Some(&guid));
         let problem = match leaf {
             Some(leaf) if leaf.is_incomplete => {
-                format!("the device is {} and has not become whole", leaf.state)
+                format!(
+                    "the device is {}, and its data is still incomplete",
+                    leaf.state
+                )
             }
             Some(leaf) if !["ONLINE", "DEGRADED"].contains(&leaf.state.as_str()) => {
                 format!("the device is {}", leaf.state)
             }
             Some(_) if is_running => String::new(),
             Some(_) => return Ok(()),
-            None => "the device was taken out before it was whole".to_owned(),
+            None => "the device was removed before its data was complete".to_owned(),
         };
         if is_running {
             until = Instant::now() + PATIENCE;
         } else if leaf.is_none() || Instant::now() >= until {
             let next = format!("see `sandstone pool status -v {pool}`");
             return Err(Error::new(ErrorKind::Unavailable, problem, next)
-                .not_changed("what the pool holds is served as before")
+                .not_changed("the pool serves its data as before")
                 .into());
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -338,7 +341,7 @@ pub(in super::super) fn events(
         }));
     }
     rows.sort_by_key(|row| row.event.time_s);
-    let none = "nothing happened since the pools were opened";
+    let none = "no events since the pools were opened";
     let pool: Column<EventRow> = left("pool", |row, _| row.pool.clone());
     let pool = match args.pools.len() {
         1 => extra(pool),

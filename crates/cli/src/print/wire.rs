@@ -135,7 +135,7 @@ impl Wire {
             let (stream, from) = next_caller(|| listener.accept())?;
             match Self::greet(stream, key) {
                 Ok(wire) => return Ok(wire),
-                Err(error) => tracing::warn!(%from, %error, "a stranger was sent away"),
+                Err(error) => tracing::warn!(%from, %error, "a sender without the key was refused"),
             }
         }
     }
@@ -309,7 +309,7 @@ fn read_until(caller: &mut impl Caller, buffer: &mut [u8], until: Instant) -> io
     while len < buffer.len() {
         let left = until.saturating_duration_since(caller.now());
         if left.is_zero() {
-            let what = "the other end takes too long to prove what it knows";
+            let what = "the other end took too long to prove that it knows the key";
             return Err(io::Error::new(TimedOut, what));
         }
         caller.wait_at_most(left)?;
@@ -330,7 +330,7 @@ fn next_caller<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match accept() {
             Err(error) if is_of_one_connection(&error) => {
-                tracing::warn!(%error, "a connection broke before it was taken");
+                tracing::warn!(%error, "a connection broke before it was accepted");
             }
             other => return other,
         }
@@ -356,7 +356,7 @@ fn random<const N: usize>() -> [u8; N] {
 }
 
 fn stranger() -> io::Error {
-    let what = "the other end does not know the key, or something between changed what it said";
+    let what = "the other end does not know the key, or its messages were changed on the way";
     io::Error::new(io::ErrorKind::PermissionDenied, what)
 }
 

@@ -110,7 +110,7 @@ fn selected(
         .find(|name| !all.iter().any(|d| d.name == **name))
     {
         let problem = format!("'{missing}' does not exist");
-        let next = "see which datasets there are with `sandstone volume list -t all`";
+        let next = "list the datasets with `sandstone volume list -t all`";
         return Err(Error::not_found(problem, next).into());
     }
     let is_below = |dataset: &str, name: &str| {
@@ -150,7 +150,7 @@ pub(super) fn snapshots(
     for wanted in names {
         if !all.iter().any(|found| is_meant(&found.name, wanted)) {
             let problem = format!("there is no snapshot '{wanted}'");
-            let next = "see which there are with `sandstone volume list -t snapshot`";
+            let next = "list the snapshots with `sandstone volume list -t snapshot`";
             return Err(Error::not_found(problem, next).into());
         }
     }

@@ -38,9 +38,9 @@ impl clap::Args for Sort {
         };
         command
             .arg(arg(ASCENDING, 's').help(
-                "Sort by this property, as in -s used; may be given several times, then the first counts first",
+                "Sort by this property, as in -s used; may be repeated, and the first then has precedence",
             ))
-            .arg(arg(DESCENDING, 'S').help("The same, the largest first"))
+            .arg(arg(DESCENDING, 'S').help("Sort by this property, the largest first; may be repeated"))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -93,7 +93,7 @@ impl Sort {
             if !is_known {
                 return Err(Error::invalid(
                     format!("there is no property {property:?} to sort by"),
-                    "see which there are with `sandstone volume get all`",
+                    "list the properties with `sandstone volume get all`",
                 ));
             }
         }

@@ -289,7 +289,7 @@ fn knobs_are_listed() {
         "nr_requests\tany target\t128,4\t",
         "sessions\tlogical units\t1,2,5\t",
         "delayed_ack\tlogical units\ton,off\t",
-        "volblocksize\tour volumes\t",
+        "volblocksize\tSandstone volumes\t",
     ] {
         assert!(ran.out.contains(expected), "{expected}: {}", ran.out);
     }
@@ -348,7 +348,7 @@ fn a_sweep_tries_every_setting_in_turns_and_says_what_it_found() {
     );
     let ran = run(&format!("{common} | -k | outstanding=many"));
     assert!(
-        ran.code == 1 && ran.err.contains("no number"),
+        ran.code == 1 && ran.err.contains("not a number"),
         "{}",
         ran.err
     );
@@ -440,7 +440,7 @@ fn what_is_no_measured_path_is_called_by_its_name() {
         (
             whole.as_str(),
             "no throughput in either direction",
-            "let it come to its end",
+            "let the measurement finish",
         ),
     ] {
         std::fs::write(&bad, content).unwrap();
@@ -460,7 +460,10 @@ fn what_is_no_measured_path_is_called_by_its_name() {
     // Each file is named in the place of the other.
     let ran = run(&format!("bench | report | {runs} | --network | {runs}"));
     assert!(
-        ran.code == 1 && ran.err.contains("results of storage and not of a path"),
+        ran.code == 1
+            && ran
+                .err
+                .contains("a result of storage, not of a network path"),
         "{}",
         ran.err
     );
@@ -492,7 +495,7 @@ fn a_profile_with_an_amount_runs_to_it_unless_a_time_is_named() {
     }
     let preview = run("bench | run | memory:16M | --profile | dd | --dry-run");
     assert!(
-        preview.out.contains("until their amounts are through"),
+        preview.out.contains("until the amounts are transferred"),
         "{}",
         preview.out
     );

@@ -141,7 +141,7 @@ fn a_passphrase_is_asked_for_twice_to_seal_and_once_to_open() {
     assert!(!Path::new(&file).exists());
     let ran = daemon.run(&line);
     assert!(
-        ran.code == 1 && ran.err.contains("nobody is there to ask"),
+        ran.code == 1 && ran.err.contains("there is no terminal to ask on"),
         "{ran:?}"
     );
     let ran = daemon.run_answering(&line, &format!("{PASSPHRASE}\n"));

@@ -84,7 +84,7 @@ fn a_modification_tells_old_and_new() {
     let again = daemon.run("lu modify vol1 --write-cache yes");
     assert_eq!(
         (again.code, again.out.as_str()),
-        (0, "nothing to change: it is so already\n")
+        (0, "nothing to change: the configuration already says so\n")
     );
     let shrunk = daemon.run("lu modify vol1 --size 1G");
     assert_eq!(shrunk.code, 1);

@@ -30,7 +30,7 @@ impl Found {
         let more = self.notes.len().saturating_sub(MAX_NOTES);
         if more > 0 {
             self.notes.truncate(MAX_NOTES);
-            self.notes.push(format!("and {more} more such lines"));
+            self.notes.push(format!("and {more} more such notes"));
         }
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn found(text: &[u8], asked: SocketAddr) -> Found {
 /// in the target's answer is one of the target's own interfaces. The right zone here is the one
 /// through which the portal was asked.
 fn checked(portal: DiscoveredPortal, asked: SocketAddr) -> Result<DiscoveredPortal, String> {
-    let broken = || format!("{:?} is no portal", portal.address);
+    let broken = || format!("{:?} is not a portal", portal.address);
     let address = with_port(&portal.address).map_err(|_| broken())?;
     if address.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(broken());
@@ -164,9 +164,12 @@ TargetAddress=nas.lan:3261,1\0TargetName=iqn.2026-01.org.a:ok\0TargetName=a disk
             ("TargetName=a,b\0", "holds a comma"),
             (
                 "TargetName=bad\0TargetAddress=a b,1\0",
-                "\"a b\" is no portal",
+                "\"a b\" is not a portal",
             ),
-            ("TargetName=bad\0TargetAddress=h:99999,1\0", "is no portal"),
+            (
+                "TargetName=bad\0TargetAddress=h:99999,1\0",
+                "is not a portal",
+            ),
             ("TargetName=bad\0TargetAddress=h,x\0", "tag is no number"),
             (
                 "TargetName=bad\0TargetAddress=[fe80::1]:3260,1\0",
@@ -176,7 +179,10 @@ TargetAddress=nas.lan:3261,1\0TargetName=iqn.2026-01.org.a:ok\0TargetName=a disk
                 "TargetName=bad\0TargetAddress=[fe80::1%eth7]:3260,1\0",
                 "link-local",
             ),
-            ("TargetName=bad\0TargetAddress=[x]:3260,1\0", "is no portal"),
+            (
+                "TargetName=bad\0TargetAddress=[x]:3260,1\0",
+                "is not a portal",
+            ),
         ] {
             let found = read(&format!("TargetName=iqn.2026-01.org.a:b\0{text}"));
             assert_eq!(
@@ -209,7 +215,7 @@ TargetAddress=nas.lan:3261,1\0TargetName=iqn.2026-01.org.a:ok\0TargetName=a disk
         assert_eq!(found.notes.len(), MAX_NOTES + 1);
         assert_eq!(
             found.notes.last().map(String::as_str),
-            Some("and 4900 more such lines")
+            Some("and 4900 more such notes")
         );
     }
 }

@@ -103,10 +103,10 @@ impl Fabric {
             // The command has not even left: the target's command window stays closed.
             return self.lose(
                 at,
-                LinkError::Ended("the target takes no commands any more"),
+                LinkError::Ended("the target no longer accepts commands"),
             );
         }
-        tracing::warn!(portal = %self.nexuses[at].portal, device = self.devices[device].policy.name(), "a command is not answered; it is aborted");
+        tracing::warn!(portal = %self.nexuses[at].portal, device = self.devices[device].policy.name(), "a command got no answer; it is aborted");
         self.aborts.push(Abort {
             nexus: at,
             number,

@@ -69,15 +69,15 @@ impl Fabric {
         }
         for (lun, error) in &scanned.refused {
             let lun = report_luns::number(*lun);
-            tracing::info!(portal = %self.nexuses[at].portal, ?lun, %error, "a logical unit is of no use");
+            tracing::info!(portal = %self.nexuses[at].portal, ?lun, %error, "a logical unit cannot be used");
         }
         let refusal = scanned.refused.last();
         self.nexuses[at].refusal = refusal.map(|(_, error)| error.to_string());
         if scanned.left_out > 0 {
             let (portal, more) = (self.nexuses[at].portal, scanned.left_out);
-            tracing::warn!(%portal, more, "the target shows more LUNs than are looked at");
+            tracing::warn!(%portal, more, "the target shows more LUNs than the initiator uses");
             self.nexuses[at].refusal = Some(format!(
-                "{more} LUNs of the target are not used: {MAX_LUNS} are looked at"
+                "{more} LUNs of the target are not used: the limit is {MAX_LUNS}"
             ));
         }
         // A unit that is busy or broken may come back as it was. A unit that does not exist is
@@ -103,7 +103,7 @@ impl Fabric {
             tracing::warn!(
                 lun = report_luns::number(path.lun),
                 device = self.devices[path.device].policy.name(),
-                "the LUN is not this device's any more"
+                "the LUN no longer belongs to this device"
             );
             self.remove_path(at, path, now);
         }
@@ -157,7 +157,10 @@ impl Fabric {
                         path
                     }
                     None if ways.len() >= MAX_WAYS => {
-                        tracing::error!(device = name, "its paths came and went too often");
+                        tracing::error!(
+                            device = name,
+                            "the paths of the device came and went too often; the new path is not used"
+                        );
                         return false;
                     }
                     None => {
@@ -219,7 +222,7 @@ impl Fabric {
         let portal = self.nexuses[at].portal;
         if known.block_length != told.block_length {
             let (known, told) = (known.block_length, told.block_length);
-            tracing::error!(device = name, %portal, known, told, "the block length differs; not used");
+            tracing::error!(device = name, %portal, known, told, "the block length differs from that of the device; the path is not used");
             return false;
         }
         let through = self.nexuses.iter().enumerate().find_map(|(other, nexus)| {
@@ -231,7 +234,7 @@ impl Fabric {
             return true;
         };
         let (known, told) = (known.blocks, told.blocks);
-        tracing::warn!(device = name, %portal, known, told, "another path tells another size");
+        tracing::warn!(device = name, %portal, known, told, "another path reports a different size");
         // If the unit grew, the other paths report the new size as well when they are asked.
         let purpose = Purpose::Capacity { device };
         let cdb = cdb::read_capacity_16();

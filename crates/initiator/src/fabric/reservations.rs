@@ -402,7 +402,7 @@ impl Fabric {
         let is_release = matches!(job.goal, Goal::Release | Goal::Leave);
         let end = match (&job.end, is_release) {
             (Some(end), _) => end.clone(),
-            (None, true) => End::Failed("no path leads to it".to_owned()),
+            (None, true) => End::Failed("no path leads to the device".to_owned()),
             // The job begins when a path comes.
             (None, false) => return,
         };

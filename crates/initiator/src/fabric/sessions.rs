@@ -329,7 +329,7 @@ impl Fabric {
                 Ok(())
             }
             SessionEvent::LoggedOut(LogoutResult::Closed) => Err(LinkError::Ended("logged out")),
-            SessionEvent::LoggedOut(_) => Err(LinkError::Ended("the target failed to log us out")),
+            SessionEvent::LoggedOut(_) => Err(LinkError::Ended("the logout failed at the target")),
             SessionEvent::Async { message, .. } => match message.async_event {
                 AsyncEvent::Scsi => Ok(()),
                 AsyncEvent::RequestLogout => {
@@ -337,10 +337,10 @@ impl Fabric {
                     Ok(())
                 }
                 AsyncEvent::DropConnection => {
-                    Err(LinkError::Ended("the target drops the connection"))
+                    Err(LinkError::Ended("the target dropped the connection"))
                 }
                 AsyncEvent::DropAllConnections => {
-                    Err(LinkError::Ended("the target drops the session"))
+                    Err(LinkError::Ended("the target dropped the session"))
                 }
                 _ => Ok(()),
             },
@@ -359,7 +359,7 @@ impl Fabric {
         let Some((session, out)) = link.session().filter(|_| !nexus.is_leaving) else {
             return;
         };
-        tracing::info!(portal = %nexus.portal, session = %nexus.isid, "the target asks us to log out");
+        tracing::info!(portal = %nexus.portal, session = %nexus.isid, "the target asked for a logout");
         session.logout(out);
         nexus.acknowledged = link.acknowledged();
         nexus.ping_ends = link.queued_bytes();

@@ -129,13 +129,13 @@ impl Fabric {
         let device = &self.devices[at];
         let ways = self.ways(device);
         if ways.is_empty() {
-            return Some("no session leads to it any more".to_owned());
+            return Some("no session leads to it any longer".to_owned());
         }
         if ways.iter().any(|way| way.reason.is_none()) {
             return device
                 .geometry
                 .is_none()
-                .then(|| "it has not told its size".to_owned());
+                .then(|| "it has not reported its size".to_owned());
         }
         let reasons: Vec<_> = ways
             .iter()
@@ -169,7 +169,7 @@ impl Fabric {
 fn reason(link: Link, nexus: &Nexus) -> Option<String> {
     match link {
         Link::Up | Link::Suspect => None,
-        Link::UnitGone => Some("the target has no such unit any more".to_owned()),
+        Link::UnitGone => Some("the target no longer has this unit".to_owned()),
         Link::Dead => Some(match (&nexus.last_error, nexus.is_up()) {
             (Some(error), false) => error.to_string(),
             (None, false) => "no session yet".to_owned(),

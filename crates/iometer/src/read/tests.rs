@@ -151,7 +151,7 @@ fn malformed_files_are_refused_with_line_and_reason() {
         (
             specification("\tbig,100,100,0,0,1,0,0"),
             "big",
-            "the size is a whole number, not \"big\"",
+            "the size must be a whole number, not \"big\"",
         ),
         (
             specification("\t512,101,100,0,0,1,0,0"),
@@ -166,7 +166,7 @@ fn malformed_files_are_refused_with_line_and_reason() {
         (
             NEW.replace("CYCLE_OUTSTANDING_IOS", "CYCLE_SHOES"),
             "SHOES",
-            "the test type is one of",
+            "the test type must be one of",
         ),
         (
             NEW.replace("'Ramp Up", "'Ramp Down"),
@@ -481,7 +481,7 @@ fn what_stands_behind_a_value_is_refused_with_its_line() {
         lines[at] = value;
         let error = read(&lines.join("\n")).expect_err(value);
         assert!(
-            error.line == at + 1 && error.reason.contains("stands behind"),
+            error.line == at + 1 && error.reason.contains("follows the last value"),
             "{error}"
         );
     }

@@ -151,14 +151,14 @@ fn what_a_spreadsheet_has_spoilt_is_refused_with_its_line() {
     assert!(spoilt("802.425000", "802425000").contains("Read IOps"));
     assert!(spoilt("96291", "#####").contains("Read I/Os"));
     assert!(spoilt("96291", "").contains("is empty"));
-    assert!(spoilt("96291", "-96291").contains("no number"));
+    assert!(spoilt("96291", "-96291").contains("not a number"));
     let semicolons = saved(';', ',', "", |_| false);
     let mixed = semicolons.replacen("48,25", "48.25", 1);
     assert!(
         read(&mixed)
             .expect_err("two marks")
             .reason
-            .contains("different marks")
+            .contains("different decimal marks")
     );
 }
 

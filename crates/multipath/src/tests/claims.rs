@@ -207,7 +207,7 @@ fn what_can_never_claim_is_refused_with_advice() {
         ),
         (
             "-V DGC -s VMW_SATP_CX",
-            "VMW_SATP_CX needs commands of its vendor, which Sandstone does not speak",
+            "VMW_SATP_CX needs commands of its vendor, which Sandstone does not support",
         ),
         ("-s VMW_SATP_ALUA", "the rule would claim every device"),
         (
@@ -228,7 +228,7 @@ fn what_can_never_claim_is_refused_with_advice() {
         ),
         (
             "-s VMW_SATP_ALUA -V 123456789",
-            "the vendor '123456789' is longer than a device can say (8 characters)",
+            "the vendor '123456789' is longer than a device can report (8 characters)",
         ),
         (
             "-s VMW_SATP_ALUA -M COM*",

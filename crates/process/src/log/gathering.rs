@@ -134,7 +134,7 @@ impl Group {
         let count = match (self.held, self.sums) {
             (0, 0 | 1) => return None,
             (0, _) => format!(
-                "{} times in {} s, not any more{others}",
+                "{} times in {} s, no longer{others}",
                 self.total,
                 seconds(now.saturating_sub(self.since).saturating_sub(self.interval))
             ),
@@ -211,7 +211,7 @@ mod tests {
             "54 more in 10 s",
             "300 more in 60 s",
             "295 more in 60 s",
-            "650 times in 130 s, not any more",
+            "650 times in 130 s, no longer",
         ];
         assert_eq!(told, expected);
     }

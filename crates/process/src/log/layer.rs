@@ -44,7 +44,7 @@ impl GatheringLayer {
         let thread = std::thread::Builder::new().name("log".into());
         if let Err(error) = thread.spawn(move || writer.write_sums()) {
             // Without the thread, sums are written only when the daemon ends.
-            eprintln!("sandstone: no thread for the log: {error}");
+            eprintln!("sandstone: the thread of the log could not be started: {error}");
         }
         Self(gatherer)
     }

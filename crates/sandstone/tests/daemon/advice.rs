@@ -66,7 +66,7 @@ fn an_address_of_another_machine_is_no_question_of_who_listens() {
     assert!(message.contains("it cannot be bound"), "{message}");
     assert_eq!(
         next,
-        "this machine has no address 192.0.2.1: `ip -br addr` lists those it has"
+        "this machine has no address 192.0.2.1: `ip -br addr` lists its addresses"
     );
 }
 
@@ -104,7 +104,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
     }
     let (is_done, text) = process.verb("pool add -o ashift=12 tank mirror b c");
     assert!(
-        !is_done && text.contains("next:  leave it away: pools always write"),
+        !is_done && text.contains("next:  leave it out: pools always write"),
         "{text}"
     );
     process.done("pool offline tank d");

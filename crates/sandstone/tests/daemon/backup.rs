@@ -231,7 +231,7 @@ fn what_cannot_be_restored_changes_nothing_and_says_why() {
             format!("{sealed} --passphrase-file {wrong}"),
             "passphrase does not open",
         ),
-        (sealed.clone(), "nobody is there to ask"),
+        (sealed.clone(), "there is no terminal to ask on"),
         (cut, "is torn"),
         (later, "later version"),
         (foreign, "is no backup"),

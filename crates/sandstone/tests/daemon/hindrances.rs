@@ -366,7 +366,10 @@ fn the_command_line_and_the_wire_tell_one_truth_of_alua() {
     );
     assert_eq!(report(&mut alice), [(0, 0), (1, 0)]);
     let told = bench.process.done(line);
-    assert_eq!(told, "nothing to change: it is so already\n");
+    assert_eq!(
+        told,
+        "nothing to change: the configuration already says so\n"
+    );
     // Another command, also in SCSI's spelling, ends choices too. They do not come back with the
     // first command.
     set_both_groups(&mut alice, 3);

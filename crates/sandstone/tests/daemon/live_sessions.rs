@@ -60,7 +60,7 @@ fn whatever_ends_a_session_or_takes_its_unit_asks_first() {
         let line = line.replace("kill 1", &format!("kill {}", number.trim()));
         let refused = process.refused(&line);
         assert!(
-            refused.contains("needs a confirmation and nobody is there to ask"),
+            refused.contains("needs a confirmation, and there is no terminal to ask on"),
             "{line}: {refused}"
         );
         assert!(

@@ -26,10 +26,11 @@ impl Beneath {
     ) -> Result<Self, Error> {
         let client = connection.client();
         let naa = unit.map_or("", |unit| unit.name.as_str());
-        let elsewhere = "name the state folder of the daemon that serves it (--state, or SANDSTONE_STATE); for another \
-                         array, set it there between runs of bench run --save and compare them";
+        let elsewhere = "name the state folder of the daemon that serves the volume (--state or \
+                         SANDSTONE_STATE); on another array, change the setting there, and compare runs of \
+                         bench run --save";
         let units: Vec<UnitView> = client.call(&lu::LIST, &[]).map_err(|error| {
-            let message = format!("{words}: the volume's daemon is not found: {error}");
+            let message = format!("{words}: the daemon of the volume cannot be reached: {error}");
             Error::new(ErrorKind::Unavailable, message, elsewhere)
         })?;
         let is_it = |view: &UnitView| {
@@ -45,7 +46,7 @@ impl Beneath {
         };
         let no_volume = || {
             Error::invalid(
-                format!("{words}: the unit {} lies on no volume", unit.spec.name),
+                format!("{words}: the unit {} is not on a volume", unit.spec.name),
                 "measure a unit on a volume of a pool: sandstone lu create NAME --size 10G makes one",
             )
         };

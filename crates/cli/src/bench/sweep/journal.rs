@@ -122,14 +122,14 @@ pub(in crate::bench) fn put_back_left(connection: &Connection, t: &mut Terminal<
             match entry.put_back(&client) {
                 Ok(()) => writeln!(
                     t.err,
-                    "a sweep that was killed left {}; it is put back",
+                    "a sweep that was killed left {}; this was undone",
                     entry.words()
                 )?,
                 Err(error) => {
                     is_whole = false;
                     writeln!(
                         t.err,
-                        "a sweep that was killed left {}, which cannot be put back: {error}; by hand: {}",
+                        "a sweep that was killed left {}, and this cannot be undone: {error}; undo it by hand: {}",
                         entry.words(),
                         entry.by_hand()
                     )?;
@@ -168,9 +168,9 @@ fn folders(connection: &Connection) -> Vec<PathBuf> {
 }
 
 fn cannot(error: io::Error) -> Error {
-    let mut error = Error::storage("write down what the sweep turns", error);
-    error.next = "set XDG_STATE_HOME to a folder that can be written: without that nobody could put it back if the sweep \
-                  were killed"
+    let mut error = Error::storage("record the changes of the sweep", error);
+    error.next = "set XDG_STATE_HOME to a writable folder: without the record, the changes of a killed sweep \
+                  could not be undone"
         .to_owned();
     error
 }
@@ -198,11 +198,11 @@ impl Entry {
     /// Returns the leftover change as a noun phrase.
     fn words(&self) -> String {
         match self {
-            Self::Properties { .. } => "properties of a volume turned".to_owned(),
+            Self::Properties { .. } => "changed properties of a volume".to_owned(),
             Self::Made { volume, unit, .. } => format!("volume {volume} and lu {unit}"),
             Self::WriteCache { target, .. } => {
                 format!(
-                    "the write cache of {} turned",
+                    "a changed write cache of {}",
                     backends::locate::shown(target)
                 )
             }

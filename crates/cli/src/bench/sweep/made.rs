@@ -165,8 +165,13 @@ impl MadeVolumes {
             .sees
             .iter()
             .find(|it| it.target.eq_ignore_ascii_case(iqn));
-        let sight =
-            sight.ok_or_else(|| Error::new(ErrorKind::Refused, why.conclusion, "map it"))?;
+        let sight = sight.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Refused,
+                why.conclusion,
+                "map the unit to this initiator",
+            )
+        })?;
         Ok(at_lun(target, sight.lun))
     }
 
@@ -192,8 +197,8 @@ impl MadeVolumes {
         let (unit, name) = (&made.unit, &made.name);
         Err(Error::new(
             ErrorKind::Refused,
-            format!("what was opened as {unit} is another unit: {found}, not {name}"),
-            "name a portal of the daemon that makes the volumes, and leave their maps alone while it sweeps",
+            format!("the unit opened as {unit} is {found}, not {name}"),
+            "name a portal of the daemon that makes the volumes, and do not change their maps during the sweep",
         ))
     }
 
@@ -313,9 +318,10 @@ pub(super) fn fits(
     Err(Error::new(
         ErrorKind::Refused,
         format!(
-            "{MADE_WITH}: for each of {count} values {largest} would be filled, and the pool has room for {available}"
+            "{MADE_WITH}: the sweep would fill {largest} for each of {count} values, and the pool has room \
+             for {available}"
         ),
-        "measure a part (--working-set 1G), or fewer values",
+        "measure a part of the volume (--working-set 1G), or fewer values",
     ))
 }
 
@@ -340,7 +346,7 @@ fn create_volume(beneath: &Beneath, block_size: &str, name: &str) -> Result<Data
 /// Adds to an error what stays behind, and the commands that remove it.
 fn left_over(mut error: Error, unit: &str, volume: &str) -> Error {
     error.next = format!(
-        "what a sweep left behind goes by: sandstone lu delete {unit} --yes; sandstone volume destroy {volume}"
+        "remove the leftovers of the sweep: sandstone lu delete {unit} --yes; sandstone volume destroy {volume}"
     );
     error
 }

@@ -127,7 +127,7 @@ impl Plan {
                     if has_turned {
                         error
                             .not_changed
-                            .push_str("; what it had turned or made is put back");
+                            .push_str("; the changes of the sweep were undone");
                     }
                     error
                 })
@@ -182,7 +182,7 @@ impl Plan {
             return self.run_rounds(state, results, progress);
         }
         let cache = state.args.target.write_cache(&state.opened)?;
-        let was_on = cache.is_on().map_err(|e| no_cache("asked for", e))?;
+        let was_on = cache.is_on().map_err(|e| no_cache("read", e))?;
         if let Some(journal) = &mut state.journal {
             let target = state.args.target.typed().to_owned();
             journal.note(&Entry::WriteCache { target, was_on })?;
@@ -200,7 +200,7 @@ impl Plan {
         // Without the setting that all are compared with, no other is worth its time.
         if let Err(mut error) = self.turn_to(state, 0) {
             let words = plan::words(&self.settings[0]);
-            error.message = format!("the first setting, {words}, cannot be had: {error}");
+            error.message = format!("the first setting, {words}, cannot be set: {error}");
             error.next.push_str(", or begin with other first values");
             return Err(error);
         }
@@ -310,8 +310,8 @@ impl Plan {
             if let Some(first) = gave_up {
                 return Err(obstacle(Error::new(
                     ErrorKind::Refused,
-                    format!("everything failed: {first}"),
-                    "see what the target says about it, then sweep again",
+                    format!("every access failed: {first}"),
+                    "see what the target reports about the error, then sweep again",
                 )));
             }
             if state.stop.load(Ordering::Relaxed) {
@@ -326,7 +326,7 @@ impl Plan {
         let setup = &self.setups[setting];
         let mut turned = setup.write_cache != state.is_on;
         if let (Some((cache, _)), Some(on), true) = (&state.cache, setup.write_cache, turned) {
-            cache.turn(on).map_err(|e| no_cache("turned", e))?;
+            cache.turn(on).map_err(|e| no_cache("changed", e))?;
             state.is_on = Some(on);
         }
         if setup.volume != state.properties {
@@ -370,7 +370,7 @@ fn hung(unanswered: u64) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         format!("the target hangs: {accesses} got no answer, and the round is not in the results"),
-        "see what the target says about it, then sweep again",
+        "see what the target reports about the error, then sweep again",
     )
 }
 
@@ -390,10 +390,10 @@ fn within(
         Err(Error::new(
             ErrorKind::Unavailable,
             format!(
-                "what the sweep had turned or made is NOT put back: no answer within {} seconds",
+                "the changes of the sweep were NOT undone: no answer within {} seconds",
                 PATIENCE.as_secs()
             ),
-            "when it answers again, the next bench run or bench sweep puts it back",
+            "the next bench run or bench sweep undoes them when the target answers again",
         ))
     })
 }

@@ -61,11 +61,11 @@ impl Volume {
             None => Ok(()),
             Some(mut error) => {
                 error.message = format!(
-                    "the properties of {} cannot all be put back: {error}",
+                    "not all properties of {} could be put back: {error}",
                     self.name
                 );
                 let commands: Vec<String> = self.before.iter().map(command).collect();
-                error.next = format!("by hand: {}", commands.join("; "));
+                error.next = format!("put them back by hand: {}", commands.join("; "));
                 Err(error)
             }
         }

@@ -258,7 +258,7 @@ fn options_of_a_url_are_honoured_or_refused_by_name() {
     let line = format!("lu create b --backend {url}?sessions=2&data_digest=crc32c");
     let error = run(state, &line).bad();
     assert!(
-        error.contains("logged in to already, and data_digest is not as in the URL")
+        error.contains(" already, and data_digest differs from the URL")
             && error.contains("sandstone initiator modify"),
         "{error}"
     );

@@ -97,7 +97,7 @@ fn a_target_that_is_away_is_told_with_the_reason_and_tried_again() {
     let line = format!("initiator login {TARGET} --portal {portal}");
     let error = run(state, &line).bad();
     assert!(
-        error.contains("Connection refused") && error.contains("goes on trying"),
+        error.contains("Connection refused") && error.contains("keeps trying"),
         "{error}"
     );
     let listed = run(state, "initiator session list -H -o state,reason").good();
@@ -339,7 +339,7 @@ fn everything_changes_while_io_runs() {
     run(state, &format!("initiator device set -d {DEVICE} -P mru")).good();
     let noted = run(state, &format!("initiator psp set -d {DEVICE} -B 64K"));
     assert!(
-        noted.err.contains("the limits count once it is VMW_PSP_RR"),
+        noted.err.contains("the limits take effect with VMW_PSP_RR"),
         "{noted:?}"
     );
     run(state, &format!("initiator device set -d {DEVICE} -P rr")).good();

@@ -46,7 +46,10 @@ fn times_are_set_shown_and_kept_without_losing_a_session() {
         "{said}"
     );
     let said = run(state, line).good();
-    assert_eq!(said, "nothing to change: it is so already\n");
+    assert_eq!(
+        said,
+        "nothing to change: the configuration already says so\n"
+    );
     let shown = [
         "APD Timeout: 300s",
         "Fence Timeout: never",
@@ -137,7 +140,7 @@ fn times_that_make_no_sense_are_refused_with_those_that_do() {
     }
     for (options, wanted) in [
         ("--apd-timeout 60", "write a number with ms, s, m or h"),
-        ("--apd-timeout 1500ms", "no whole number of seconds"),
+        ("--apd-timeout 1500ms", "not a whole number of seconds"),
         ("--fence-timeout always", "or never"),
     ] {
         let ran = run(state, &format!("initiator adapter set {options}"));

@@ -93,7 +93,7 @@ fn a_value_that_the_target_refuses_is_left_out_of_a_sweep() {
     let knobs = "-k data_digest=crc32c,none --repeat 2";
     let (ran, results) = sweep(&fake.url(""), knobs, &saved);
     assert_eq!((ran.code, count(&results, "runs")), (1, 0), "{}", ran.err);
-    let told = "the first setting, data_digest=crc32c, cannot be had";
+    let told = "the first setting, data_digest=crc32c, cannot be set";
     assert!(ran.err.contains(told), "{}", ran.err);
 }
 
@@ -130,7 +130,7 @@ fn sessions_are_turned_where_all_of_them_are_used() {
         (ran.err, psps)
     };
     let (told, psp) = psps("");
-    let note = "note: sessions: VMW_PSP_FIXED sends everything down one path";
+    let note = "note: sessions: VMW_PSP_FIXED sends everything over one path";
     assert!(told.contains(note), "{told}");
     assert_eq!(psp, ["VMW_PSP_RR"; 2]);
     let (told, psp) = psps("?psp=least_queue");
@@ -148,7 +148,7 @@ fn what_makes_no_difference_is_said_before_it_is_measured() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     for told in [
         "note: queue_depth: at most 16 ",
-        "note: psp: there is one path",
+        "note: psp: there is only one path",
     ] {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
@@ -170,7 +170,7 @@ fn a_setting_under_which_everything_fails_does_not_end_a_sweep() {
     let (ran, results) = sweep(&fake.url(""), "-k block=4K,8K --repeat 2", &saved);
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("block=8K: left out"), "{}", ran.err);
-    assert!(ran.err.contains("everything failed"), "{}", ran.err);
+    assert!(ran.err.contains("every access failed"), "{}", ran.err);
     let good = results["runs"].as_array().unwrap().iter();
     let good = good.filter(|run| run["settings"]["block"] == "4K");
     assert_eq!(good.count(), 2);
@@ -231,7 +231,7 @@ fn a_run_over_a_target_that_breaks_keeps_what_it_measured() {
     for told in [
         "round 1: ",
         "could not be filled",
-        "1 run was measured before it, and saved in",
+        "1 run was measured before the error, and saved in",
     ] {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
@@ -285,13 +285,13 @@ fn what_was_negotiated_to_something_else_is_said_and_compared() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let ran = run(&format!("bench compare {} {}", a.display(), b.display()));
     let told = [
-        "not measured alike: options: – | psp=rr",
-        "not measured alike: negotiated: MaxOutstandingR2T=8 | MaxOutstandingR2T=1",
+        "measured differently: options: – | psp=rr",
+        "measured differently: negotiated: MaxOutstandingR2T=8 | MaxOutstandingR2T=1",
     ];
     for told in told {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
-    assert!(!ran.err.contains("alike: sessions"), "{}", ran.err);
+    assert!(!ran.err.contains("differently: sessions"), "{}", ran.err);
     let knobs = "-k max_outstanding_r2t=1,8 --repeat 2";
     let (ran, _) = sweep(&fake.url(""), knobs, &a);
     let told = "max_outstanding_r2t=8 was negotiated to MaxOutstandingR2T=1";
@@ -377,11 +377,11 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
     for (name, told) in [
         (
             "naa.5000000000000009",
-            "no target that is configured shows naa.5000000000000009",
+            "no configured target shows naa.5000000000000009",
         ),
         (
             "naa.5000000000000001?portal=x",
-            "portal is no option of a device",
+            "portal is not an option of a device",
         ),
     ] {
         let ran = run(&format!("bench run {name} --time 20ms {here}"));
@@ -442,7 +442,7 @@ fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("NOT ENDED: 4 accesses got no answer"), "{err}");
-    assert!(err.contains("interrupted: the figures are"), "{err}");
+    assert!(err.contains("interrupted: the figures cover"), "{err}");
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(out.contains("IOPS"), "{out}");
     let text = std::fs::read_to_string(&saved).unwrap();
@@ -482,5 +482,8 @@ fn a_sweep_whose_target_hangs_ends_by_a_signal_and_says_so() {
         err.contains("the target hangs: 4 accesses got no answer"),
         "{err}"
     );
-    assert!(err.contains("0 runs were measured before it"), "{err}");
+    assert!(
+        err.contains("0 runs were measured before the error"),
+        "{err}"
+    );
 }

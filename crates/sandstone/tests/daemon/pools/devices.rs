@@ -328,7 +328,7 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
             process.restart();
             let status = process.done("pool status -v tank");
             assert!(
-                flat(&status).contains("A scrub names what is lost"),
+                flat(&status).contains("A scrub names the lost parts"),
                 "{status}"
             );
             process.done("pool scrub -w tank");

@@ -120,7 +120,7 @@ fn layout(process: &Process) {
             "pool iostat tank 0",
             "an interval of 0 seconds is too short",
         ),
-        ("pool iostat tank 1 none", "none stands behind a number"),
+        ("pool iostat tank 1 none", "none comes after a number"),
         ("pool iostat -y tank", "without an interval"),
     ] {
         let text = process.refused(line);

@@ -364,7 +364,7 @@ fn the_start_waits_for_no_target_that_no_pool_was_seen_at() {
     let said = front.refused(&format!(
         "initiator login iqn.2026-01.org.example:silent --portal {portal} --login-timeout 15"
     ));
-    assert!(said.contains("the daemon goes on trying"), "{said}");
+    assert!(said.contains("the daemon keeps trying"), "{said}");
     front.kill();
     drop(arrays);
     front.restart();

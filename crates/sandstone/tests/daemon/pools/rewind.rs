@@ -163,8 +163,8 @@ fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
 
     let told = process.done(&format!("{import} -T {number} -n"));
     for line in [
-        "Gone with that: tank/new",
-        "There again: tank/old",
+        "Not there, but in the newest state: tank/new",
+        "There, but not in the newest state: tank/old",
         "Nothing was changed",
     ] {
         assert!(told.contains(line), "{told}");

@@ -155,7 +155,7 @@ fn a_package_brings_clones_as_clones() {
     from.done("volume snapshot -r tank/f@later");
     let send = "volume send -R -i @now tank/f@later";
     let told = flat(&from.done(&format!("{send} -n")));
-    let note = "note: tank/f/c is sent whole, and is no clone where it is received: its origin tank/f/z@base is not sent";
+    let note = "note: tank/f/c is sent whole, and becomes a volume of its own at the receiver: its origin tank/f/z@base is not sent";
     assert!(told.contains(note), "{told}");
     assert!(
         told.contains("send from tank/f/m@now to tank/f/b@later"),
@@ -348,7 +348,7 @@ fn what_was_interrupted_goes_on_with_clones_as_clones() {
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     for name in ["z@base", "z@now", "m@own"] {
-        let said = format!("pond/copy/{name} is there already; passed over");
+        let said = format!("pond/copy/{name} exists already; skipped");
         assert!(told.contains(&said), "{told}");
     }
     for name in ["m@now", "a@now"] {

@@ -63,15 +63,15 @@ fn what_cannot_be_turned_says_what_to_do() {
         bench.portal
     );
     let told = bench.process.refused(&format!("{sweep} -k sync"));
-    assert!(told.contains("lies on no volume"), "{told}");
+    assert!(told.contains("is not on a volume"), "{told}");
     let told = bench
         .process
         .refused(&format!("{sweep} -k volblocksize=8K,16K"));
-    assert!(told.contains("lies on no volume"), "{told}");
+    assert!(told.contains("is not on a volume"), "{told}");
     let told = bench
         .process
         .refused(&format!("{sweep} -k volblocksize -k write_cache"));
-    assert!(told.contains("sweep over one, then"), "{told}");
+    assert!(told.contains("sweep over one knob, then"), "{told}");
     let other = crate::process::Process::start();
     let told = other.refused(&format!("{sweep} -k sync"));
     assert!(told.contains("serves no unit naa."), "{told}");
@@ -173,7 +173,7 @@ fn nothing_is_filled_but_the_volumes_that_were_made() {
         "bench sweep iscsi://{portal}/{TARGET}/0 --block 4K --time 20ms --repeat 1 -k volblocksize=8K,16K"
     );
     let told = bench.process.refused(&sweep);
-    assert!(told.contains("is another unit"), "{told}");
+    assert!(told.contains("the unit opened as"), "{told}");
     assert_eq!(everything(&bench), before);
     let lus: serde_json::Value =
         serde_json::from_str(&other.done("lu list precious --json")).unwrap();
@@ -191,7 +191,10 @@ fn a_pool_is_not_filled_to_the_brim_for_a_sweep() {
         bench.portal
     );
     let told = bench.process.refused(&sweep);
-    assert!(told.contains("2 values 1G would be filled"), "{told}");
+    assert!(
+        told.contains("would fill 1G for each of 2 values"),
+        "{told}"
+    );
     assert_eq!(everything(&bench), before);
 }
 
