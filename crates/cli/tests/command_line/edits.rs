@@ -271,7 +271,7 @@ fn portals_redirects_and_states_of_a_target() {
     assert!(
         nowhere
             .err
-            .contains("no portal group is in target port group 7"),
+            .contains("target port group 7 has no portal groups"),
         "{nowhere:?}"
     );
     ok(&format!("target redirect {ONE} 10.0.0.9:3260 --permanent"));

@@ -394,7 +394,7 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
         elsewhere.path().display()
     ));
     assert!(
-        ran.err.contains("there is no configuration in"),
+        ran.err.contains("holds no configuration"),
         "{}",
         ran.err
     );
