@@ -227,7 +227,8 @@ fn explain_takes_a_host_for_each_of_its_initiators() {
     );
     let ran = daemon.run("map explain nobody");
     assert_eq!(ran.code, 1);
-    let finding = "nobody is not a host; as the name of an initiator it breaks the naming rules of RFC 7143";
+    let finding =
+        "nobody is not a host; as the name of an initiator it breaks the naming rules of RFC 7143";
     assert!(ran.out.contains(finding), "{}", ran.out);
 }
 

@@ -88,7 +88,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
         (
             "pool set ashift=12 tank",
             "pools have no property 'ashift' that can be set",
-            "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+            "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
         ),
         (
             "volume create -o volblocksize=8K tank/folder",
