@@ -144,7 +144,7 @@ fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
 
 fn taken(kind: &str, name: &str, list: &str) -> Error {
     Error::exists(
-        format!("{kind} {name} already exists"),
+        format!("{kind} {name} exists already"),
         format!("choose another name; `{list}` shows the names in use"),
     )
 }

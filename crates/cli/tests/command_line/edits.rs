@@ -156,7 +156,7 @@ fn a_refusal_of_the_data_plane_leaves_everything_as_it_was() {
         ran.err
     );
     assert!(
-        ran.err.contains("the change was taken back") && ran.err.contains("next:  put it out"),
+        ran.err.contains("the change was undone") && ran.err.contains("next:  put it out"),
         "{}",
         ran.err
     );

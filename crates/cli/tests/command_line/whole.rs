@@ -147,7 +147,7 @@ fn other_targets_configurations_are_imported() {
     );
     let again = daemon.run(&format!("config import {lio} --apply"));
     assert!(
-        again.code == 1 && again.err.contains("logical unit vm1 already exists"),
+        again.code == 1 && again.err.contains("logical unit vm1 exists already"),
         "{again:?}"
     );
     let scst = run(

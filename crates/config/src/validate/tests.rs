@@ -79,7 +79,7 @@ fn names_are_unique_and_well_formed() {
     says(
         refusal(|c| c.units[1].name = "vol1".into()),
         ErrorKind::Exists,
-        "logical unit vol1 already exists",
+        "logical unit vol1 exists already",
     );
     says(
         refusal(|c| c.targets[1].iqn = c.targets[0].iqn.clone()),
@@ -89,7 +89,7 @@ fn names_are_unique_and_well_formed() {
     says(
         refusal(|c| c.hosts[1].name = "esx".into()),
         ErrorKind::Exists,
-        "host esx already exists",
+        "host esx exists already",
     );
     for name in ["", "a b", "../x", "-x", "a/b", &"x".repeat(129)] {
         says(
@@ -530,7 +530,7 @@ fn target_groups_have_names_of_their_own_and_members_that_exist() {
     says(
         refusal(twice),
         ErrorKind::Exists,
-        "target group site-a already exists",
+        "target group site-a exists already",
     );
     let unknown = refusal(with("site-a", &["iqn.2024-08.internal.sandstone:none"]));
     says(

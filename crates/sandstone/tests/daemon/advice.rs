@@ -46,12 +46,12 @@ fn a_device_that_is_in_use_is_told_by_who_has_it() {
         let (message, next) = told(&process, &line);
         assert_eq!(
             message,
-            format!("{unit} is what lu vm1 is served from"),
+            format!("{unit} holds the data of lu vm1"),
             "{line}"
         );
         assert_eq!(
             next,
-            "choose another device: `sandstone lu list -o name,backend` shows those that units have"
+            "choose another device: `sandstone lu list -o name,backend` shows the devices of logical units"
         );
     }
 }
