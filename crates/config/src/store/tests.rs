@@ -92,7 +92,7 @@ fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
             let error = outcome.unwrap_err();
             drop(store);
             let (mut store, config) = Store::open(dir.path()).unwrap();
-            if error.message.contains("could not be put back") {
+            if error.message.contains("could not be restored") {
                 // The file had its name already, and the disk failed twice.
                 assert!(
                     kind == io::ErrorKind::ReadOnlyFilesystem && at >= 4,
