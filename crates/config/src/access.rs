@@ -102,7 +102,8 @@ impl std::fmt::Display for Refusal {
             Self::WrongPortal => f.write_str("the target does not listen at that address"),
             Self::NotMapped => f.write_str("nothing is mapped to this initiator at this target"),
             Self::UnknownInitiator => f.write_str(
-                "discovery is only for known initiators (discovery_auth), and this initiator belongs to no host",
+                "discovery is only for known initiators (discovery_auth), and this initiator belongs to no \
+                 host",
             ),
             Self::TargetOffline => f.write_str("the target is offline"),
             Self::Redirect { address, .. } => write!(f, "the target redirects to {address}"),

@@ -174,7 +174,8 @@ impl Unreadable {
             ),
             Self::Content { version, reason } => Error::invalid(
                 format!(
-                    "{name} was made by Sandstone {version}; this version, {}, does not understand it: {reason}",
+                    "{name} was made by Sandstone {version}; this version, {}, does not understand it: \
+                     {reason}",
                     VERSION
                 ),
                 "restore it with the version that made it, or with a later one",

@@ -251,7 +251,8 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
         if old.block_size != unit.block_size {
             return Err(Error::invalid(
                 format!(
-                    "logical unit {} has blocks of {} bytes; with blocks of {} bytes, hosts would misread its partition tables",
+                    "logical unit {} has blocks of {} bytes; with blocks of {} bytes, hosts would misread \
+                     its partition tables",
                     unit.name, old.block_size, unit.block_size
                 ),
                 "create another logical unit, and copy the data from a host",
@@ -279,7 +280,8 @@ fn keep_target_port_group(
     }
     Err(Error::invalid(
         format!(
-            "portal group {} of {iqn} is in target port group {}; its sessions would not learn of a move to {}",
+            "portal group {} of {iqn} is in target port group {}; its sessions would not learn of a move to \
+             {}",
             before.tag, before.target_port_group, after.target_port_group
         ),
         "give the portal group another tag, and leave relative_port_id out: this makes a new target port",

@@ -522,7 +522,8 @@ fn conclude(
         Some(step) => format!("{initiator} does not see {what}: {}", step.finding),
         None if sees.is_empty() => {
             format!(
-                "{initiator} does not see {what}: no target offers it. Create a target with `sandstone target create`."
+                "{initiator} does not see {what}: no target offers it. Create a target with `sandstone \
+                 target create`."
             )
         }
         None => format!("{initiator} does not see {what}."),

@@ -109,9 +109,9 @@ impl Store {
                 "{file} is lost with all its generations, but {orphan} exists: this is not a new state folder"
             ),
             format!(
-                "restore a backup with `sandstone config restore FILE --state {}`. Without a backup, start with a new state \
-                 folder (--state), and import the pools there with `sandstone pool import -f`: its logical units get \
-                 new identities",
+                "restore a backup with `sandstone config restore FILE --state {}`. Without a backup, start \
+                 with a new state folder (--state), and import the pools there with `sandstone pool import \
+                 -f`: its logical units get new identities",
                 self.folder.display()
             ),
         )
@@ -165,7 +165,8 @@ impl Store {
         if self.broken {
             return Err(Error::new(
                 ErrorKind::Storage,
-                "an earlier save failed halfway and could not be undone; saving is off until the daemon restarts",
+                "an earlier save failed halfway and could not be undone; saving is off until the daemon \
+                 restarts",
                 "check the disk under the state folder, then restart the daemon",
             ));
         }
@@ -304,7 +305,8 @@ impl Store {
                         folder.display()
                     ),
                     format!(
-                        "ask that daemon (sandstone --state {} status), stop it, or give another folder with --state",
+                        "ask that daemon (sandstone --state {} status), stop it, or give another folder with \
+                         --state",
                         typed.display()
                     ),
                 ));

@@ -97,7 +97,8 @@ fn chap(who: &str, secret: &ChapSecret) -> Result<(), Error> {
     if secret.secret == SECRET_NOT_SHOWN {
         return Err(Error::invalid(
             format!(
-                "{who}: {SECRET_NOT_SHOWN} stands in place of the secret, and there is no present secret to keep"
+                "{who}: {SECRET_NOT_SHOWN} stands in place of the secret, and there is no present secret to \
+                 keep"
             ),
             "write the secret itself, or set it with `sandstone host auth` or `sandstone target auth`",
         ));

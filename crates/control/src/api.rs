@@ -96,8 +96,8 @@ async fn apart<T: Send + 'static>(
         title = "Sandstone control API",
         description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
             stored and put in force as a whole, or not at all. `dry_run=true` shows the effect of a change. \
-            Problems are answered as JSON with kind, message, not_changed and next. Only the answer of `config_export` \
-            contains secrets, and only the control socket gives it.",
+            Problems are answered as JSON with kind, message, not_changed and next. Only the answer of \
+            `config_export` contains secrets, and only the control socket gives it.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((

@@ -28,7 +28,8 @@ impl Plane {
                 return Err(Error::new(
                     ErrorKind::InUse,
                     format!("{} holds the data of lu {}", path.display(), unit.name),
-                    "choose another device: `sandstone lu list -o name,backend` shows the devices of logical units",
+                    "choose another device: `sandstone lu list -o name,backend` shows the devices of logical \
+                     units",
                 ));
             }
         }

@@ -134,7 +134,8 @@ impl Plane {
         };
         let _unchanged = self.transactions.unchanged();
         if let Err(error) = self.pools.change_beneath(&undo, &self.served()) {
-            tracing::error!(%error, "a volume that was created for a refused logical unit could not be removed");
+            tracing::error!(%error, "a volume that was created for a refused logical unit could not be \
+                                     removed");
         }
     }
 

@@ -174,9 +174,15 @@ impl Client {
     fn broken(&self, error: &hyper::Error) -> Error {
         Error::new(
             ErrorKind::Unavailable,
-            format!("the connection to the daemon at {} was lost: {error}", self.address()),
+            format!(
+                "the connection to the daemon at {} was lost: {error}",
+                self.address()
+            ),
             "sandstone status",
         )
-        .not_changed("data that was received without -s is discarded; with -s, see `sandstone volume get receive_resume_token`")
+        .not_changed(
+            "data that was received without -s is discarded; with -s, see `sandstone volume get \
+             receive_resume_token`",
+        )
     }
 }

@@ -59,7 +59,8 @@ impl Plane {
             more => format!("; {more} more logical units likewise"),
         };
         format!(
-            "{first}{more}: {}; {}. The daemon tries again with the next change of a volume, and at its start",
+            "{first}{more}: {}; {}. The daemon tries again with the next change of a volume, and at its \
+             start",
             error.message, error.next
         )
     }
@@ -169,7 +170,8 @@ impl Plane {
                     format_size(size)
                 ),
                 format!(
-                    "sandstone volume set --shrink volsize=SIZE {volume}, if the data beyond this size may be lost"
+                    "sandstone volume set --shrink volsize=SIZE {volume}, if the data beyond this size may \
+                     be lost"
                 ),
             ));
         }

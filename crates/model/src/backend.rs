@@ -175,7 +175,8 @@ impl BackendSpec {
             )),
             Self::Iscsi { device } => Err(Error::invalid(
                 format!("{unit} is {device}, whose size Sandstone cannot set"),
-                "grow it at its own array; the initiator notices the new size by itself, or with sandstone initiator rescan",
+                "grow it at its own array; the initiator notices the new size by itself, or with sandstone \
+                 initiator rescan",
             )),
             Self::Volume { volume } => Err(Error::invalid(
                 format!("{unit} is the volume {volume}, whose size is set in its pool"),

@@ -216,8 +216,8 @@ impl Daemon {
         );
         tracing::info!(
             target: EACH,
-            "not reloaded: commands change the configuration at once (sandstone config apply FILE); options of the command \
-             line{} need a restart",
+            "not reloaded: commands change the configuration at once (sandstone config apply FILE); options \
+             of the command line{} need a restart",
             if is_replaced() { " and the installed new version of the program" } else { "" },
         );
         notify::ready(&self.in_words());
@@ -236,9 +236,9 @@ impl Daemon {
             tracing::warn!(
                 target: EACH,
                 reason,
-                "the configuration file in the state folder is not read again, and differs from the configuration in force: \
-                 sandstone config show prints that configuration, sandstone config apply FILE changes it, and the next change \
-                 overwrites the file"
+                "the configuration file in the state folder is not read again, and differs from the \
+                 configuration in force: sandstone config show prints that configuration, sandstone config \
+                 apply FILE changes it, and the next change overwrites the file"
             );
         }
     }

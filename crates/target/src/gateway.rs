@@ -76,8 +76,8 @@ pub(super) fn refuse_to_cut(
             return Err(refused(
                 format!("lu {} is served from {device}", unit.name),
                 format!(
-                    "keep the login, or give the logical unit another backend first: sandstone lu modify {} --volume POOL/NAME; its \
-                     NAA, serial number and maps stay",
+                    "keep the login, or give the logical unit another backend first: sandstone lu modify {} \
+                     --volume POOL/NAME; its NAA, serial number and maps stay",
                     unit.name
                 ),
             ));

@@ -192,7 +192,8 @@ fn shared(spec: &UnitSpec, other: &Unit) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
         message: format!(
-            "its file or device already serves lu {}, by another path; two logical units would destroy each other's data",
+            "its file or device already serves lu {}, by another path; two logical units would destroy each \
+             other's data",
             other.name
         ),
         next: format!(

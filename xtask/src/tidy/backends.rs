@@ -66,7 +66,8 @@ fn finding(path: &str, line: usize) -> Finding {
         line,
         rule: "backend-kinds",
         message: format!(
-            "this code names a kind of backend: ask the `{KINDS}` or its `Backend`; only {} may tell kinds apart",
+            "this code names a kind of backend: ask the `{KINDS}` or its `Backend`; only {} may tell kinds \
+             apart",
             files.join(" and ")
         ),
     }

@@ -82,7 +82,8 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             report(
                 name,
                 format!(
-                    "`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): add it with its dependencies"
+                    "`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): add it with its \
+                     dependencies"
                 ),
             );
             continue;
@@ -92,7 +93,8 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             report(
                 name,
                 format!(
-                    "`{name}` depends on `{other}`, which the list of crates does not allow: move the needed code down, or change the list and the drawing"
+                    "`{name}` depends on `{other}`, which the list of crates does not allow: move the needed \
+                     code down, or change the list and the drawing"
                 ),
             );
         }
@@ -100,7 +102,8 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             report(
                 name,
                 format!(
-                    "the list of crates lets `{name}` depend on `{other}`, but it does not: remove `{other}` from the list"
+                    "the list of crates lets `{name}` depend on `{other}`, but it does not: remove `{other}` \
+                     from the list"
                 ),
             );
         }

@@ -60,8 +60,8 @@ fn examples_that_nobody_runs(tree: &Tree) -> Vec<Finding> {
                     line: index + 1,
                     rule: "example",
                     message:
-                        "examples in documentation are not run: make the example a test, or mark a \
-                              drawing as ```text"
+                        "examples in documentation are not run: make the example a test, or mark a drawing \
+                         as ```text"
                             .into(),
                 });
             }

@@ -44,7 +44,8 @@ impl Sealed {
         if passphrase.len() < SHORTEST_PASSPHRASE {
             return Err(Error::invalid(
                 format!(
-                    "the passphrase needs at least {SHORTEST_PASSPHRASE} characters: a finder of the file may try any number of passphrases"
+                    "the passphrase needs at least {SHORTEST_PASSPHRASE} characters: a finder of the file \
+                     may try any number of passphrases"
                 ),
                 "choose a longer passphrase, such as five random words",
             ));

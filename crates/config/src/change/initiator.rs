@@ -126,7 +126,8 @@ impl Edit {
             return Err(Error::exists(
                 format!("the initiator is already logged in to {iqn}"),
                 format!(
-                    "sandstone initiator modify {iqn} changes the login; sandstone initiator session list shows the sessions"
+                    "sandstone initiator modify {iqn} changes the login; sandstone initiator session list \
+                     shows the sessions"
                 ),
             ));
         }

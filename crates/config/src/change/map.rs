@@ -194,7 +194,8 @@ impl Edit {
             return Err(Error::invalid(
                 format!("{given:?} is neither an existing host nor an initiator name"),
                 format!(
-                    "sandstone host list shows the hosts; if an initiator has this name: sandstone host create HOST --initiator {}",
+                    "sandstone host list shows the hosts; if an initiator has this name: sandstone host \
+                     create HOST --initiator {}",
                     name::shown(given)
                 ),
             ));

@@ -171,7 +171,8 @@ impl Edit {
             {
                 return Err(Error::invalid(
                     format!(
-                        "portal group {} of {iqn} exists already, with another target port group or ALUA state",
+                        "portal group {} of {iqn} exists already, with another target port group or ALUA \
+                         state",
                         request.tag
                     ),
                     "add the address without these options, or choose a new --tag",

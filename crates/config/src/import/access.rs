@@ -212,7 +212,8 @@ fn checked(source: &Source, imported: &mut Imported) -> Source {
         if all > 0 && rule.secrets.is_empty() && !rule.luns.is_empty() {
             imported.leave_out(
                 rule.name.clone(),
-                "none of its secrets is usable; set a secret of 12 bytes or more in the file, and import it again",
+                "none of its secrets is usable; set a secret of 12 bytes or more in the file, and import it \
+                 again",
             );
             rule.luns.clear();
         }
@@ -266,7 +267,8 @@ fn name_overlaps(members: &[Member], imported: &mut Imported) {
             let crosses = members[other].except.contains(&index);
             if crosses && !pattern::covers(p, q) && !pattern::covers(q, p) {
                 imported.note(format!(
-                    "initiators that match both {p} and {q} see nothing, unless one host has both patterns: the file does not tell which rule applies to them"
+                    "initiators that match both {p} and {q} see nothing, unless one host has both patterns: \
+                     the file does not tell which rule applies to them"
                 ));
             }
         }
@@ -307,7 +309,8 @@ fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imp
         if !accepts(rule, chap) {
             imported.leave_out(
                 format!("{} for initiator {own}", rule.name),
-                "another target requires another secret, and in Sandstone an initiator has one secret for all targets",
+                "another target requires another secret, and in Sandstone an initiator has one secret for \
+                 all targets",
             );
             continue;
         }

@@ -19,12 +19,14 @@ impl Reason {
     fn text(self) -> &'static str {
         match self {
             Self::Identity => {
-                "Sandstone reports its own vendor, product and revision; change the rules of initiators that match the old values"
+                "Sandstone reports its own vendor, product and revision; change the rules of initiators that \
+                 match the old values"
             }
             Self::Device => "Sandstone takes this from the device beneath the logical unit",
             Self::Limits => "Sandstone reports its own limits, and initiators ask for them",
             Self::Cache => {
-                "a write cache of Sandstone does not survive a power cut, so these devices have no write cache"
+                "a write cache of Sandstone does not survive a power cut, so these devices have no write \
+                 cache"
             }
             Self::Inner => "it controls only the inner workings of the other program",
             Self::Absent => "Sandstone has no counterpart",

@@ -242,7 +242,10 @@ impl Import {
         let mut secrets = secrets.into_iter();
         let first = secrets.next();
         if secrets.any(|other| first.as_ref() != Some(&other)) {
-            self.imported.note(format!("{iqn} authenticates with different secrets to different initiators; it now uses the first secret for all of them"));
+            self.imported.note(format!(
+                "{iqn} authenticates with different secrets to different initiators; it now uses the first \
+                 secret for all of them"
+            ));
         }
         super::mutual(&mut self.imported, iqn, first)
     }

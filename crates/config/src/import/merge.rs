@@ -18,11 +18,13 @@ pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
         if let Some(other) = running.hosts.iter().find(clashes) {
             return Err(Error::invalid(
                 format!(
-                    "host {} of this machine and host {} of the import may have an initiator in common, and each requires its own secret",
+                    "host {} of this machine and host {} of the import may have an initiator in common, and \
+                     each requires its own secret",
                     other.name, host.name
                 ),
                 format!(
-                    "remove the initiator from one of the hosts, for example with `sandstone host remove-initiator {} IQN`, and import again",
+                    "remove the initiator from one of the hosts, for example with `sandstone host \
+                     remove-initiator {} IQN`, and import again",
                     other.name
                 ),
             ));
@@ -32,7 +34,8 @@ pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
         if running.discovery_chap.is_some() {
             return Err(Error::invalid(
                 "discovery requires one secret on this machine and another secret in the import",
-                "remove the user of discovery from the file (discovery_enable_auth of LIO, IncomingUser of SCST's driver), and import it again: the secret of this machine stays",
+                "remove the user of discovery from the file (discovery_enable_auth of LIO, IncomingUser of \
+                 SCST's driver), and import it again: the secret of this machine stays",
             ));
         }
         running.discovery_chap = imported.discovery_chap;

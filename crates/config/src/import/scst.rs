@@ -56,7 +56,8 @@ pub fn read(text: &str, machine: &Machine<'_>) -> Result<Imported, Error> {
             format!(
                 "line {line}: this is not an scst.conf: it has neither a HANDLER nor a TARGET_DRIVER"
             ),
-            "give the file that `scstadmin -write_config` writes, or the saveconfig.json of LIO; other files cannot be imported",
+            "give the file that `scstadmin -write_config` writes, or the saveconfig.json of LIO; other files \
+             cannot be imported",
         ));
     }
     let mut import = Import {

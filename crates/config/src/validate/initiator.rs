@@ -82,7 +82,8 @@ fn adapter_times(times: &AdapterTimes) -> Result<(), Error> {
     if let Some(ms) = fence.filter(|ms| !fits(ms)) {
         return wrong(
             format!("fence_timeout_ms cannot be {ms}"),
-            "use 5000 to 99999000 milliseconds, or never: after a shorter time, a write of the lost session may still overwrite newer data",
+            "use 5000 to 99999000 milliseconds, or never: after a shorter time, a write of the lost session \
+             may still overwrite newer data",
         );
     }
     let settle = times.fence_settle_ms;
@@ -165,7 +166,8 @@ fn login_rules(login: &LoginSpec) -> Result<(), Error> {
         (Some(ours), Some(theirs)) if ours.secret == theirs.secret => {
             return wrong(
                 "both sides have the same CHAP secret".to_owned(),
-                "choose two different secrets: with one secret for both directions, an impostor can reflect the challenge (RFC 7143 9.2.1)",
+                "choose two different secrets: with one secret for both directions, an impostor can reflect \
+                 the challenge (RFC 7143 9.2.1)",
             );
         }
         _ => {}

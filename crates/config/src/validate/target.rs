@@ -55,7 +55,8 @@ pub(super) fn targets(config: &Config) -> Result<(), Error> {
                         state.as_str(),
                         group.alua_state.as_str()
                     ),
-                    "give the portal group another target_port_group: all ports of a target port group share its ALUA state",
+                    "give the portal group another target_port_group: all ports of a target port group share \
+                     its ALUA state",
                 ));
             }
         }
@@ -236,7 +237,8 @@ fn clash(
     if portal == other && iqn == other_iqn {
         return Err(Error::invalid(
             format!(
-                "target {iqn}: portal {portal} is listed twice, in portal group {other_tag} and in portal group {tag}"
+                "target {iqn}: portal {portal} is listed twice, in portal group {other_tag} and in portal \
+                 group {tag}"
             ),
             "list each address once per target: a login must lead to one portal group",
         ));

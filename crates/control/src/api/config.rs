@@ -39,7 +39,8 @@ pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<
     let Some(user) = asker.known_user() else {
         return Err(Error::new(
             ErrorKind::Refused,
-            "secrets leave the daemon only through its control socket: a TCP address does not identify the user",
+            "secrets leave the daemon only through its control socket: a TCP address does not identify the \
+             user",
             "run sandstone config export on the daemon's machine as its user, with --state DIR",
         )
         .into());

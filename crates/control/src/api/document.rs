@@ -24,7 +24,8 @@ const PROBLEMS: [(&str, &str); 2] = [
     ),
     (
         "5XX",
-        "The daemon could not carry out the request. The body tells the problem, what was not changed, and what to try next.",
+        "The daemon could not carry out the request. The body tells the problem, what was not changed, and \
+         what to try next.",
     ),
 ];
 

@@ -23,7 +23,8 @@ pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     out.family(
         "sandstone_pool_lost_bytes",
         Kind::Gauge,
-        "Bytes of volumes and snapshots without a correct copy, found since the pool was opened or cleared; a lower bound.",
+        "Bytes of volumes and snapshots without a correct copy, found since the pool was opened or cleared; \
+         a lower bound.",
     );
     for pool in pools.iter().filter(|pool| pool.open_for_us.is_some()) {
         let lost: u64 = pool.lost.iter().map(|lost| lost.bytes).sum();
@@ -81,7 +82,8 @@ fn figures(out: &mut Exposition, pools: &[PoolView]) {
         ),
         (
             "sandstone_pool_single_copies",
-            "Blocks of metadata written without a second copy since the pool was opened, because space was short.",
+            "Blocks of metadata written without a second copy since the pool was opened, because space was \
+             short.",
             |of| open(of, of.written_once),
         ),
     ];

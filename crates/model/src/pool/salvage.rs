@@ -85,7 +85,8 @@ pub fn broken(why: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         format!("the salvage of the volume did not finish: {why}"),
-        "see `sandstone pool status -v`, and begin again with another destination; the data copied so far stays in place",
+        "see `sandstone pool status -v`, and begin again with another destination; the data copied so far \
+         stays in place",
     )
 }
 

@@ -24,7 +24,8 @@ pub(super) fn refuse_contradictions(
     let folder = state.display();
     let grow = match args.size {
         Some(wanted) if wanted > size && asked.starts_with("--size") => format!(
-            "; or run the demo, and grow its logical unit: sandstone --state {folder} lu modify {UNIT} --size {}",
+            "; or run the demo, and grow its logical unit: sandstone --state {folder} lu modify {UNIT} \
+             --size {}",
             format_size(wanted)
         ),
         _ => String::new(),

@@ -105,8 +105,8 @@ fn foreign(folder: &Path) -> Error {
         ErrorKind::Exists,
         format!("{folder} is the state folder of a Sandstone daemon, not of a demo"),
         format!(
-            "run the demo in its own folder: sandstone demo --state DIR; or serve this state folder: sandstone serve \
-             --state {folder}"
+            "run the demo in its own folder: sandstone demo --state DIR; or serve this state folder: \
+             sandstone serve --state {folder}"
         ),
     )
     .not_changed("nothing was started, and nothing in the folder was changed")

@@ -71,7 +71,8 @@ impl Service {
             None => "choose a backend that is at least as large".into(),
         };
         let message = format!(
-            "the new backend has {}, but hosts know the logical unit with {}: the rest of their data would be cut off",
+            "the new backend has {}, but hosts know the logical unit with {}: the rest of their data would \
+             be cut off",
             size(blocks),
             size(known)
         );

@@ -57,7 +57,8 @@ impl EventLoop {
         let Some((_, slot)) = oldest.filter(|_| count >= most) else {
             return;
         };
-        tracing::warn!(peer = %self.connections[slot].peer, "too many connections are logging in: the oldest is closed");
+        tracing::warn!(peer = %self.connections[slot].peer, "too many connections are logging in: the oldest \
+                                                             is closed");
         self.close_connection(slot, "too many connections are logging in");
     }
 

@@ -116,7 +116,8 @@ impl LoginConnection {
             }
             // A format error ends the connection (RFC 7143 §7.7, §11.2.1.5).
             if header.total_ahs_length() > 0 {
-                tracing::warn!(%local, "login refused: a login request must not have additional header segments");
+                tracing::warn!(%local, "login refused: a login request must not have additional header \
+                                        segments");
                 return LoginProgress::Refused;
             }
             let start = BHS_LENGTH;

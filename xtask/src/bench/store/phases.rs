@@ -612,7 +612,8 @@ impl Bench<'_> {
                 self.table.push(line);
             }
             false => self.table.note(format!(
-                "the import after a crash could not be measured: a checkpoint was made in the {:.0} s in which the log was written",
+                "the import after a crash could not be measured: a checkpoint was made in the {:.0} s in \
+                 which the log was written",
                 wrote.seconds
             )),
         }

@@ -87,7 +87,8 @@ impl Import<'_> {
     fn naa(&mut self, name: &str, device: &Node) -> Result<String, Error> {
         let Some(given) = device.value("naa_id")? else {
             self.imported.note(format!(
-                "{name} gets a new NAA: scst.conf does not contain the NAA that SCST made; set naa to that NAA if initiators must see the same disk"
+                "{name} gets a new NAA: scst.conf does not contain the NAA that SCST made; set naa to that \
+                 NAA if initiators must see the same disk"
             ));
             return Ok(String::new());
         };
@@ -101,7 +102,8 @@ impl Import<'_> {
             return Ok(digits);
         }
         self.imported.note(format!(
-            "{name} gets a new NAA: its naa_id {given} has {} digits, and Sandstone needs 32; initiators will take it for a new disk",
+            "{name} gets a new NAA: its naa_id {given} has {} digits, and Sandstone needs 32; initiators \
+             will take it for a new disk",
             digits.len()
         ));
         Ok(String::new())
@@ -145,7 +147,8 @@ impl Import<'_> {
 /// may be a secret.
 pub(super) fn unknown(attribute: &Node, owner: &str) -> String {
     format!(
-        "line {}: {} is not a known attribute of a {owner}, and may restrict access; correct or remove the line",
+        "line {}: {} is not a known attribute of a {owner}, and may restrict access; correct or remove the \
+         line",
         attribute.line, attribute.keyword
     )
 }

@@ -105,7 +105,8 @@ impl Import<'_> {
                     return Ok(None);
                 };
                 if own.is_empty() {
-                    let why = "it matches no initiator (a # needs per_portal_acl 1, and may name another portal)";
+                    let why = "it matches no initiator (a # needs per_portal_acl 1, and may name another \
+                               portal)";
                     self.imported
                         .leave_out(format!("initiator {given} of {name}"), why);
                 }
