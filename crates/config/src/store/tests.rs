@@ -397,7 +397,10 @@ fn earlier_generations_are_kept_to_a_limit() {
     assert_eq!(store.generation(20).unwrap(), generation(20));
     let error = store.generation(1).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
-    assert!(error.message.contains("kept are: 10, 11"), "{error}");
+    assert!(
+        error.message.contains("the kept generations are: 10, 11"),
+        "{error}"
+    );
 }
 
 #[test]
