@@ -20,8 +20,8 @@ pub(crate) fn ensure(file: &str, package: &str) -> Result<(), String> {
             "Debian's package {package} is installed but brought no {file}"
         )),
         Err(why) => Err(format!(
-            "{file} is missing, which Debian's package {package} holds, and it could not be installed: {why}; install it \
-             by hand (as root: apt-get install {package})"
+            "{file} of Debian's package {package} is missing, and the package could not be installed: {why}; \
+             install it by hand (as root: apt-get install {package})"
         )),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut options = parse(arguments)?;
     if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
         return Err(format!(
-            "there is no target '{unknown}'; there are: {}",
+            "target '{unknown}' is unknown; the targets are: {}",
             known.join(", ")
         ));
     }
@@ -183,7 +183,7 @@ fn replay_seeds(folder: &Path, target: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!(
             "{target} failed with a committed seed ({}): {}",
-            last.unwrap_or("it is not known which"),
+            last.unwrap_or("which one is not known"),
             failure(&log).join("\n  ")
         )),
     }
@@ -250,7 +250,7 @@ fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {
     }
     Err(format!(
         "{target} failed: {}\n\
-         run it again by `cargo xtask fuzz {target} --input FILE`, correct the fault, then keep the \
+         run it again with `cargo xtask fuzz {target} --input FILE`, correct the fault, then keep the \
          input as a seed in fuzz/corpus/{target}",
         failure(&log).join("\n  ")
     ))
@@ -310,7 +310,7 @@ fn host() -> Result<String, String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned)
-        .ok_or_else(|| "rustc does not say which host it runs on".into())
+        .ok_or_else(|| "rustc does not report its host".into())
 }
 
 fn check(command: &mut Command, what: &str) -> Result<(), String> {

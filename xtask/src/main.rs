@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             Ok(())
         }
-        other => Err(format!("there is no command '{other}'\n{USAGE}")),
+        other => Err(format!("command '{other}' is unknown\n{USAGE}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,7 +23,7 @@ usage: cargo xtask mutate [OPTIONS] [FAULT]...
 Shows that the crash laboratory finds each fault in the order of the store's writes.
 
 options:
-  --histories N   give up after so many histories of a fault (default 20000)
+  --histories N   give up after N histories of a fault (default 20000)
   --list          print the names of the faults, and the promises that they break";
 
 /// Environment variable that chooses the fault of a run.
@@ -60,17 +60,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
                 histories = number.ok_or(USAGE)?;
             }
             name if MUTANTS.iter().any(|of| of.name == name) => names.push(name),
-            other => return Err(format!("'{other}' is no fault\n{USAGE}")),
+            other => return Err(format!("fault '{other}' is unknown\n{USAGE}")),
         }
     }
     let laboratory = build()?;
     let control = attack(&laboratory, None, CONTROL)?;
     if let Some(failure) = control.found {
         return Err(format!(
-            "without a fault the laboratory finds one: {failure}"
+            "the laboratory finds a failure without a fault: {failure}"
         ));
     }
-    println!("without a fault: {CONTROL} histories, none failed");
+    println!("without a fault: none of {CONTROL} histories failed");
     let is_meant = |of: &&Mutant| names.is_empty() || names.contains(&of.name);
     let chosen: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
     let survived = attack_all(&laboratory, &chosen, histories)?;
@@ -136,7 +136,7 @@ fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<O
                 .args(["--histories", &share.to_string()])
                 .stderr(Stdio::null())
                 .output()
-                .map_err(|error| format!("the laboratory does not run: {error}"))?;
+                .map_err(|error| format!("the laboratory cannot be run: {error}"))?;
             let told = String::from_utf8_lossy(&ran.stdout);
             let last = told.lines().last().unwrap_or_default();
             let count: u64 = last
@@ -175,7 +175,7 @@ fn build() -> Result<PathBuf, String> {
     match command.status() {
         Ok(status) if status.success() => Ok(folder.join("built/debug/examples/soak")),
         Ok(_) => Err("the changed store does not build".to_owned()),
-        Err(error) => Err(format!("cargo does not run: {error}")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }
 
@@ -192,7 +192,7 @@ fn copy(to: &Path) -> Result<(), String> {
             "--exclude-standard",
         ])
         .output()
-        .map_err(|error| format!("git does not run: {error}"))?;
+        .map_err(|error| format!("git cannot be run: {error}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         let Ok(mut bytes) = fs::read(root.join(name)) else {
@@ -224,7 +224,7 @@ fn changed(file: &str, source: &str) -> Result<String, String> {
     for Change { from, to, .. } in CHANGES.iter().filter(|change| change.file == file) {
         if text.matches(from).count() != 1 {
             return Err(format!(
-                "crates/store/src/{file} has changed: this no longer stands there exactly once, so adapt \
+                "crates/store/src/{file} has changed and no longer holds this text exactly once; adapt \
                  xtask/src/mutate/mutants.rs:\n{from}"
             ));
         }

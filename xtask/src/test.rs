@@ -12,7 +12,7 @@ use crate::{crate_root, debian, fuzz, target_folder, tidy};
 const USAGE: &str = "\
 usage: cargo xtask test [OPTIONS]
 
-Installs from Debian what is missing, then checks format, lints and rules, runs all tests, and
+Installs missing Debian packages, then checks format, lints and rules, runs all tests, and
 runs outside suites and real clients against the programs.
 
 options:
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         if built {
             conformance(quick)
         } else {
-            Verdict::LeftOut("no programs")
+            Verdict::LeftOut("the programs were not built")
         }
     });
     report(&stages, start.elapsed())
@@ -137,7 +137,7 @@ fn tests() -> Verdict {
     let _ = std::fs::remove_file(&skipped);
     let verdict = run_tests(&skipped);
     if let Ok(skipped) = std::fs::read_to_string(&skipped) {
-        println!("\nNot done, since this machine does not allow it:\n{skipped}");
+        println!("\nNot run, because this machine does not allow it:\n{skipped}");
     }
     verdict
 }

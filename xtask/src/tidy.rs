@@ -54,7 +54,7 @@ impl fmt::Display for Finding {
 /// Checks the whole repository, and prints the findings.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(unknown) = arguments.first() {
-        return Err(format!("unknown option '{unknown}'; tidy takes none"));
+        return Err(format!("unknown option '{unknown}'; tidy takes no options"));
     }
     let root = crate::crate_root();
     let tree = Tree::read(&root)?;

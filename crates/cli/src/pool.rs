@@ -542,11 +542,11 @@ mod tests {
             ),
             (
                 "ashift=12",
-                "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+                "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
             ),
             (
                 "compression=lz4",
-                "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
+                "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for the whole pool",
             ),
         ] {
             assert_eq!(at_creation(text), Err(told.to_owned()), "{text}");

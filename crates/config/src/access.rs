@@ -98,11 +98,12 @@ impl Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::UnknownTarget => f.write_str("there is no target of that name"),
+            Self::UnknownTarget => f.write_str("the target does not exist"),
             Self::WrongPortal => f.write_str("the target does not listen at that address"),
             Self::NotMapped => f.write_str("nothing is mapped to this initiator at this target"),
             Self::UnknownInitiator => f.write_str(
-                "discovery is for known initiators (discovery_auth), and this one belongs to no host",
+                "discovery is only for known initiators (discovery_auth), and this initiator belongs to no \
+                 host",
             ),
             Self::TargetOffline => f.write_str("the target is offline"),
             Self::Redirect { address, .. } => write!(f, "the target redirects to {address}"),

@@ -110,7 +110,7 @@ impl Backup {
     fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let (_, content) = open_json::<Value>(KIND, bytes).map_err(Unreadable::Frame)?;
         let version = content.get("version").and_then(Value::as_str);
-        let version = version.unwrap_or("an unknown version").to_owned();
+        let version = version.unwrap_or("of an unknown version").to_owned();
         let misfit = |reason: String| Unreadable::Content { version, reason };
         match serde_json::from_value::<Self>(content) {
             Ok(backup) => match validate(&backup.config) {
@@ -155,12 +155,14 @@ impl Unreadable {
     fn told(self, name: &str) -> Error {
         match self {
             Self::Foreign => Error::invalid(
-                format!("{name} is no backup, or was cut: its first line is not that of one"),
-                "name a file that sandstone config export made; a TOML file is for sandstone config apply",
+                format!(
+                    "{name} is not a backup, or it was cut off: its first line is not that of a backup"
+                ),
+                "name a file that sandstone config export made; sandstone config apply takes a TOML file",
             ),
             Self::Frame(unfit) if unfit.is_newer => Error::invalid(
                 format!(
-                    "{name} was made by a later version of Sandstone than this, {}",
+                    "{name} was made by a later version of Sandstone than this version, {}",
                     VERSION
                 ),
                 "restore it with that version or a later one (sandstone --version)",
@@ -168,14 +170,15 @@ impl Unreadable {
             Self::Frame(unfit) => Error::new(
                 ErrorKind::Corrupt,
                 format!("{name} cannot be used: {}", unfit.reason),
-                "copy it again from where it was kept, or take another backup",
+                "copy the file again from the original, or use another backup",
             ),
             Self::Content { version, reason } => Error::invalid(
                 format!(
-                    "{name} was made by Sandstone {version}, and this one, {}, does not understand it: {reason}",
+                    "{name} was made by Sandstone {version}; this version, {}, does not understand it: \
+                     {reason}",
                     VERSION
                 ),
-                "restore it with the version that made it, or a later one",
+                "restore it with the version that made it, or with a later one",
             ),
         }
     }

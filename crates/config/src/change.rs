@@ -236,7 +236,7 @@ impl Edit {
         Err(Error::new(
             ErrorKind::InUse,
             format!("{what} is in use: {}", dependents.join("; ")),
-            format!("{command} --yes removes these too, or remove them one by one"),
+            format!("{command} --yes removes the listed objects too; or remove them one by one"),
         ))
     }
 }
@@ -251,10 +251,11 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
         if old.block_size != unit.block_size {
             return Err(Error::invalid(
                 format!(
-                    "{} has blocks of {} bytes; with {} every partition table on it would be misread",
+                    "logical unit {} has blocks of {} bytes; with blocks of {} bytes, hosts would misread \
+                     its partition tables",
                     unit.name, old.block_size, unit.block_size
                 ),
-                "create another logical unit and copy the data with a client",
+                "create another logical unit, and copy the data from a host",
             ));
         }
         if let (Some(was), Some(wanted)) = (old.backend.size(), unit.backend.size())
@@ -279,10 +280,11 @@ fn keep_target_port_group(
     }
     Err(Error::invalid(
         format!(
-            "portal group {} of {iqn} is in target port group {}; its sessions would not hear that it is in {}",
+            "portal group {} of {iqn} is in target port group {}; its sessions would not learn of a move to \
+             {}",
             before.tag, before.target_port_group, after.target_port_group
         ),
-        "give the portal group another tag and leave relative_port_id out: that makes another target port",
+        "give the portal group another tag, and leave relative_port_id out: this makes a new target port",
     ))
 }
 
@@ -316,7 +318,7 @@ fn complete_unit(
 fn own_iqn(iqn: &str) -> Result<String, Error> {
     name::own(iqn).map_err(|error| {
         Error::invalid(
-            format!("{iqn:?} is not the name of a target: {error}"),
+            format!("{iqn:?} is not a valid target name: {error}"),
             format!("use a name such as {}:disk1", identity::TARGET_PREFIX),
         )
     })

@@ -347,7 +347,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
     let change = |field: &str| FieldChange {
         field: field.into(),
         old: Some("(not shown)".into()),
-        new: Some("(another, not shown)".into()),
+        new: Some("(changed, not shown)".into()),
     };
     let mut out = Vec::new();
     let discovery = [

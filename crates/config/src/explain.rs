@@ -95,7 +95,7 @@ pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanat
     match found {
         Some((name, None)) => steps.push(Step {
             outcome: Outcome::Blocked,
-            finding: format!("There is no logical unit named {name}."),
+            finding: format!("Logical unit {name} does not exist."),
             next: Some("sandstone lu list".into()),
         }),
         Some((_, Some(unit))) => {
@@ -164,7 +164,7 @@ impl Explanation {
         }
         if self.visible && !stopped.is_empty() {
             let units = stopped.join(", ");
-            self.conclusion += &format!(" I/O of {units} may be refused: see the notes.");
+            self.conclusion += &format!(" I/O to {units} may be refused: see the notes.");
         }
     }
 
@@ -197,16 +197,17 @@ fn check_name(initiator: &str) -> Step {
     let compare = "compare with /etc/iscsi/initiatorname.iscsi or the client's adapter settings";
     let shown = name::shown(initiator);
     if let Err(fault) = name::foreign(initiator) {
-        let finding = format!("{initiator:?} is a name with which nobody may log in: {fault}.");
+        let finding =
+            format!("{initiator:?} is not a name with which an initiator may log in: {fault}.");
         return blocked(finding, compare);
     }
     match name::own(initiator) {
         Ok(_) => ok(format!("{shown} is a well-formed iSCSI name.")),
         Err(error) => {
-            let bends = format!("bends RFC 7143, and may log in all the same: {error}");
+            let bends = format!("breaks the naming rules of RFC 7143, but may log in: {error}");
             let finding = match name::begins_as_name(initiator) {
                 true => format!("{shown} {bends}."),
-                false => format!("{shown} is no host; as an initiator's name it {bends}."),
+                false => format!("{shown} is not a host; as the name of an initiator it {bends}."),
             };
             Step {
                 outcome: Outcome::Note,
@@ -223,12 +224,13 @@ fn check_hosts(config: &Config, initiator: &str, hosts: &[&HostSpec]) -> Step {
             .iter()
             .map(|host| membership(host, initiator))
             .collect();
-        return ok(format!("It belongs to {}.", list.join(" and ")));
+        return ok(format!("The initiator belongs to {}.", list.join(" and ")));
     }
     if config.maps.iter().any(|map| map.host.is_none()) {
         return Step {
             outcome: Outcome::Note,
-            finding: "It belongs to no host; only maps for every host apply to it.".into(),
+            finding: "The initiator belongs to no host; only maps for every host apply to it."
+                .into(),
             next: Some(format!(
                 "sandstone host add-initiator HOST {}",
                 name::shown(initiator)
@@ -237,12 +239,17 @@ fn check_hosts(config: &Config, initiator: &str, hosts: &[&HostSpec]) -> Step {
     }
     let finding = match (excepting(config, initiator), resembling(config, initiator)) {
         (Some(host), _) => {
-            format!("It belongs to no host; host {} excepts it.", host.name)
+            format!(
+                "The initiator belongs to no host; host {} excepts it.",
+                host.name
+            )
         }
         (None, Some((host, other))) => {
-            format!("It belongs to no host; host {host} has {other}, which resembles it.")
+            format!(
+                "The initiator belongs to no host; host {host} has {other}, which resembles it."
+            )
         }
-        (None, None) => "It belongs to no host.".into(),
+        (None, None) => "The initiator belongs to no host.".into(),
     };
     let next = match config.hosts.first() {
         Some(_) => format!(
@@ -310,11 +317,11 @@ fn check_secret(hosts: &[&HostSpec]) -> Option<Step> {
     Some(Step {
         outcome: Outcome::Note,
         finding: format!(
-            "It must authenticate by CHAP as {user}, with the secret of host {}.",
+            "The initiator must authenticate with CHAP as {user}, with the secret of host {}.",
             host.name
         ),
         next: Some(format!(
-            "if its login is refused with status 0201: sandstone host auth {} --user {user}",
+            "if the login is refused with status 0201: sandstone host auth {} --user {user}",
             host.name
         )),
     })
@@ -341,7 +348,7 @@ fn names_hosts(map: &MapSpec, hosts: &[&HostSpec]) -> bool {
 fn nothing_mapped(config: &Config, hosts: &[&HostSpec], initiator: &str) -> Step {
     let unit = config.units.first().map_or("LU", |unit| unit.name.as_str());
     blocked(
-        "Nothing is mapped to it.".into(),
+        "No logical unit is mapped to the initiator.".into(),
         map_command(unit, hosts, initiator),
     )
 }
@@ -361,14 +368,18 @@ fn check_maps(config: &Config, initiator: &str, hosts: &[&HostSpec], unit: &Unit
         .collect();
     if maps.is_empty() {
         let next = map_command(&unit.name, hosts, initiator);
-        return vec![blocked(format!("{} is mapped to nobody.", unit.name), next)];
+        return vec![blocked(
+            format!("Logical unit {} has no map.", unit.name),
+            next,
+        )];
     }
     let mut steps = Vec::new();
     let any = maps.iter().any(|map| names_hosts(map, hosts));
     for map in maps {
         if names_hosts(map, hosts) {
             steps.push(ok(format!(
-                "It is mapped as LUN {} ({}).",
+                "Logical unit {} is mapped as LUN {} ({}).",
+                unit.name,
                 map.lun,
                 describe(config, map)
             )));
@@ -377,7 +388,10 @@ fn check_maps(config: &Config, initiator: &str, hosts: &[&HostSpec], unit: &Unit
             let host = map.host.as_deref().unwrap_or_default();
             steps.push(Step {
                 outcome: Outcome::Note,
-                finding: format!("It is mapped as LUN {}, but to host {host}.", map.lun),
+                finding: format!(
+                    "Logical unit {} is mapped as LUN {}, but to host {host}.",
+                    unit.name, map.lun
+                ),
                 next: None,
             });
         }
@@ -447,10 +461,13 @@ fn check_targets(config: &Config, sees: &[Sight]) -> Vec<Step> {
             let finding = format!("Target {iqn} is offline: it refuses logins with status 0301.");
             steps.push(blocked(finding, format!("sandstone target online {iqn}")));
         } else if let Some(redirect) = &target.redirect {
-            let finding = format!("Target {iqn} sends every login to {}.", redirect.address);
+            let finding = format!(
+                "Target {iqn} redirects every login to {}.",
+                redirect.address
+            );
             steps.push(blocked(
                 finding,
-                format!("log in there, or: sandstone target redirect {iqn} --none"),
+                format!("log in at that address, or: sandstone target redirect {iqn} --none"),
             ));
         } else {
             steps.push(ok(format!(
@@ -466,7 +483,7 @@ fn check_targets(config: &Config, sees: &[Sight]) -> Vec<Step> {
             steps.push(Step {
                 outcome: Outcome::Note,
                 finding: format!(
-                    "Its portal group {} is {}.",
+                    "Portal group {} of {iqn} is {}.",
                     group.tag,
                     group.alua_state.as_str()
                 ),
@@ -505,7 +522,8 @@ fn conclude(
         Some(step) => format!("{initiator} does not see {what}: {}", step.finding),
         None if sees.is_empty() => {
             format!(
-                "{initiator} does not see {what}: no target leads there. Make one with `sandstone target create`."
+                "{initiator} does not see {what}: no target offers it. Create a target with `sandstone \
+                 target create`."
             )
         }
         None => format!("{initiator} does not see {what}."),

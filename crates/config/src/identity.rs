@@ -83,9 +83,9 @@ pub fn new_unit(identity: &mut IdentitySpec, seed: &mut Seed) -> Result<(String,
     if identity.units_made >= MAX_UNITS {
         return Err(Error::invalid(
             format!(
-                "this installation has made {MAX_UNITS} logical units, the most it can tell apart"
+                "this installation has created {MAX_UNITS} logical units, the most that it can tell apart"
             ),
-            "start a new state folder for further units",
+            "start a new state folder for more logical units",
         ));
     }
     if identity.installation.is_empty() {
@@ -108,14 +108,16 @@ pub fn serial_of(naa: &str) -> String {
 
 /// Creates a relative target port identifier that no port had before.
 pub fn new_relative_port_id(identity: &mut IdentitySpec) -> Result<u16, Error> {
-    identity.last_relative_port_id = identity.last_relative_port_id.checked_add(1).ok_or_else(
-        || {
-            Error::invalid(
-                "all 65535 relative target port identifiers were used; they are never used twice",
-                "start a new state folder for further portal groups",
-            )
-        },
-    )?;
+    identity.last_relative_port_id =
+        identity
+            .last_relative_port_id
+            .checked_add(1)
+            .ok_or_else(|| {
+                Error::invalid(
+                    "all 65535 relative target port identifiers were used; none is ever used twice",
+                    "start a new state folder for more portal groups",
+                )
+            })?;
     Ok(identity.last_relative_port_id)
 }
 

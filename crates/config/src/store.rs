@@ -66,7 +66,7 @@ impl Store {
             {
                 store.file.put_right(Some(generation));
                 store.note(format!(
-                    "{}; it is in force as its copy in the history has it, so nothing is lost",
+                    "{}; its copy in the history is in force, so nothing is lost",
                     trouble.reason
                 ));
                 config
@@ -79,7 +79,7 @@ impl Store {
                     identity,
                     ..Config::default()
                 };
-                store.save(&config, &Note::now("the state folder was made"))?;
+                store.save(&config, &Note::now("the state folder was created"))?;
                 config
             }
         };
@@ -106,16 +106,16 @@ impl Store {
         Err(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "{file} is lost with all its generations, while {orphan} is there: this is no new state folder"
+                "{file} is lost with all its generations, but {orphan} exists: this is not a new state folder"
             ),
             format!(
-                "restore a backup with `sandstone config restore FILE --state {}`; if there is none, start with a new state \
-                 folder (--state), and import its pools there with `sandstone pool import -f`: units made there get new \
-                 identities",
+                "restore a backup with `sandstone config restore FILE --state {}`. Without a backup, start \
+                 with a new state folder (--state), and import the pools there with `sandstone pool import \
+                 -f`: its logical units get new identities",
                 self.folder.display()
             ),
         )
-        .not_changed("no file was touched, nothing is served"))
+        .not_changed("no file was changed, and nothing is served"))
     }
 
     /// Returns a file of the folder that belongs to a configuration.
@@ -141,7 +141,7 @@ impl Store {
                 "sandstone config rollback shows how to go back",
             )),
             (None, None) => Err(Error::not_found(
-                format!("there is no configuration in {}", folder.display()),
+                format!("{} holds no configuration", folder.display()),
                 "name the state folder of the daemon with --state",
             )),
         }
@@ -165,7 +165,8 @@ impl Store {
         if self.broken {
             return Err(Error::new(
                 ErrorKind::Storage,
-                "an earlier save failed half-way and could not be undone; saving is off until the daemon restarts",
+                "an earlier save failed halfway and could not be undone; saving is off until the daemon \
+                 restarts",
                 "check the disk under the state folder, then restart the daemon",
             ));
         }
@@ -252,8 +253,10 @@ impl Store {
                     list.join(", ")
                 };
                 Err(Error::not_found(
-                    format!("generation {generation} is not kept; kept are: {list}"),
-                    "choose one of these: sandstone config history",
+                    format!(
+                        "generation {generation} is not kept; the kept generations are: {list}"
+                    ),
+                    "choose one of these generations: sandstone config history",
                 ))
             }
         }
@@ -302,7 +305,8 @@ impl Store {
                         folder.display()
                     ),
                     format!(
-                        "talk to that daemon (sandstone --state {} status), stop it, or give another folder with --state",
+                        "ask that daemon (sandstone --state {} status), stop it, or give another folder with \
+                         --state",
                         typed.display()
                     ),
                 ));
@@ -358,7 +362,7 @@ impl Store {
             ),
             next,
         )
-        .not_changed("no file was touched, nothing is served")
+        .not_changed("no file was changed, and nothing is served")
     }
 
     fn file(&self) -> PathBuf {
@@ -431,9 +435,7 @@ fn checked(text: &str) -> Result<&str, Unfit> {
         .rsplit_once("crc32 ")
         .and_then(|(_, sum)| u32::from_str_radix(sum, 16).ok());
     if sum != Some(crc32fast::hash(body.as_bytes())) {
-        return Err(
-            "its check sum does not match: it is torn, damaged or was edited by hand".into(),
-        );
+        return Err("its checksum does not match: it is torn, damaged or edited by hand".into());
     }
     Ok(body)
 }
@@ -442,7 +444,7 @@ fn checked(text: &str) -> Result<&str, Unfit> {
 fn parse(text: &str) -> Result<Config, Unfit> {
     let body = checked(text)?;
     let config: Config =
-        toml::from_str(body).map_err(|e| format!("it does not read as a configuration: {e}"))?;
+        toml::from_str(body).map_err(|e| format!("it cannot be read as a configuration: {e}"))?;
     validate(&config).map_err(|e| format!("it breaks a rule: {e}"))?;
     Ok(config)
 }

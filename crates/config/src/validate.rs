@@ -48,7 +48,7 @@ fn installation(installation: &str) -> Result<(), Error> {
     }
     Err(Error::invalid(
         format!("identity.installation {installation:?} is not 9 hexadecimal digits"),
-        "leave it out: the daemon keeps its own",
+        "leave installation out: the daemon keeps its own value",
     ))
 }
 
@@ -59,10 +59,10 @@ fn isns_servers(servers: &[SocketAddr]) -> Result<(), Error> {
     if servers.len() > MAX_ISNS_SERVERS {
         return Err(Error::invalid(
             format!(
-                "isns_servers has {} addresses, at most {MAX_ISNS_SERVERS} are told",
+                "isns_servers has {} addresses; at most {MAX_ISNS_SERVERS} are allowed",
                 servers.len()
             ),
-            "name the servers of this site only; they tell each other",
+            "name only the servers of this site; iSNS servers inform each other",
         ));
     }
     for (index, server) in servers.iter().enumerate() {
@@ -97,7 +97,8 @@ fn chap(who: &str, secret: &ChapSecret) -> Result<(), Error> {
     if secret.secret == SECRET_NOT_SHOWN {
         return Err(Error::invalid(
             format!(
-                "{who}: {SECRET_NOT_SHOWN} stands where the secret belongs, and there is none to keep"
+                "{who}: {SECRET_NOT_SHOWN} stands in place of the secret, and there is no present secret to \
+                 keep"
             ),
             "write the secret itself, or set it with `sandstone host auth` or `sandstone target auth`",
         ));
@@ -123,8 +124,8 @@ fn object_name(kind: &str, name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::invalid(
-        format!("{name:?} is no name for a {kind}"),
-        "use letters, digits, '-', '_', '.' and ':', a letter or digit first, at most 128 of them",
+        format!("{name:?} is not a valid {kind} name"),
+        "use at most 128 letters, digits, '-', '_', '.' and ':', with a letter or digit first",
     ))
 }
 
@@ -133,7 +134,7 @@ fn object_name(kind: &str, name: &str) -> Result<(), Error> {
 fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
     name::foreign(given).map_err(|fault| {
         Error::invalid(
-            format!("{given:?} is not the name of a {kind}: {fault}"),
+            format!("{given:?} is not a valid {kind} name: {fault}"),
             format!(
                 "use a name such as {}:disk1",
                 super::identity::TARGET_PREFIX
@@ -144,8 +145,8 @@ fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
 
 fn taken(kind: &str, name: &str, list: &str) -> Error {
     Error::exists(
-        format!("there is a {kind} {name} already"),
-        format!("choose another name; `{list}` shows those in use"),
+        format!("{kind} {name} exists already"),
+        format!("choose another name; `{list}` shows the names in use"),
     )
 }
 

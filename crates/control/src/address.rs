@@ -40,7 +40,8 @@ impl FromStr for ControlAddress {
         if let Ok(address) = text.parse::<SocketAddr>() {
             if !address.ip().is_loopback() {
                 return Err(format!(
-                    "{address} is not a loopback address; the control API asks nobody who they are, so it is not offered to a network"
+                    "{address} is not a loopback address; the control API does not authenticate users, so it \
+                     is not offered to a network"
                 ));
             }
             return Ok(Self::Tcp(address));

@@ -265,7 +265,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         let value = serde_json::from_slice(&bytes);
         value
             .map(Self)
-            .map_err(|e| Error::invalid(format!("the body does not fit: {e}"), next).into())
+            .map_err(|e| Error::invalid(format!("the body is not valid: {e}"), next).into())
     }
 }
 
@@ -280,7 +280,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(value)) => Ok(Self(value)),
             Err(e) => Err(Error::invalid(
-                format!("the parameters do not fit: {}", e.body_text()),
+                format!("the parameters are not valid: {}", e.body_text()),
                 next,
             )
             .into()),

@@ -82,8 +82,8 @@ async fn apart<T: Send + 'static>(
     let done = done.unwrap_or_else(|_| {
         Err(Error::new(
             ErrorKind::Unavailable,
-            "the request failed in a way that nobody foresaw",
-            "see the daemon's log, and report this",
+            "the request failed for an unexpected reason",
+            "see the daemon's log, and report this as a defect",
         )
         .not_changed("it is not known whether the request was carried out"))
     });
@@ -95,9 +95,9 @@ async fn apart<T: Send + 'static>(
     info(
         title = "Sandstone control API",
         description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
-            stored and put in force as a whole, or not at all. `dry_run=true` tells what a change would do. \
-            Problems are answered as JSON with kind, message, not_changed and next. Secrets appear in no answer but that of \
-            `config_export`, which the control socket alone gives.",
+            stored and put in force as a whole, or not at all. `dry_run=true` shows the effect of a change. \
+            Problems are answered as JSON with kind, message, not_changed and next. Only the answer of \
+            `config_export` contains secrets, and only the control socket gives it.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((
@@ -111,9 +111,9 @@ async fn apart<T: Send + 'static>(
         (name = "volume", description = "Volumes, snapshots and folders of pools"),
         (name = "target", description = "Targets and their portals"),
         (name = "host", description = "Groups of initiators"),
-        (name = "map", description = "Who sees what, and why not"),
-        (name = "initiator", description = "This machine as a client: sessions at other targets, devices, paths, claim rules"),
-        (name = "session", description = "Who is logged in"),
+        (name = "map", description = "Access of hosts to logical units, and the reasons for it"),
+        (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
+        (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "config", description = "The configuration as a whole"),
         (name = "status", description = "The daemon itself"),
     )
@@ -203,11 +203,11 @@ pub fn router(plane: Shared) -> Router {
             "/openapi.json",
             axum::routing::get(move || async move { Json(document.as_ref().clone()) }),
         )
-        .fallback(|| async { refuse(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .fallback(|| async { refuse(StatusCode::NOT_FOUND, "this path does not exist") })
         .method_not_allowed_fallback(|| async {
             refuse(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "this path does not take this method",
+                "this path does not accept this method",
             )
         })
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
@@ -218,7 +218,13 @@ pub fn router(plane: Shared) -> Router {
 fn refuse(status: StatusCode, message: &str) -> (StatusCode, Json<Problem>) {
     (
         status,
-        Json(Error::not_found(message, "see GET /openapi.json for what there is").into()),
+        Json(
+            Error::not_found(
+                message,
+                "see GET /openapi.json for the paths and their methods",
+            )
+            .into(),
+        ),
     )
 }
 

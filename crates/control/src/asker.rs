@@ -89,8 +89,8 @@ impl Asker {
             Some(Peer {
                 address: Some(address),
                 ..
-            }) => Author::somebody(&format!("somebody at {address}"), command),
-            _ => Author::somebody("somebody", command),
+            }) => Author::somebody(&format!("an unknown user at {address}"), command),
+            _ => Author::somebody("an unknown user", command),
         }
     }
 

@@ -126,7 +126,10 @@ impl Client {
         let broken = |e: hyper::Error| {
             Error::new(
                 ErrorKind::Unavailable,
-                format!("the daemon at {} broke the connection: {e}", self.address),
+                format!(
+                    "the connection to the daemon at {} was lost: {e}",
+                    self.address
+                ),
                 "sandstone status",
             )
             .not_changed("it is not known whether the request was carried out")
@@ -142,7 +145,7 @@ impl Client {
             .body(Full::new(Bytes::from(body)));
         let request = request.map_err(|e| {
             Error::invalid(
-                format!("{path:?} is no path: {e}"),
+                format!("{path:?} is not a valid path: {e}"),
                 "report this as a defect",
             )
         })?;
@@ -172,7 +175,7 @@ impl Client {
                     .to_owned(),
             ),
             io::ErrorKind::PermissionDenied => (
-                format!("you may not use the control socket {}", self.address),
+                format!("this user may not use the control socket {}", self.address),
                 "run the command as the user that runs the daemon, for instance with sudo".to_owned(),
             ),
             _ => (
@@ -188,13 +191,14 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Error> {
     let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
     serde_json::from_slice(bytes).map_err(|e| {
         let next = "use a command line and a daemon of the same version: sandstone --version, sandstone status";
-        Error::new(ErrorKind::Unavailable, format!("the daemon's answer was not understood: {e}"), next)
+        Error::new(ErrorKind::Unavailable, format!("the daemon's answer could not be read: {e}"), next)
             .not_changed("the request itself was carried out")
     })
 }
 
 pub(super) fn strange(status: StatusCode) -> Error {
-    let message = format!("what answers is no Sandstone daemon: HTTP status {status}");
+    let message =
+        format!("the server that answers is not a Sandstone daemon: HTTP status {status}");
     Error::new(
         ErrorKind::Unavailable,
         message,

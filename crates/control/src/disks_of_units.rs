@@ -27,8 +27,9 @@ impl Plane {
             if let Some(unit) = of_unit(path) {
                 return Err(Error::new(
                     ErrorKind::InUse,
-                    format!("{} is what lu {} is served from", path.display(), unit.name),
-                    "choose another device: `sandstone lu list -o name,backend` shows those that units have",
+                    format!("{} holds the data of lu {}", path.display(), unit.name),
+                    "choose another device: `sandstone lu list -o name,backend` shows the devices of logical \
+                     units",
                 ));
             }
         }

@@ -90,10 +90,10 @@ impl Plane {
                 None => commit(self.described_by_disk(request)),
                 Some(_) => Err(Error::invalid(
                     format!(
-                        "logical unit {} is on no volume that could be made",
+                        "the backend of logical unit {} is not a volume, so no volume can be created",
                         request.name
                     ),
-                    "name a volume as its backend",
+                    "name a volume as the backend",
                 )),
             };
         };
@@ -134,7 +134,8 @@ impl Plane {
         };
         let _unchanged = self.transactions.unchanged();
         if let Err(error) = self.pools.change_beneath(&undo, &self.served()) {
-            tracing::error!(%error, "a volume that was made for a logical unit stays");
+            tracing::error!(%error, "a volume that was created for a refused logical unit could not be \
+                                     removed");
         }
     }
 

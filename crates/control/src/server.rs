@@ -43,7 +43,7 @@ impl ControlServer {
                 ErrorKind::Unavailable,
                 format!("the control API cannot listen on {address}: {e}"),
                 format!(
-                    "{}; --control names another place",
+                    "{}; or choose another address with --control",
                     address.place().next(&e)
                 ),
             )
@@ -156,7 +156,7 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
         return Err(io::Error::new(
             io::ErrorKind::AddrInUse,
-            "another daemon answers there",
+            "another daemon answers at this socket",
         ));
     }
     let mut new = path.as_os_str().to_owned();

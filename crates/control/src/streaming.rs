@@ -150,7 +150,7 @@ impl Client {
             .header(CONTENT_TYPE, kind)
             .body(body);
         let request = request.map_err(|error| {
-            let message = format!("{path:?} is no path: {error}");
+            let message = format!("{path:?} is not a valid path: {error}");
             Error::invalid(message, "report this as a defect")
         })?;
         let answer = sender.send_request(request).await;
@@ -174,9 +174,15 @@ impl Client {
     fn broken(&self, error: &hyper::Error) -> Error {
         Error::new(
             ErrorKind::Unavailable,
-            format!("the daemon at {} broke the connection: {error}", self.address()),
+            format!(
+                "the connection to the daemon at {} was lost: {error}",
+                self.address()
+            ),
             "sandstone status",
         )
-        .not_changed("what was received without -s is gone; otherwise see `sandstone volume get receive_resume_token`")
+        .not_changed(
+            "data that was received without -s is discarded; with -s, see `sandstone volume get \
+             receive_resume_token`",
+        )
     }
 }

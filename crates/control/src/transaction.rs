@@ -246,8 +246,8 @@ impl Transactions {
             // The thread that had taken the job panicked.
             Err(Error::new(
                 ErrorKind::Unavailable,
-                "the request failed in a way that nobody foresaw",
-                "see the daemon's log, and report this",
+                "the request failed for an unexpected reason",
+                "see the daemon's log, and report this as a defect",
             )
             .not_changed("it is not known whether the request was carried out"))
         })

@@ -45,20 +45,22 @@ impl Plane {
             let (old_name, volume) = (old.backend.volume()?, new.backend.volume()?);
             (old_name != volume).then(|| {
                 format!(
-                    "lu {} serves {volume}, and the configuration still says {old_name}",
+                    "lu {} serves {volume}, but the configuration still names {old_name}",
                     old.name
                 )
             })
         });
         let first = behind.next().unwrap_or_else(|| {
-            "the volumes of logical units could not be noted in the configuration".to_owned()
+            "the names of the volumes of logical units could not be stored in the configuration"
+                .to_owned()
         });
         let more = match behind.count() {
             0 => String::new(),
-            more => format!("; and {more} more likewise"),
+            more => format!("; {more} more logical units likewise"),
         };
         format!(
-            "{first}{more}: {}; {}. It is tried again with the next change of a volume, and at a start",
+            "{first}{more}: {}; {}. The daemon tries again with the next change of a volume, and at its \
+             start",
             error.message, error.next
         )
     }
@@ -162,13 +164,14 @@ impl Plane {
         if size < before {
             return Err(Error::invalid(
                 format!(
-                    "lu {} is the volume {volume} of {}; {} would cut off data",
+                    "lu {} is the volume {volume} of {}; a size of {} would cut off data",
                     unit.name,
                     format_size(before),
                     format_size(size)
                 ),
                 format!(
-                    "sandstone volume set --shrink volsize=SIZE {volume}, where what lies beyond it may be lost"
+                    "sandstone volume set --shrink volsize=SIZE {volume}, if the data beyond this size may \
+                     be lost"
                 ),
             ));
         }
@@ -198,13 +201,13 @@ fn length_of(path: &Path) -> Result<u64, Error> {
         Error::new(
             ErrorKind::NotFound,
             format!("{} cannot be used: {error}", path.display()),
-            "name a file that is there; a relative path is below the state folder",
+            "name an existing file; a relative path is below the state folder",
         )
     })?;
     match metadata.is_file() {
         true => Ok(metadata.len()),
         false => Err(Error::invalid(
-            format!("{} is no file", path.display()),
+            format!("{} is not a file", path.display()),
             "name a block device with --device",
         )),
     }

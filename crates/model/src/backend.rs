@@ -168,17 +168,18 @@ impl BackendSpec {
             Self::Memory { size } | Self::File { size, .. } => Ok(size),
             Self::Device { path } => Err(Error::invalid(
                 format!(
-                    "{unit} is the device {}, whose size is not ours to set",
+                    "{unit} is the device {}, whose size Sandstone cannot set",
                     path.display()
                 ),
                 "grow the device itself; the new size is noticed when the unit is next opened",
             )),
             Self::Iscsi { device } => Err(Error::invalid(
-                format!("{unit} is {device}, whose size is not ours to set"),
-                "grow it at its own array; the new size is noticed by itself, or with sandstone initiator rescan",
+                format!("{unit} is {device}, whose size Sandstone cannot set"),
+                "grow it at its own array; the initiator notices the new size by itself, or with sandstone \
+                 initiator rescan",
             )),
             Self::Volume { volume } => Err(Error::invalid(
-                format!("{unit} is the volume {volume}, which has its size from its pool"),
+                format!("{unit} is the volume {volume}, whose size is set in its pool"),
                 format!("sandstone volume set volsize=SIZE {volume}"),
             )),
         }
@@ -330,7 +331,7 @@ fn check_disk_name(who: &str, device: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::invalid(
-        format!("{who}: {device:?} is not the name of a device that is the same on every path"),
+        format!("{who}: {device:?} is not a device name that is equal on every path"),
         "use a name that begins with naa., eui. or t10., as sandstone initiator device list shows it",
     ))
 }
@@ -341,13 +342,13 @@ fn check_volume(who: &str, volume: &str) -> Result<(), Error> {
     }
     Err(Error::invalid(
         format!("{who}: {volume:?} is not the name of a volume"),
-        "name it with its pool, as in tank/vm1",
+        "write it with its pool, as in tank/vm1",
     ))
 }
 
 fn writable_snapshot(who: &str, volume: &str) -> Error {
     Error::invalid(
-        format!("{who}: {volume} is a snapshot, which is never written"),
+        format!("{who}: {volume} is a snapshot, which cannot be written"),
         format!(
             "leave it read-only, or serve a clone of it: sandstone volume clone {volume} POOL/NAME"
         ),

@@ -183,13 +183,16 @@ impl HindranceKind {
     pub fn danger(self) -> Option<&'static str> {
         match self {
             Self::Reservation | Self::PersistentReservation => Some(
-                "A host that it keeps out may write at once: make sure that no cluster relies on it.",
+                "Hosts that the reservation keeps out may then write at once: make sure that no cluster \
+                 relies on it.",
             ),
             Self::SanitizeFailed => Some(
-                "What its blocks hold is not known: a part may be overwritten, another may hold the old data.",
+                "The content of its blocks is not known: some may be overwritten, others may hold the old \
+                 data.",
             ),
             Self::LostWrites => Some(
-                "Acknowledged writes may be lost: have those who use it check their data first, as after a power cut.",
+                "Acknowledged writes may be lost: let the hosts check their data first, as after a power \
+                 cut.",
             ),
             Self::Offline
             | Self::Fault

@@ -35,11 +35,11 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
-            Self::TooLong(len) => write!(f, "it has {len} bytes; {MAX_LENGTH} are allowed"),
+            Self::TooLong(len) => write!(f, "it has {len} bytes; at most {MAX_LENGTH} are allowed"),
             Self::Character(c) => {
                 write!(f, "it holds {c:?}; only a-z, 0-9, '-', '.' and ':' are allowed")
             }
-            Self::Type => f.write_str("it begins with none of iqn., eui. and naa."),
+            Self::Type => f.write_str("it does not begin with iqn., eui. or naa."),
             Self::Date => f.write_str("iqn. must be followed by a year and month, as in iqn.2024-08."),
             Self::Authority => f.write_str(
                 "the date must be followed by a reversed domain name, as in iqn.2024-08.com.example",
@@ -82,7 +82,7 @@ pub fn oddity(name: &str) -> Option<String> {
     };
     let name = shown(name);
     Some(format!(
-        "{name} bends RFC 7143 ({why}); it is used as it is told"
+        "{name} breaks the naming rules of RFC 7143 ({why}); it is used unchanged"
     ))
 }
 

@@ -293,7 +293,7 @@ impl Connection {
             Progress::Pending => {}
             Progress::StartTls => self.start_tls(service),
             Progress::Transmission(agreed) => {
-                tracing::debug!(slot, ?agreed, "a client begins");
+                tracing::debug!(slot, ?agreed, "a client begins its requests");
                 self.phase = Phase::Serving(Box::new(Serving {
                     protocol: Transmission::new(agreed),
                     replies: Replies::new(agreed, service.export.minimum_block),
@@ -322,7 +322,7 @@ impl Connection {
             return;
         };
         if let Err(error) = stream.start_tls(Arc::clone(config), before) {
-            tracing::warn!(%error, "TLS cannot be begun");
+            tracing::warn!(%error, "TLS could not be started");
             self.broken = true;
         }
     }
@@ -366,7 +366,7 @@ impl Connection {
                     return;
                 }
                 Step::Violation(what) => {
-                    tracing::info!(slot, what, "a client does not speak the protocol");
+                    tracing::info!(slot, what, "a client broke the protocol");
                     self.end_of_requests();
                     self.broken = true;
                     return;

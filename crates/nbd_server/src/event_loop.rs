@@ -219,7 +219,7 @@ impl EventLoop {
                         let place = match self.shared.fence.enter(&socket) {
                             Ok(place) => place,
                             Err(error) => {
-                                tracing::warn!(%error, "a client cannot be watched");
+                                tracing::warn!(%error, "the fence cannot watch a client");
                                 continue;
                             }
                         };
@@ -248,13 +248,13 @@ impl EventLoop {
             return;
         }
         if !self.shared.enter() {
-            tracing::warn!("a client was turned away: there are too many");
+            tracing::warn!("a client was refused: too many are connected");
             return;
         }
         let entry = self.connections.vacant_entry();
         let slot = entry.key();
         if let Err(error) = socket.register(self.poll.registry(), Token(slot)) {
-            tracing::warn!(%error, "a client cannot be watched");
+            tracing::warn!(%error, "a thread cannot watch a client");
             self.shared.leave();
             return;
         }
@@ -386,7 +386,7 @@ impl EventLoop {
             } else {
                 continue;
             }
-            tracing::info!(slot, "a client that does not move was sent away");
+            tracing::info!(slot, "a client that makes no progress was disconnected");
             touch(&mut self.touched, slot, connection);
         }
     }
@@ -398,12 +398,9 @@ impl Drop for EventLoop {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let clients = self.connections.len();
-            tracing::error!(
-                clients,
-                "a thread ended in a panic: its clients are cut off"
-            );
+            tracing::error!(clients, "a thread panicked: its clients are disconnected");
             if !self.listeners.is_empty() {
-                tracing::error!("nobody can come in any more: start the server again");
+                tracing::error!("no client can connect any more: start the server again");
             }
         }
         for (_, connection) in &mut self.connections {

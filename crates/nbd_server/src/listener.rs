@@ -130,14 +130,14 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(there) if !there.file_type().is_socket() => {
-            let problem = "something that is no socket is there";
+            let problem = "the path exists and is not a socket";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
         }
         Ok(_) => match UnixStream::connect(path) {
             // Nobody listens: the process that created the socket is gone.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             _ => {
-                let problem = "somebody serves on this socket";
+                let problem = "another process serves on this socket";
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, problem));
             }
         },
@@ -177,7 +177,10 @@ mod tests {
         let mode = fs::metadata(path).expect("a socket").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let error = Listener::bind(&endpoint).expect_err("we do");
-        assert!(error.to_string().contains("somebody serves"), "{error}");
+        assert!(
+            error.to_string().contains("another process serves"),
+            "{error}"
+        );
         drop(listener);
         assert!(!path.exists(), "it goes with its listener");
         fs::write(path, "precious").expect("a file");

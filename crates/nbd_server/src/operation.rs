@@ -176,7 +176,7 @@ impl Operation {
 
 /// Answers with an error, because the device's answer does not fit the request.
 fn failed(asked: &Asked, replies: &Replies, output: &mut Output) {
-    let message = "the device answered too little";
+    let message = "the device answered only part of the request";
     output.put(|out| replies.error(asked, ErrorCode::Io, message, None, out));
 }
 
@@ -189,7 +189,7 @@ fn refuse(
     replies: &Replies,
     output: &mut Output,
 ) {
-    tracing::info!(%refusal, ?command, "a request is refused");
+    tracing::info!(%refusal, ?command, "a request was refused");
     let code = match refusal {
         Refusal::ReservationConflict | Refusal::WriteProtected => ErrorCode::Perm,
         Refusal::Gone | Refusal::NoAccess(_) | Refusal::NotReady => ErrorCode::Io,
@@ -213,12 +213,12 @@ fn fail(
         BlockErrorKind::ReadOnly => (ErrorCode::Perm, "the device is read-only"),
         BlockErrorKind::Reserved => (ErrorCode::Perm, "another host has reserved the device"),
         BlockErrorKind::Invalid | BlockErrorKind::OutOfRange => {
-            (ErrorCode::Inval, "the device does not take this")
+            (ErrorCode::Inval, "the device does not accept this request")
         }
-        BlockErrorKind::Medium => (ErrorCode::Io, "the device cannot read this"),
-        BlockErrorKind::Write => (ErrorCode::Io, "the device cannot write this"),
+        BlockErrorKind::Medium => (ErrorCode::Io, "the device cannot read this data"),
+        BlockErrorKind::Write => (ErrorCode::Io, "the device cannot write this data"),
         BlockErrorKind::Gone => (ErrorCode::Io, "the device is gone"),
-        BlockErrorKind::Away => (ErrorCode::Io, "the device is away for a while"),
+        BlockErrorKind::Away => (ErrorCode::Io, "the device is temporarily away"),
     };
     let range = match *command {
         Command::Read { offset, len }

@@ -319,11 +319,11 @@ impl Server {
 }
 
 fn too_many_loops() -> io::Error {
-    io::Error::other("as many event loops serve the unit as there can be: choose fewer threads")
+    io::Error::other("no more event loops can serve the logical unit: choose fewer threads")
 }
 
 fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {
-        tracing::error!("a thread ended in a panic");
+        tracing::error!("a thread panicked");
     }
 }

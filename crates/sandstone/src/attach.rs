@@ -105,9 +105,7 @@ fn attach(args: &Args, connection: &Connection) -> Result<(Server, Attached), Er
 fn refused(error: StartError) -> Error {
     let next = match &error {
         StartError::Listen(error) => error.advice(),
-        StartError::Tls(_) => {
-            "make certificates as the manual of nbdkit-tls shows, PEM each".to_owned()
-        }
+        StartError::Tls(_) => "make PEM certificates, as the manual of nbdkit-tls shows".to_owned(),
         StartError::System(error) => Place::Process.next(error),
     };
     Error::new(ErrorKind::Unavailable, error.to_string(), next)

@@ -65,7 +65,7 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     let change = Author::daemon(FOLLOW).noted();
     let change = change.touching(&diff(&before, &config));
     if let Err(error) = store.save(&config, &Note::of(vec![change])) {
-        tracing::error!(%error, "the names that volumes have now could not be stored");
+        tracing::error!(%error, "the new names of volumes could not be stored");
         config.generation = before.generation;
         // A volume whose number is not stored must not be renamed: its unit would not find it
         // again.
@@ -212,13 +212,13 @@ impl Daemon {
             portals = portals.len(),
             unbound = portals.iter().filter(|portal| portal.error.is_some()).count(),
             "reloaded: pools, disks, logical units and portals that were away were tried again{}; no session ended",
-            if rescans { ", and the initiator's targets scanned" } else { "" },
+            if rescans { ", and the initiator's targets were scanned" } else { "" },
         );
         tracing::info!(
             target: EACH,
-            "not reloaded: the configuration changes by commands at once (sandstone config apply FILE); options of the \
-             command line{} take a restart",
-            if is_replaced() { ", and the new version of the program that is installed," } else { "" },
+            "not reloaded: commands change the configuration at once (sandstone config apply FILE); options \
+             of the command line{} need a restart",
+            if is_replaced() { " and the installed new version of the program" } else { "" },
         );
         notify::ready(&self.in_words());
     }
@@ -236,8 +236,9 @@ impl Daemon {
             tracing::warn!(
                 target: EACH,
                 reason,
-                "the configuration in the state folder is not read again, and not what is in force: sandstone config show \
-                 tells that, sandstone config apply FILE changes it, and the next change writes the file anew"
+                "the configuration file in the state folder is not read again, and differs from the \
+                 configuration in force: sandstone config show prints that configuration, sandstone config \
+                 apply FILE changes it, and the next change overwrites the file"
             );
         }
     }

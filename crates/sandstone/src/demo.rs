@@ -242,7 +242,7 @@ fn move_portal(wanted: Wanted, daemon: &Daemon) -> Result<(), Error> {
         Ok(())
     })?;
     if let Some(to) = moved_to {
-        tracing::info!(from = %old, %to, "the demo has moved");
+        tracing::info!(from = %old, %to, "the demo moved to another portal");
     }
     commit(daemon, &Change::RemovePortal(TARGET.into(), old))
 }
@@ -256,7 +256,7 @@ fn access(config: &Config) -> Result<Access, Error> {
     let broken = || {
         Error::not_found(
             "the demo's target or logical unit is not in this state folder",
-            "use another --state",
+            "use another state folder with --state",
         )
     };
     let unit = config.unit(UNIT).ok_or_else(broken)?;
@@ -284,7 +284,7 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
         let error = Error::new(
             ErrorKind::Unavailable,
             format!("the demo's logical unit cannot be served: {fault}"),
-            "put back what was there, or use another --state",
+            "restore the missing parts, or use another state folder with --state",
         )
         .not_changed("nothing is served");
         daemon.stop();
@@ -303,7 +303,7 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
                 "the demo's portal cannot be bound: {}",
                 unserved.unwrap_or_default()
             ),
-            "stop what listens there, or use another --state and --port",
+            "stop the program that listens there, or use another --state and --port",
         )
         .not_changed("nothing is served");
         daemon.stop();
@@ -363,7 +363,7 @@ fn announce(access: &Access, portal: SocketAddr, state: &Path, daemon: &Daemon) 
     println!("Serving {what} as");
     println!("    {}", access.url());
     if !portal.ip().is_loopback() {
-        println!("Whoever reaches {portal} can read and write it.");
+        println!("Every host that reaches {portal} can read and write it.");
     }
     println!();
     print!("{}", instructions(access, None));

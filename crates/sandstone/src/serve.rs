@@ -91,7 +91,8 @@ fn try_portal(address: &SocketAddr) {
     if let Err(error) = try_listening(*address) {
         tracing::warn!(
             portal = %address, %error,
-            "targets that are made without a portal would not be reached here: {}; or give another --portal",
+            "targets that are created without a portal would not be reachable here: {}; or give another \
+             --portal",
             Place::Address(*address).next(&error)
         );
     }

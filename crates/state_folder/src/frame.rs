@@ -79,13 +79,13 @@ pub fn seal_json(kind: &str, generation: u64, content: &impl Serialize) -> io::R
 /// # Errors
 /// The bytes are torn, damaged, of another kind, or of a newer version.
 pub fn open_json<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<(u64, T), Unfit> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is damaged: it is no text")?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is damaged: it is not text")?;
     let (first, rest) = text.split_once('\n').ok_or("it is empty or torn")?;
     let first = first.strip_suffix(OPEN).map(|head| format!("{head}}}"));
     let head = first.and_then(|head| serde_json::from_str::<Head>(&head).ok());
     let head = head
         .filter(|head| head.sandstone == kind)
-        .ok_or("it is damaged: its first line is not the one that it was written with")?;
+        .ok_or("it is damaged: its first line is not valid")?;
     if head.format > FORMAT {
         return Err(Unfit {
             reason: "it was written by a newer version of Sandstone".to_owned(),
@@ -93,13 +93,11 @@ pub fn open_json<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<(u64, 
         });
     }
     if head.format != FORMAT || head.crc32 != checksum(head.generation, rest) {
-        return Err(
-            "its checksum does not match: it is torn, damaged or was edited by hand".into(),
-        );
+        return Err("its checksum does not match: it is torn, damaged or edited by hand".into());
     }
     let body = rest.trim_end().strip_suffix('}').unwrap_or_default();
     let content = serde_json::from_str(body)
-        .map_err(|error| format!("it does not read as what it should hold: {error}"))?;
+        .map_err(|error| format!("its content cannot be read: {error}"))?;
     Ok((head.generation, content))
 }
 

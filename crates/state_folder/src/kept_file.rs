@@ -113,7 +113,7 @@ impl KeptFile {
         self.highest = generation.max(newest_copy).unwrap_or(0);
         let reason = match (of_main, generation) {
             (Some(main), Some(best)) if main < best => Some(format!(
-                "it holds generation {main}, and generation {best} was in force"
+                "it holds generation {main}, but generation {best} was in force"
             )),
             _ => reason,
         };
@@ -147,7 +147,7 @@ impl KeptFile {
             Ok(()) => self.stored = generation,
             Err(error) => {
                 let file = self.path.display();
-                tracing::warn!(%file, %error, "the file could not be put right yet");
+                tracing::warn!(%file, %error, "the damaged file could not be replaced yet");
             }
         }
     }
@@ -184,7 +184,7 @@ impl KeptFile {
     pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         let before = self.stored;
         if before >= Some(generation) {
-            let problem = format!("generation {generation} is not above the one in force");
+            let problem = format!("generation {generation} is not above the generation in force");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         let saved = self
@@ -193,7 +193,7 @@ impl KeptFile {
         if let Err(error) = saved {
             self.undo(before, generation).map_err(|second| {
                 let problem =
-                    format!("{error}; and what was there before could not be put back: {second}");
+                    format!("{error}; and the previous file could not be restored: {second}");
                 io::Error::new(error.kind(), Halfway(problem))
             })?;
             return Err(error);

@@ -28,7 +28,7 @@ use super::steps::{Step, before};
 pub fn write_private(path: &Path, bytes: &[u8], is_replaced: bool) -> io::Result<()> {
     if is_replaced && fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other(
-            "there is something that is no regular file",
+            "the path exists and is not a regular file",
         ));
     }
     before(Step::Create)?;

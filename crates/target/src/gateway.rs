@@ -27,8 +27,8 @@ pub(super) fn refuse_closed_pool(pools: &Pools, spec: &UnitSpec) -> Result<(), A
         None => Ok(()),
         Some(pool) => Err(ApplyError {
             object: format!("lu {}", spec.name),
-            message: format!("{device}: pool {pool} lies on it, which is not open"),
-            next: format!("see sandstone pool status {pool}; or name another disk"),
+            message: format!("{device} is a device of pool {pool}, which is not open"),
+            next: format!("see sandstone pool status {pool}; or name another device"),
         }),
     }
 }
@@ -76,8 +76,8 @@ pub(super) fn refuse_to_cut(
             return Err(refused(
                 format!("lu {} is served from {device}", unit.name),
                 format!(
-                    "keep the login, or point the unit to other data first: sandstone lu modify {} --volume POOL/NAME; its \
-                     NAA, serial number and maps stay",
+                    "keep the login, or give the logical unit another backend first: sandstone lu modify {} \
+                     --volume POOL/NAME; its NAA, serial number and maps stay",
                     unit.name
                 ),
             ));

@@ -41,15 +41,17 @@ impl Drop for MadeFiles {
     fn drop(&mut self) {
         for path in &self.made {
             if let Err(error) = std::fs::remove_file(path) {
-                tracing::warn!(path = %path.display(), %error, "a file that was made for a refused change stays");
+                tracing::warn!(path = %path.display(), %error, "a file that was created for a refused change \
+                                                                could not be removed");
             }
         }
         for (Lengthened { path, before, now }, device) in &self.lengthened {
             if let Err(error) = cut_back(path, *now, *before) {
-                tracing::warn!(path = %path.display(), %error, "a file stays as long as a refused change made it");
+                tracing::warn!(path = %path.display(), %error, "a file that a refused change lengthened \
+                                                                could not be cut back");
             }
             if let Err(error) = device.refresh() {
-                tracing::warn!(path = %path.display(), %error, "the length of a file cannot be asked");
+                tracing::warn!(path = %path.display(), %error, "the length of a file could not be read");
             }
         }
     }

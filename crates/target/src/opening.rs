@@ -21,7 +21,7 @@ use unit::state;
 use unit::unit::Unit;
 
 /// Saved state of a unit, in words.
-const STATE: &str = "its saved state (reservations, mode pages, a SANITIZE that did not end)";
+const STATE: &str = "its saved state (reservations, mode pages, an unfinished SANITIZE)";
 
 /// Layer that puts a device on the backend of a unit, most likely a wrapper of [`block`].
 #[derive(Clone)]
@@ -122,7 +122,7 @@ impl Opener {
                 unit = spec.name,
                 rest_bytes = rest,
                 block_size = spec.block_size,
-                "what is behind the unit is no multiple of its blocks: the rest is left out"
+                "the size of the backend is not a multiple of the block size: the rest is not used"
             );
         }
         let config = unit_config(spec, backend.capabilities(), device.geometry());
@@ -192,7 +192,8 @@ fn shared(spec: &UnitSpec, other: &Unit) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
         message: format!(
-            "its file or device is that of lu {}, by another path; two units would destroy each other's data",
+            "its file or device already serves lu {}, by another path; two logical units would destroy each \
+             other's data",
             other.name
         ),
         next: format!(

@@ -264,7 +264,7 @@ struct WholeOrNothing;
 impl Drop for WholeOrNothing {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!("an event loop has panicked: the daemon ends, to be started again");
+            tracing::error!("an event loop panicked: the daemon ends and must be started again");
             std::process::abort();
         }
     }

@@ -123,7 +123,7 @@ impl Shared {
         if shared.seats.len() < shared.loops.len() {
             let most = shared.seats.len();
             return Err(io::Error::other(format!(
-                "there can be no more than {most} event loops: choose fewer threads"
+                "at most {most} event loops are possible: choose fewer threads"
             )));
         }
         Ok(shared)

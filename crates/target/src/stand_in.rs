@@ -38,7 +38,10 @@ struct Away(Geometry);
 
 impl Away {
     fn error() -> BlockError {
-        BlockError::new(BlockErrorKind::Away, "what the unit lies on is away")
+        BlockError::new(
+            BlockErrorKind::Away,
+            "the backend of the logical unit is away",
+        )
     }
 }
 

@@ -146,7 +146,8 @@ fn load(
     }
     let results: serde_json::Value = serde_json::from_slice(&output.stdout)
         .map_err(|e| format!("sandstone bench run --json: {e}"))?;
-    figures_of(&results).ok_or_else(|| format!("sandstone bench run told no figures: {}", said()))
+    figures_of(&results)
+        .ok_or_else(|| format!("sandstone bench run reported no figures: {}", said()))
 }
 
 fn figures_of(results: &serde_json::Value) -> Option<Figures> {

@@ -91,7 +91,9 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                     "load" => Mode::Load,
                     "fill" => Mode::Fill,
                     "hold" => Mode::Hold,
-                    other => return Err(format!("there is no mode '{other}': load, fill or hold")),
+                    other => {
+                        return Err(format!("mode '{other}' is unknown: use load, fill or hold"));
+                    }
                 }
             }
             "--op" => options.is_write = value()? == "write",
@@ -121,7 +123,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
 
 fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
     text.parse()
-        .map_err(|_| format!("{option} {text}: not understood"))
+        .map_err(|_| format!("{option} cannot be {text}"))
 }
 
 /// Returns the CPU time that this process has used, in seconds.

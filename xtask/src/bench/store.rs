@@ -27,8 +27,8 @@ options:
   --rounds N      runs of each workload on each side (default 5)
   --seconds S     of each run that is not bounded by its bytes (default 4)
   --only NAME     only phases whose name contains NAME (may be repeated)
-  --before FILE   beside the build before, whose example pool_load this is: each phase in turns, in
-                  place of btrfs
+  --before FILE   compare with an earlier build in place of btrfs; FILE is its example pool_load, and
+                  each phase runs in turns
   --quick         2 GiB, one round of one second: to see that it works, not to quote
   --json          print the table as JSON";
 
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let peer = match peer::Peer::start(&options.dir, 2 * options.size) {
         Ok(peer) => Some(peer),
         Err(why) => {
-            table.note(format!("no figures of btrfs: {why}"));
+            table.note(format!("btrfs could not be measured: {why}"));
             None
         }
     };

@@ -51,37 +51,37 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "groups-out-of-order",
         "losing-records",
-        "a group counts after all groups before it",
+        "a group counts only after all groups before it",
     ),
     mutant(
         "written-is-durable",
         "power-cuts",
-        "a flush follows before a written group counts as durable",
+        "a written group counts as durable only after a flush",
     ),
     mutant(
         "answered-when-written",
         "apart",
-        "a change is acknowledged behind the flush",
+        "a change is acknowledged only after the flush",
     ),
     mutant(
         "failed-flush-believed",
         "failing",
-        "what a failed flush should have made durable is not acknowledged",
+        "a change that a failed flush should have made durable is not acknowledged",
     ),
     mutant(
         "one-leaf-flushed",
         "power-cuts",
-        "a flush asks every leaf that was written to",
+        "a flush reaches every leaf that was written to",
     ),
     mutant(
         "promised-after-opening",
         "repeating",
-        "nothing is promised before a checkpoint leads behind the first group",
+        "nothing is promised before a checkpoint leads past the first group",
     ),
     mutant(
         "signpost-missing",
         "losing-records",
-        "a record that leads far away lies twice",
+        "a record that leads far away is written twice",
     ),
     mutant(
         "root-before-nodes",
@@ -101,57 +101,57 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "root-before-labels",
         "parting",
-        "labels are true before a root is written that relies on them",
+        "labels are true before a root that relies on them is written",
     ),
     mutant(
         "root-unflushed",
         "lost-roots",
-        "a checkpoint counts when its root is durable",
+        "a checkpoint counts only when its root is durable",
     ),
     mutant(
         "freed-before-root",
         "lost-roots",
-        "what a checkpoint dropped is free when its root is durable",
+        "space that a checkpoint dropped is free only when the root is durable",
     ),
     mutant(
         "freed-one-early",
         "full",
-        "what a checkpoint dropped stays for one checkpoint more",
+        "space that a checkpoint dropped is kept for one more checkpoint",
     ),
     mutant(
         "labels-in-one-round",
         "reshaped",
-        "labels of one end are never written together",
+        "the labels at one end of a device are never written together",
     ),
     mutant(
         "label-rounds-unflushed",
         "reshaped",
-        "a flush lies between both rounds of labels",
+        "a flush lies between the two rounds of labels",
     ),
     mutant(
         "labels-unflushed",
         "parting",
-        "labels are relied on when they are durable",
+        "labels are relied on only when they are durable",
     ),
     mutant(
         "labels-after-one-round",
         "parting",
-        "labels are relied on when both rounds are written",
+        "labels are relied on only when both rounds are written",
     ),
     mutant(
         "labels-not-waited-for",
         "apart",
-        "nothing is promised while labels have to say something new",
+        "nothing is promised while labels lack something new",
     ),
     mutant(
         "space-before-labels",
         "reshaped",
-        "labels know a vdev before blocks lie on it",
+        "labels name a vdev before blocks are written to it",
     ),
     mutant(
         "log-copy-unflushed",
         "logs",
-        "copies on a log vdev are promised when they are flushed",
+        "copies on a log vdev are promised only when they are flushed",
     ),
     mutant(
         "log-copy-during-labels",
@@ -161,12 +161,12 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "labels-over-log-debt",
         "pulled-logs",
-        "labels change when the chain has all that log vdevs promised",
+        "labels change only when the chain has everything that log vdevs promised",
     ),
     mutant(
         "log-ring-reused-early",
         "pulled-logs",
-        "the place of a copy is used again when the chain has its group",
+        "the place of a copy is used again only when the chain has its group",
     ),
     mutant(
         "end-without-mark",
@@ -176,12 +176,12 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "opening-unflushed",
         "power-cuts",
-        "what an opening found is flushed before anybody sees it",
+        "an opening flushes the data that it found before any client sees the data",
     ),
     mutant(
         "opening-trusts-caches",
         "power-cuts",
-        "an opening flushes what an earlier life wrote, too",
+        "an opening also flushes the writes of earlier runs",
     ),
     mutant(
         "rings-left-uneven",
@@ -191,57 +191,57 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "group-without-blocks",
         "power-cuts",
-        "a record counts with all its blocks, or not at all",
+        "a record counts only with all its blocks",
     ),
     mutant(
         "rebuilt-without-log",
         "reshaped",
-        "a leaf is rebuilt from a checkpoint that has all that it misses",
+        "a leaf is rebuilt from a checkpoint that has everything the leaf misses",
     ),
     mutant(
         "old-copy-counts",
         "old-copies",
-        "a leaf that came back old does not count before it is rebuilt",
+        "a leaf that came back with old data does not count before it is rebuilt",
     ),
     mutant(
         "old-copy-gets-roots",
         "old-copies",
-        "a leaf that came back old keeps its roots until labels say what it lacks",
+        "a leaf that came back with old data keeps its roots until labels record its gaps",
     ),
     mutant(
         "old-copy-lacks-log",
         "old-copies",
-        "groups that were durable are brought onto all their leaves by an opening",
+        "an opening brings durable groups onto all their leaves",
     ),
     mutant(
         "half-written-root-counts",
         "old-copies",
-        "a root of the first round counts where all leaves that are there have it",
+        "a root of the first round counts only if all present leaves have it",
     ),
     mutant(
         "given-up-labels-count",
         "parting",
-        "a configuration that did not come to the second round counts for nothing",
+        "a configuration that did not reach the second round does not count",
     ),
     mutant(
         "trimmed-before-root",
         "trimming",
-        "what the newest checkpoint reaches is not trimmed",
+        "space that the newest checkpoint uses is not trimmed",
     ),
     mutant(
         "trimmed-one-early",
         "lost-roots",
-        "what the checkpoint before that reaches is not trimmed",
+        "space that the checkpoint before the newest uses is not trimmed",
     ),
     mutant(
         "second-copy-in-first-place",
         "power-cuts",
-        "both copies of what leads to others are written, each in its place",
+        "both copies of a block that leads to other blocks are written, each in its place",
     ),
     mutant(
         "reguid-in-one-round",
         "twins",
-        "labels of one end never get a new identity together",
+        "the labels at one end of a device never get a new identity together",
     ),
     mutant(
         "log-vdev-without-root",
@@ -251,22 +251,22 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "foreign-record-overlooked",
         "hosts-clones",
-        "who sees another host's record acknowledges nothing more",
+        "a host that sees another host's record acknowledges nothing more",
     ),
     mutant(
         "record-never-too-old",
         "hosts-paused",
-        "who could write no record for too long acknowledges nothing more",
+        "a host that could write no record for too long acknowledges nothing more",
     ),
     mutant(
         "nobody-watched",
         "hosts-paused",
-        "who wants a pool watches whether its owner lives",
+        "a host that wants a pool checks whether the owner is alive",
     ),
     mutant(
         "claim-not-waited-for",
         "hosts-together",
-        "a claim lies there for a while before a pool is opened",
+        "a claim stays on the devices for a while before a pool is opened",
     ),
 ];
 

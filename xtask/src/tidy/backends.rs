@@ -14,7 +14,7 @@ const KINDS: &str = "BackendSpec";
 const ALLOWED: &[(&str, &str)] = &[
     (
         "crates/model/src/backend.rs",
-        "what the configuration alone tells of each kind",
+        "the facts of each kind that the configuration alone tells",
     ),
     (
         "crates/backends/src/lib.rs",
@@ -66,7 +66,8 @@ fn finding(path: &str, line: usize) -> Finding {
         line,
         rule: "backend-kinds",
         message: format!(
-            "a kind of backend is named here: ask the `{KINDS}` or its `Backend`; only {} tell kinds apart",
+            "this code names a kind of backend: ask the `{KINDS}` or its `Backend`; only {} may tell kinds \
+             apart",
             files.join(" and ")
         ),
     }

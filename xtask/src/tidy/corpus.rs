@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         if !tree.exists(&format!("{TARGETS}{name}.rs")) {
             report(
                 THREATS,
-                format!("there is no fuzz target `{name}`: correct the table"),
+                format!("fuzz target `{name}` does not exist: correct the table"),
             );
         }
     }
@@ -40,7 +40,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             if !described.contains(&name) {
                 report(
                     path,
-                    format!("say in the table of {THREATS} what it takes and what must hold"),
+                    format!(
+                        "describe the input of this target, and what must hold, in the table of {THREATS}"
+                    ),
                 );
             }
             if !manifest.contains(&format!("name = \"{name}\"")) {

@@ -82,7 +82,8 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             report(
                 name,
                 format!(
-                    "`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): say what it stands on"
+                    "`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): add it with its \
+                     dependencies"
                 ),
             );
             continue;
@@ -92,7 +93,8 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             report(
                 name,
                 format!(
-                    "`{name}` depends on `{other}`, which the list of crates does not allow: move what is needed down, or change the list and the drawing"
+                    "`{name}` depends on `{other}`, which the list of crates does not allow: move the needed \
+                     code down, or change the list and the drawing"
                 ),
             );
         }
@@ -100,7 +102,8 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             report(
                 name,
                 format!(
-                    "the list of crates lets `{name}` depend on `{other}`, and it does not: take it from the list"
+                    "the list of crates lets `{name}` depend on `{other}`, but it does not: remove `{other}` \
+                     from the list"
                 ),
             );
         }
@@ -155,7 +158,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     if shown != drawn.lines().collect::<Vec<_>>() {
         findings.push(finding(
             at + 1,
-            format!("the drawing is not that of the list of crates; it is\n{drawn}"),
+            format!("the drawing does not match the list of crates, which gives\n{drawn}"),
         ));
     }
     findings
@@ -168,7 +171,7 @@ fn upward(crates: &[Entry<'_>]) -> Vec<String> {
     for (name, may) in crates {
         for other in may.iter().filter(|other| !below.contains(*other)) {
             found.push(format!(
-                "`{name}` stands before `{other}` in the list, and depends on it"
+                "`{name}` stands before `{other}` in the list, but depends on it"
             ));
         }
         below.insert(*name);

@@ -32,7 +32,7 @@ const BANNED_PATHS: &[(&[&str], &str)] = &[
     ),
     (
         &["std", "thread"],
-        "threads belong to `sandstone`: return what is to be done",
+        "threads belong to `sandstone`: return the work to be done",
     ),
     (&["std", "process"], "processes belong to `sandstone`"),
     (
@@ -98,7 +98,7 @@ fn judge(owner: &str, path: &[String], product: bool) -> Option<String> {
     let named = path.join("::");
     if owner != ROOT && first == ROOT && path.len() > 1 {
         return Some(format!(
-            "`{named}`: nothing imports `{ROOT}`; move what is needed into a leaf crate"
+            "`{named}`: no crate may import `{ROOT}`; move the needed code into a leaf crate"
         ));
     }
     if !LEAVES.contains(&owner) {
@@ -106,7 +106,7 @@ fn judge(owner: &str, path: &[String], product: bool) -> Option<String> {
     }
     if first != owner && LEAVES.contains(&first) && path.len() > 1 {
         return Some(format!(
-            "`{named}`: `{owner}` and `{first}` never meet; `{ROOT}` joins them"
+            "`{named}`: `{owner}` may not import `{first}`; `{ROOT}` joins them"
         ));
     }
     if !product {
@@ -164,7 +164,7 @@ pub(super) fn metadata(root: &Path, with_dependencies: bool) -> Result<Metadata,
         ));
     }
     serde_json::from_slice(&output.stdout)
-        .map_err(|e| format!("cargo metadata is not as expected: {e}"))
+        .map_err(|e| format!("the output of cargo metadata is not as expected: {e}"))
 }
 
 /// Checks dependencies in the manifests.
@@ -195,7 +195,7 @@ fn judge_manifest(package: &str, dependency: &Dependency) -> Option<String> {
     let name = dependency.name.as_str();
     if name == ROOT {
         return Some(format!(
-            "`{package}` depends on `{ROOT}`: nothing does; development crates run its binary"
+            "`{package}` depends on `{ROOT}`: no crate may; development crates run its binary"
         ));
     }
     if !LEAVES.contains(&package) {
@@ -203,7 +203,7 @@ fn judge_manifest(package: &str, dependency: &Dependency) -> Option<String> {
     }
     if LEAVES.contains(&name) {
         return Some(format!(
-            "`{package}` depends on `{name}`: the leaf crates never meet; `{ROOT}` joins them"
+            "`{package}` depends on `{name}`: leaf crates may not import each other; `{ROOT}` joins them"
         ));
     }
     let product = dependency.kind.as_deref() != Some("dev");

@@ -59,9 +59,10 @@ fn examples_that_nobody_runs(tree: &Tree) -> Vec<Finding> {
                     path: file.path.clone(),
                     line: index + 1,
                     rule: "example",
-                    message: "examples in documentation are not run: make it a test, or mark a \
-                              drawing as ```text"
-                        .into(),
+                    message:
+                        "examples in documentation are not run: make the example a test, or mark a drawing \
+                         as ```text"
+                            .into(),
                 });
             }
         }
@@ -88,7 +89,7 @@ fn missing_tests(tree: &Tree) -> Vec<Finding> {
                     line: index + 1,
                     rule: "named-test",
                     message: format!(
-                        "there is no test `{name}`: write it, or correct the document"
+                        "test `{name}` does not exist: write it, or correct the document"
                     ),
                 });
             }

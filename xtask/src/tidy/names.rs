@@ -50,7 +50,7 @@ fn finding(path: &str, line: usize, name: &str) -> Finding {
         path: path.to_owned(),
         line,
         rule: "names",
-        message: format!("`{name}` says nothing: name it after what it holds or does"),
+        message: format!("`{name}` says nothing: name it after its content or its work"),
     }
 }
 

@@ -37,7 +37,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 report(
                     "opener",
                     format!(
-                        "a doc comment begins with \"{word}\": begin with the thing, or with what the function does"
+                        "a doc comment begins with \"{word}\": begin with the thing, or with a verb for the \
+                         work of the function"
                     ),
                 );
             }

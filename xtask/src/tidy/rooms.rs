@@ -30,7 +30,7 @@ pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
             line: 0,
             rule: "folder-size",
             message: format!(
-                "{files} Rust files, {MOST_FILES} allowed: give those that belong together a folder"
+                "{files} Rust files, {MOST_FILES} allowed: move files that belong together into a folder"
             ),
         })
         .collect()
@@ -185,7 +185,7 @@ impl Crate {
                 line: *line,
                 rule: "folder-ring",
                 message: format!(
-                    "`{}` names `{}`, which names it in turn: move what both need to one side",
+                    "`{}` imports `{}`, which imports it in turn: move the shared code to one side",
                     from.join("/"),
                     to.join("/")
                 ),

@@ -63,7 +63,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                     line: index + 1,
                     rule: "unfinished",
                     message: format!(
-                        "{word}: do it now, or say what is missing where users look for it"
+                        "{word}: do it now, or describe the gap where users look for it"
                     ),
                 });
             }

@@ -208,7 +208,7 @@ fn secrets_leave_by_the_socket_alone_and_that_is_all_that_shows_them() {
     ];
     let ran = run(nowhere.path(), &words, None);
     assert!(
-        ran.code == 1 && ran.err.contains("by its control socket only"),
+        ran.code == 1 && ran.err.contains("only through its control socket"),
         "{ran:?}"
     );
     assert!(!Path::new(file).exists());

@@ -156,7 +156,7 @@ fn a_refusal_of_the_data_plane_leaves_everything_as_it_was() {
         ran.err
     );
     assert!(
-        ran.err.contains("the change was taken back") && ran.err.contains("next:  put it out"),
+        ran.err.contains("the change was undone") && ran.err.contains("next:  put it out"),
         "{}",
         ran.err
     );
@@ -271,7 +271,7 @@ fn portals_redirects_and_states_of_a_target() {
     assert!(
         nowhere
             .err
-            .contains("no portal group is in target port group 7"),
+            .contains("target port group 7 has no portal groups"),
         "{nowhere:?}"
     );
     ok(&format!("target redirect {ONE} 10.0.0.9:3260 --permanent"));

@@ -22,7 +22,7 @@ fn each_generation_tells_when_by_whom_and_what_was_changed() {
         .run("config history -H -p -o generation,author,summary")
         .out;
     let expected = [
-        "0\tthe daemon\tthe state folder was made",
+        "0\tthe daemon\tthe state folder was created",
         &format!("1\t{me}\tlu vol1 created"),
         &format!("2\t{me}\ttarget iqn.2024-08.internal.sandstone:one created"),
         &format!("3\t{me}\thost esx created"),

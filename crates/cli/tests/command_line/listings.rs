@@ -36,7 +36,7 @@ vol1   10G  1.25G  online  volumes/vol1.img    512     1  {naa}
     );
     let ran = daemon.run("lu list vol9");
     assert!(
-        ran.code == 1 && ran.err.contains("there is no logical unit vol9"),
+        ran.code == 1 && ran.err.contains("logical unit vol9 does not exist"),
         "{ran:?}"
     );
 }
@@ -173,10 +173,10 @@ fn explain_answers_why_and_says_what_to_do() {
         "iqn.1993-08.org.debian:01:9f2c does not see vol1: No map of vol1 includes this initiator.
 
   ok    iqn.1993-08.org.debian:01:9f2c is a well-formed iSCSI name.
-  NO    It belongs to no host.
+  NO    The initiator belongs to no host.
         -> sandstone host add-initiator HOST iqn.1993-08.org.debian:01:9f2c
   ok    Logical unit vol1 exists and is online ({naa}).
-  note  It is mapped as LUN 0, but to host esx.
+  note  Logical unit vol1 is mapped as LUN 0, but to host esx.
   NO    No map of vol1 includes this initiator.
         -> sandstone share vol1 --host iqn.1993-08.org.debian:01:9f2c
 "
@@ -227,7 +227,8 @@ fn explain_takes_a_host_for_each_of_its_initiators() {
     );
     let ran = daemon.run("map explain nobody");
     assert_eq!(ran.code, 1);
-    let finding = "nobody is no host; as an initiator's name it bends RFC 7143";
+    let finding =
+        "nobody is not a host; as the name of an initiator it breaks the naming rules of RFC 7143";
     assert!(ran.out.contains(finding), "{}", ran.out);
 }
 

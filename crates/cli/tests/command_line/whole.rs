@@ -121,7 +121,7 @@ fn other_targets_configurations_are_imported() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.err
-            .contains("note: storage object old was left out: there is no backend like pscsi"),
+            .contains("note: storage object old was left out: Sandstone has no backend like pscsi"),
         "{}",
         ran.err
     );
@@ -147,7 +147,7 @@ fn other_targets_configurations_are_imported() {
     );
     let again = daemon.run(&format!("config import {lio} --apply"));
     assert!(
-        again.code == 1 && again.err.contains("there is a logical unit vm1 already"),
+        again.code == 1 && again.err.contains("logical unit vm1 exists already"),
         "{again:?}"
     );
     let scst = run(

@@ -186,7 +186,7 @@ fn excepted_initiators_are_no_members_and_leave_their_luns_to_others() {
     };
     config.maps = vec![map(0, "own"), map(1, "rest")];
     let error = crate::validate::validate(&config).unwrap_err();
-    assert!(error.message.contains("LUN 0 would be"), "{error}");
+    assert!(error.message.contains("LUN 0 would show both"), "{error}");
     config.hosts[1] = host("rest", "iqn.2000-01.org.other:*", &["*other:?"]);
     crate::validate::validate(&config).unwrap();
     let sees = |name: &str| {
@@ -273,7 +273,7 @@ fn explain_finds_the_step_that_fails() {
     assert_eq!(finding, "No map of vol2 includes this initiator.");
     assert_eq!(next, "sandstone map add vol2 --host esx");
     let (finding, _) = blocked(&config, ESX, Some("vol9")).unwrap();
-    assert_eq!(finding, "There is no logical unit named vol9.");
+    assert_eq!(finding, "Logical unit vol9 does not exist.");
     let typo = explain(&config, "iqn.1993-08.org.debian:01:abd", Some("vol2"));
     assert!(
         typo.steps[1]
@@ -300,7 +300,7 @@ fn explain_finds_the_step_that_fails() {
     assert!(
         explain(&config, ESX, Some("vol1"))
             .conclusion
-            .contains("no target leads there")
+            .contains("no target offers it")
     );
 }
 

@@ -44,9 +44,10 @@ impl Sealed {
         if passphrase.len() < SHORTEST_PASSPHRASE {
             return Err(Error::invalid(
                 format!(
-                    "a passphrase has at least {SHORTEST_PASSPHRASE} characters: whoever finds the file may try as many as he likes"
+                    "the passphrase needs at least {SHORTEST_PASSPHRASE} characters: a finder of the file \
+                     may try any number of passphrases"
                 ),
-                "choose a longer one, for instance of five random words",
+                "choose a longer passphrase, such as five random words",
             ));
         }
         let (salt, nonce) = (random::<SALT_LEN>()?, random::<NONCE_LEN>()?);
@@ -78,8 +79,10 @@ impl Sealed {
         let strange = || {
             Error::new(
                 ErrorKind::Corrupt,
-                format!("{name} is whole and says of its seal what no version of Sandstone wrote"),
-                "copy it again from where it was kept, or take another backup",
+                format!(
+                    "{name} is not damaged, but its seal has values that no version of Sandstone writes"
+                ),
+                "copy the file again from the original, or use another backup",
             )
         };
         let is_dear = self.memory_kib > MOST_MEMORY_KIB
@@ -97,8 +100,8 @@ impl Sealed {
         // The checksum of the file is right, so the passphrase is wrong.
         let plain = opened.map_err(|_| {
             Error::invalid(
-                format!("this passphrase does not open {name}"),
-                "type the passphrase that it was sealed with; nobody can open it without",
+                format!("the passphrase does not open {name}"),
+                "type the passphrase with which the file was sealed; the file cannot be opened without it",
             )
         })?;
         Ok(plain.to_vec())
@@ -108,8 +111,8 @@ impl Sealed {
         let failed = |problem: String| {
             Error::new(
                 ErrorKind::Storage,
-                format!("no key could be made of the passphrase: {problem}"),
-                "free some memory: it takes 64 MiB for a moment",
+                format!("the key could not be derived from the passphrase: {problem}"),
+                "free some memory: the key takes 64 MiB for a moment",
             )
         };
         let params = Params::new(self.memory_kib, self.passes, self.lanes, Some(KEY_LEN));

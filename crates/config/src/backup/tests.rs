@@ -151,7 +151,7 @@ fn what_is_something_else_is_no_backup() {
         &[0xff; 64],
     ] {
         let error = refusal(bytes, None);
-        assert!(error.message.contains("is no backup"), "{error}");
+        assert!(error.message.contains("is not a backup"), "{error}");
     }
 }
 

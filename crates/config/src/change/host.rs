@@ -96,9 +96,9 @@ impl Edit {
         let host = self.host_mut(host)?;
         if let Some(known) = host.has_pattern(initiator) {
             return Err(Error::exists(
-                format!("host {} has {known} already", host.name),
+                format!("host {} already has initiator {known}", host.name),
                 format!(
-                    "sandstone map explain {} shows what it sees",
+                    "sandstone map explain {} shows what this initiator sees",
                     name::shown(known)
                 ),
             ));
@@ -112,7 +112,7 @@ impl Edit {
         if host.has_pattern(initiator).is_none() {
             return Err(Error::not_found(
                 format!("host {} has no initiator {initiator}", host.name),
-                format!("sandstone host list {} shows those it has", host.name),
+                format!("sandstone host list {} shows its initiators", host.name),
             ));
         }
         host.initiators
@@ -150,8 +150,8 @@ impl Edit {
             .find(|host| host.name == name)
             .ok_or_else(|| {
                 Error::not_found(
-                    format!("there is no host {name}"),
-                    "sandstone host list shows those there are",
+                    format!("host {name} does not exist"),
+                    "sandstone host list shows the hosts",
                 )
             })
     }

@@ -124,9 +124,10 @@ impl Edit {
         if self.config.initiator.target(&iqn).is_some() {
             let iqn = name::shown(&iqn);
             return Err(Error::exists(
-                format!("{iqn} is logged in to already"),
+                format!("the initiator is already logged in to {iqn}"),
                 format!(
-                    "sandstone initiator modify {iqn} changes how; sandstone initiator session list shows its sessions"
+                    "sandstone initiator modify {iqn} changes the login; sandstone initiator session list \
+                     shows the sessions"
                 ),
             ));
         }
@@ -194,8 +195,8 @@ impl Edit {
         let mut targets = self.config.initiator.targets.iter_mut();
         targets.find(|target| target.iqn == iqn).ok_or_else(|| {
             Error::not_found(
-                format!("{iqn} is not logged in to"),
-                "sandstone initiator session list shows what is; sandstone initiator login logs in",
+                format!("the initiator is not logged in to {iqn}"),
+                "sandstone initiator session list shows the sessions; sandstone initiator login logs in",
             )
         })
     }
@@ -233,8 +234,8 @@ impl Edit {
         let devices = &mut self.config.initiator.devices;
         if !devices.iter().any(|device| device.name == name) {
             return Err(Error::not_found(
-                format!("nothing was set for {name}"),
-                "sandstone initiator device list shows the devices there are",
+                format!("device {name} has no settings of its own"),
+                "sandstone initiator device list shows the devices",
             ));
         }
         devices.retain(|device| device.name != name);
@@ -255,8 +256,8 @@ impl Edit {
     pub(super) fn set_default_psp(&mut self, request: &SetDefaultPsp) -> Result<(), Error> {
         let satp = Satp::from_name(request.satp.trim()).ok_or_else(|| {
             Error::not_found(
-                format!("there is no storage array type {:?}", request.satp),
-                "sandstone initiator satp list shows those there are",
+                format!("the storage array type {:?} is unknown", request.satp),
+                "sandstone initiator satp list shows the storage array types",
             )
         })?;
         let psp = psp_named(&request.psp)?;
@@ -269,7 +270,7 @@ fn psp_named(name: &str) -> Result<Psp, Error> {
     Psp::from_name(name.trim()).ok_or_else(|| {
         let names = Psp::ALL.map(Psp::name).join(", ");
         Error::invalid(
-            format!("there is no path selection policy {name:?}"),
+            format!("the path selection policy {name:?} is unknown"),
             format!("choose one of {names}"),
         )
     })
@@ -288,8 +289,8 @@ fn normal_portals(portals: &[String]) -> Result<Vec<String>, Error> {
     let normal = portals.iter().map(|portal| {
         with_port(portal).map_err(|_| {
             Error::invalid(
-                format!("{portal:?} is no portal"),
-                "write host or host:port, IPv6 addresses in brackets",
+                format!("{portal:?} is not a portal"),
+                "write host or host:port, with IPv6 addresses in brackets",
             )
         })
     });

@@ -121,15 +121,19 @@ impl Edit {
         match found.len() {
             0 => {
                 return Err(Error::not_found(
-                    format!("no map of {} fits", request.unit),
-                    "sandstone map list shows those there are",
+                    format!("no map of logical unit {} matches", request.unit),
+                    "sandstone map list shows the maps",
                 ));
             }
             1 => {}
             n if !request.all => {
                 return Err(Error::invalid(
-                    format!("{n} maps of {} fit: {}", request.unit, list()),
-                    "narrow it with --host, --target or --lun, or give --all",
+                    format!(
+                        "{n} maps of logical unit {} match: {}",
+                        request.unit,
+                        list()
+                    ),
+                    "choose one with --host, --target or --lun, or give --all",
                 ));
             }
             _ => {}
@@ -145,7 +149,7 @@ impl Edit {
                 None => {
                     return Err(Error::not_found(
                         format!(
-                            "there is no logical unit {}, and no size to make it with",
+                            "logical unit {} does not exist, and the command gives no size to create it",
                             request.unit
                         ),
                         format!(
@@ -188,9 +192,10 @@ impl Edit {
         // A mistyped host is no initiator of that name.
         if !name::begins_as_name(given) && !given.contains(['*', '?']) {
             return Err(Error::invalid(
-                format!("{given:?} is neither a host that exists nor an initiator name"),
+                format!("{given:?} is neither an existing host nor an initiator name"),
                 format!(
-                    "sandstone host list shows the hosts; where an initiator calls itself so: sandstone host create HOST --initiator {}",
+                    "sandstone host list shows the hosts; if an initiator has this name: sandstone host \
+                     create HOST --initiator {}",
                     name::shown(given)
                 ),
             ));
@@ -267,7 +272,7 @@ impl Edit {
             .ok_or_else(|| {
                 Error::invalid(
                     "every LUN from 0 to 16383 is in use there",
-                    "map it at another target with --target",
+                    "map the logical unit at another target with --target",
                 )
             })
     }

@@ -171,7 +171,8 @@ impl Edit {
             {
                 return Err(Error::invalid(
                     format!(
-                        "portal group {} of {iqn} exists; its target port group and ALUA state are set already",
+                        "portal group {} of {iqn} exists already, with another target port group or ALUA \
+                         state",
                         request.tag
                     ),
                     "add the address without these options, or choose a new --tag",
@@ -217,10 +218,10 @@ impl Edit {
         if count == 1 {
             return Err(Error::invalid(
                 format!(
-                    "{portal} is the only portal of {iqn}; without it nobody could reach the target"
+                    "{portal} is the only portal of {iqn}; without it no host could reach the target"
                 ),
                 format!(
-                    "add another first, or take it offline: sandstone target offline {}",
+                    "add another portal first, or take the target offline: sandstone target offline {}",
                     name::shown(iqn)
                 ),
             ));
@@ -240,7 +241,7 @@ impl Edit {
             .collect();
         if ports.is_empty() {
             return Err(Error::not_found(
-                format!("no portal group is in target port group {group}"),
+                format!("target port group {group} has no portal groups"),
                 "sandstone target list -o iqn,ports",
             ));
         }
@@ -284,8 +285,8 @@ impl Edit {
             .find(|target| name::is_same(&target.iqn, iqn))
             .ok_or_else(|| {
                 Error::not_found(
-                    format!("there is no target {iqn}"),
-                    "sandstone target list shows those there are",
+                    format!("target {iqn} does not exist"),
+                    "sandstone target list shows the targets",
                 )
             })
     }

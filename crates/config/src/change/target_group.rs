@@ -30,7 +30,7 @@ impl Edit {
         let group = self.target_group_mut(group)?;
         if group.targets.contains(&iqn) {
             return Err(Error::exists(
-                format!("target group {} has {iqn} already", group.name),
+                format!("target group {} already has target {iqn}", group.name),
                 format!("sandstone target-group list {}", group.name),
             ));
         }
@@ -44,7 +44,7 @@ impl Edit {
             return Err(Error::not_found(
                 format!("target group {} has no target {iqn}", group.name),
                 format!(
-                    "sandstone target-group list {} shows those it has",
+                    "sandstone target-group list {} shows its targets",
                     group.name
                 ),
             ));
@@ -84,8 +84,8 @@ impl Edit {
         let mut groups = self.config.target_groups.iter_mut();
         groups.find(|group| group.name == name).ok_or_else(|| {
             Error::not_found(
-                format!("there is no target group {name}"),
-                "sandstone target-group list shows those there are",
+                format!("target group {name} does not exist"),
+                "sandstone target-group list shows the target groups",
             )
         })
     }

@@ -124,7 +124,10 @@ fn a_file_cannot_shrink_a_unit_or_change_its_blocks() {
     let mut wanted = good();
     wanted.units[1].block_size = 4096;
     let error = does(&good(), Change::Replace(Box::new(wanted))).unwrap_err();
-    assert!(error.message.contains("would be misread"), "{error}");
+    assert!(
+        error.message.contains("would misread its partition tables"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -213,7 +216,10 @@ fn a_map_takes_the_lowest_lun_that_is_free_for_everyone_it_reaches() {
         }),
     )
     .unwrap_err();
-    assert!(error.message.starts_with("LUN 0 would be vol1"), "{error}");
+    assert!(
+        error.message.starts_with("LUN 0 would show both vol1"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -230,7 +236,10 @@ fn a_map_is_removed_only_when_it_is_clear_which() {
         ..RemoveMap::default()
     };
     let error = does(&config, Change::RemoveMap(remove.clone())).unwrap_err();
-    assert!(error.message.contains("2 maps of vol1 fit"), "{error}");
+    assert!(
+        error.message.contains("2 maps of logical unit vol1 match"),
+        "{error}"
+    );
     let after = does(
         &config,
         Change::RemoveMap(RemoveMap {
@@ -292,7 +301,7 @@ fn share_makes_what_is_missing_and_is_idempotent() {
         does(&after, asked(&unknown))
             .unwrap_err()
             .message
-            .contains("neither a host")
+            .contains("neither an existing host")
     );
     let sizeless = Share {
         unit: "none".into(),
@@ -337,7 +346,7 @@ fn a_file_may_leave_identities_and_secrets_to_the_daemon() {
         does(&before, Change::Replace(Box::new(wanted)))
             .unwrap_err()
             .message
-            .contains("none to keep")
+            .contains("no present secret to keep")
     );
 }
 

@@ -150,8 +150,8 @@ impl Edit {
             .find(|unit| unit.name == name)
             .ok_or_else(|| {
                 Error::not_found(
-                    format!("there is no logical unit {name}"),
-                    "sandstone lu list shows those there are",
+                    format!("logical unit {name} does not exist"),
+                    "sandstone lu list shows the logical units",
                 )
             })
     }
@@ -168,7 +168,7 @@ fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
 
 pub(super) fn shrinking(name: &str, was: u64, wanted: u64) -> Error {
     Error::invalid(
-        format!("{name} has {was} bytes; making it {wanted} would cut off data"),
-        "create a smaller logical unit and copy the data with a client",
+        format!("logical unit {name} has {was} bytes; a size of {wanted} bytes would cut off data"),
+        "create a smaller logical unit, and copy the data from a host",
     )
 }

@@ -181,7 +181,7 @@ fn checked(source: &Source, imported: &mut Imported) -> Source {
         for given in rule.names.iter().filter_map(|name| name.wider.as_ref()) {
             imported.leave_out(
                 format!("initiator {given} in {}", rule.name),
-                "no host can have members of this kind; nobody that it matches is let in anywhere",
+                "a host cannot have members of this kind; initiators that match it get no access",
             );
         }
         let mut luns: Vec<Lun> = Vec::new();
@@ -189,7 +189,7 @@ fn checked(source: &Source, imported: &mut Imported) -> Source {
             let twice = luns.iter().any(|l| l.lun == lun.lun || l.unit == lun.unit);
             let what = format!("LUN {} ({}) of {}", lun.lun, lun.unit, rule.name);
             if twice {
-                imported.leave_out(what, "its number or its device is there already");
+                imported.leave_out(what, "its number or its device is used already");
             } else if lun.lun > crate::validate::MAX_LUN {
                 imported.leave_out(what, "the number is too high");
             } else {
@@ -207,12 +207,13 @@ fn checked(source: &Source, imported: &mut Imported) -> Source {
             None => true,
         });
         for reason in reasons {
-            imported.note(format!("{reason}; it cannot log in"));
+            imported.note(format!("{reason}; the user cannot log in"));
         }
         if all > 0 && rule.secrets.is_empty() && !rule.luns.is_empty() {
             imported.leave_out(
                 rule.name.clone(),
-                "none of its secrets can be used; set one of 12 bytes or more there, and import again",
+                "none of its secrets is usable; set a secret of 12 bytes or more in the file, and import it \
+                 again",
             );
             rule.luns.clear();
         }
@@ -266,7 +267,8 @@ fn name_overlaps(members: &[Member], imported: &mut Imported) {
             let crosses = members[other].except.contains(&index);
             if crosses && !pattern::covers(p, q) && !pattern::covers(q, p) {
                 imported.note(format!(
-                    "initiators that both {p} and {q} match see nothing, unless one host has both patterns: which rule is theirs cannot be told"
+                    "initiators that match both {p} and {q} see nothing, unless one host has both patterns: \
+                     the file does not tell which rule applies to them"
                 ));
             }
         }
@@ -307,20 +309,21 @@ fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imp
         if !accepts(rule, chap) {
             imported.leave_out(
                 format!("{} for initiator {own}", rule.name),
-                "another target asks it for another secret, and it has one for all targets with us",
+                "another target requires another secret, and in Sandstone an initiator has one secret for \
+                 all targets",
             );
             continue;
         }
         if chap.is_some() && rule.secrets.is_empty() {
             imported.note(format!(
-                "initiator {own} must prove its secret at {iqn} too, which asked for none"
+                "initiator {own} must now authenticate at {iqn} too, which required no secret"
             ));
         }
         if rule.secrets.len() > 1 {
             let others = rule.secrets.iter().filter(|secret| Some(*secret) != chap);
             let others: Vec<_> = others.map(|secret| secret.user.as_str()).collect();
             imported.note(format!(
-                "{} knows several users; initiators log in as {}, no longer as {}",
+                "{} has several users; initiators log in as {}, and no longer as {}",
                 rule.name,
                 chap.map_or("", |chap| &chap.user),
                 others.join(", ")
@@ -411,7 +414,7 @@ fn emit(members: &[Member], class: &[usize], imported: &mut Imported) {
         // named.
         return imported.leave_out(
             format!("initiator {}", initiators.join(", ")),
-            "a pattern that was left out matches it too",
+            "a pattern that was left out also matches it",
         );
     }
     let view = &members[class[0]].view;

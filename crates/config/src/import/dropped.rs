@@ -19,15 +19,17 @@ impl Reason {
     fn text(self) -> &'static str {
         match self {
             Self::Identity => {
-                "a unit here reports a vendor, product and revision of its own; rules of initiators that match the old ones need the new ones"
+                "Sandstone reports its own vendor, product and revision; change the rules of initiators that \
+                 match the old values"
             }
-            Self::Device => "a unit here reports what its device is",
-            Self::Limits => "a unit here reports limits of its own, and initiators ask for them",
+            Self::Device => "Sandstone takes this from the device beneath the logical unit",
+            Self::Limits => "Sandstone reports its own limits, and initiators ask for them",
             Self::Cache => {
-                "a write cache here does not outlive a power cut, so these devices have none"
+                "a write cache of Sandstone does not survive a power cut, so these devices have no write \
+                 cache"
             }
-            Self::Inner => "it tells the other program how to work inside",
-            Self::Absent => "there is nothing like it here",
+            Self::Inner => "it controls only the inner workings of the other program",
+            Self::Absent => "Sandstone has no counterpart",
         }
     }
 }

@@ -36,10 +36,10 @@ const NEXT: &str = "give the file that `targetcli saveconfig` writes, usually /e
 /// The text is no saveconfig.json, or its discovery requires a proof that Sandstone cannot require.
 pub fn read(text: &str) -> Result<Imported, Error> {
     let saved: SaveConfig = serde_json::from_str(text)
-        .map_err(|e| Error::invalid(format!("this is no saveconfig.json of LIO: {e}"), NEXT))?;
+        .map_err(|e| Error::invalid(format!("this is not a saveconfig.json of LIO: {e}"), NEXT))?;
     if saved.storage_objects.is_empty() && saved.targets.is_empty() {
         return Err(Error::invalid(
-            "line 1: this is no saveconfig.json of LIO: it has neither storage_objects nor targets",
+            "line 1: this is not a saveconfig.json of LIO: it has neither storage_objects nor targets",
             NEXT,
         ));
     }
@@ -83,10 +83,10 @@ impl Import {
             if usable != Some(None) {
                 return Err(Error::invalid(
                     format!(
-                        "discovery asks for a proof that cannot be asked for here: {}",
+                        "discovery requires a CHAP login that Sandstone cannot require: {}",
                         usable
                             .flatten()
-                            .unwrap_or("there is no user that could give it")
+                            .unwrap_or("its user or its secret is missing")
                     ),
                     "in the file, set discovery_userid and a discovery_password of 12 bytes or more, or discovery_enable_auth to false; then import it again",
                 ));
@@ -112,16 +112,16 @@ impl Import {
             "ramdisk" if object.rest.contains_key("nullio") => {
                 return self
                     .imported
-                    .leave_out(source, "it is one of nullio, which keeps nothing");
+                    .leave_out(source, "its type is nullio, which stores no data");
             }
             "ramdisk" => BackendSpec::memory(object.size),
             other => {
-                let why = format!("there is no backend like {other}");
+                let why = format!("Sandstone has no backend like {other}");
                 return self.imported.leave_out(source, why);
             }
         };
         if let Some(field) = attributes::unknown_field(object) {
-            let why = format!("LIO has no field {field} in it, and it may restrict what is seen");
+            let why = format!("LIO does not know its field {field}, which may restrict access");
             return self.imported.leave_out(source, why);
         }
         let config = &self.imported.config;
@@ -167,7 +167,11 @@ impl Import {
         self.drop_rest(&source, &target.rest, &[]);
         let iqn = match name::foreign(&target.wwn) {
             Ok(()) if !twice => target.wwn.clone(),
-            Ok(_) => return self.imported.leave_out(source, "the file has it twice"),
+            Ok(_) => {
+                return self
+                    .imported
+                    .leave_out(source, "the file contains it twice");
+            }
             Err(error) => return self.imported.leave_out(source, error),
         };
         let (mut groups, mut rules) = (Vec::new(), None);
@@ -187,7 +191,7 @@ impl Import {
             let own = self.rules(&iqn, tpg);
             // A map of Sandstone leads to all portal groups of a target.
             if rules.get_or_insert_with(|| own.clone()) != &own {
-                let why = "it lets in others, or shows other LUNs, than the portal group before it";
+                let why = "it admits other initiators, or shows other LUNs, than the portal group before it";
                 self.imported.leave_out(what, why);
                 continue;
             }
@@ -210,7 +214,7 @@ impl Import {
         if groups.is_empty() {
             return self
                 .imported
-                .leave_out(source, "no portal group of it is left");
+                .leave_out(source, "none of its portal groups is left");
         }
         let parameters = given
             .iter()
@@ -238,7 +242,10 @@ impl Import {
         let mut secrets = secrets.into_iter();
         let first = secrets.next();
         if secrets.any(|other| first.as_ref() != Some(&other)) {
-            self.imported.note(format!("{iqn} proves itself with different secrets to different initiators; with the first to all of them now"));
+            self.imported.note(format!(
+                "{iqn} authenticates with different secrets to different initiators; it now uses the first \
+                 secret for all of them"
+            ));
         }
         super::mutual(&mut self.imported, iqn, first)
     }
@@ -255,11 +262,12 @@ impl Import {
     fn portal(&mut self, iqn: &str, portal: &Portal) -> Option<SocketAddr> {
         let what = format!("portal {}:{} of {iqn}", portal.ip_address, portal.port);
         if portal.iser == Some(true) {
-            self.imported.leave_out(what, "iSER is not offered");
+            self.imported
+                .leave_out(what, "Sandstone does not offer iSER");
             return None;
         }
         let Ok(ip) = portal.ip_address.trim_matches(['[', ']']).parse::<IpAddr>() else {
-            self.imported.leave_out(what, "it is no address");
+            self.imported.leave_out(what, "it is not an IP address");
             return None;
         };
         Some(SocketAddr::new(ip, portal.port))
@@ -281,7 +289,7 @@ impl Import {
         if on(tpg.attributes.get("generate_node_acls"), false) {
             // Units shown to everybody are write-protected unless the portal group says otherwise.
             let read_only = on(tpg.attributes.get("demo_mode_write_protect"), true);
-            let name = format!("everybody without an ACL at {iqn}");
+            let name = format!("every initiator without an ACL at {iqn}");
             let luns = tpg.luns.iter();
             let luns = luns.filter_map(|lun| self.lun(&name, lun, lun.index, read_only));
             let mut rule = Rule {
@@ -316,7 +324,7 @@ impl Import {
                 None => {
                     let what = format!("LUN {} of {name}", mapped.index);
                     self.imported
-                        .leave_out(what, "its portal group does not have it");
+                        .leave_out(what, "its portal group does not have this LUN");
                 }
             }
         }
@@ -341,7 +349,8 @@ impl Import {
             Some(secret) => rule.secrets.push(secret),
             None => {
                 rule.luns.clear();
-                let why = "it asks for CHAP (authentication) and has no user, so nobody can log in";
+                let why =
+                    "it requires CHAP (authentication) and has no user, so no initiator can log in";
                 self.imported.leave_out(rule.name.clone(), why);
             }
         }

@@ -18,11 +18,13 @@ pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
         if let Some(other) = running.hosts.iter().find(clashes) {
             return Err(Error::invalid(
                 format!(
-                    "the host {} of this machine and the host {} of the import may have a member in common, and each asks it for a secret of its own",
+                    "host {} of this machine and host {} of the import may have an initiator in common, and \
+                     each requires its own secret",
                     other.name, host.name
                 ),
                 format!(
-                    "take the initiator out of the one or the other, as with `sandstone host remove-initiator {} IQN`, and import again",
+                    "remove the initiator from one of the hosts, for example with `sandstone host \
+                     remove-initiator {} IQN`, and import again",
                     other.name
                 ),
             ));
@@ -31,8 +33,9 @@ pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
     if imported.discovery_chap.is_some() {
         if running.discovery_chap.is_some() {
             return Err(Error::invalid(
-                "discovery asks for one secret on this machine and for another one in the import",
-                "take the user of discovery out of the file (discovery_enable_auth of LIO, IncomingUser of SCST's driver) and import it again: that of this machine stays",
+                "discovery requires one secret on this machine and another secret in the import",
+                "remove the user of discovery from the file (discovery_enable_auth of LIO, IncomingUser of \
+                 SCST's driver), and import it again: the secret of this machine stays",
             ));
         }
         running.discovery_chap = imported.discovery_chap;
@@ -75,7 +78,7 @@ mod tests {
         let running = || with("old", &["iqn.2001-04.x:a"], &[], Some("secret-of-old"));
         let everybody = |except: &[&str], secret| with("new", &["*"], except, secret);
         let refused = merge(running(), everybody(&[], Some("secret-of-new"))).unwrap_err();
-        assert!(refused.message.contains("a secret of its own"), "{refused}");
+        assert!(refused.message.contains("its own secret"), "{refused}");
         for imported in [
             everybody(&["iqn.2001-04.x:*"], Some("secret-of-new")),
             everybody(&[], None),

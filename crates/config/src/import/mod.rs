@@ -81,7 +81,7 @@ impl Imported {
         };
         if let Some(other) = self.config.units.iter().find(|other| same(other)) {
             self.notes.push(format!(
-                "{source} gets a new identity: {} has its NAA or serial number already",
+                "{source} gets a new identity: logical unit {} already has its NAA or serial number",
                 other.name
             ));
             (unit.naa, unit.serial) = (String::new(), String::new());
@@ -172,7 +172,7 @@ fn drop_reflected(imported: &mut Imported) {
     for what in dropped {
         imported.leave_out(
             what,
-            "an initiator has the same one, which an impostor could reflect",
+            "an initiator has this secret too, and an impostor could reflect it",
         );
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn check(text: &str, read: &Result<Imported, Error>) {
 
 /// Recognizes the one refusal that concerns several lines.
 fn about_discovery(error: &Error) -> bool {
-    error.message.contains("discovery asks for a proof")
+    error.message.contains("discovery requires a CHAP login")
 }
 
 /// Returns the line that an error names.

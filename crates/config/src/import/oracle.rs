@@ -144,7 +144,7 @@ fn compare(seed: u64, original: &dyn Original, tally: &mut Tally) {
         Ok(imported) => imported,
         Err(error) => {
             return assert!(
-                error.message.contains("discovery asks for a proof"),
+                error.message.contains("discovery requires a CHAP login"),
                 "{error}\n{text}"
             );
         }

@@ -70,7 +70,8 @@ pub(super) fn taken_over<'a>(
     }
     if !unknown.is_empty() {
         imported.note(format!(
-            "target {iqn} goes without {}: it is not offered here, or out of range",
+            "target {iqn} was imported without {}: Sandstone does not have the parameter, or the value is \
+             out of range",
             unknown.join(", ")
         ));
     }

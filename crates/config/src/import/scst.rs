@@ -54,9 +54,10 @@ pub fn read(text: &str, machine: &Machine<'_>) -> Result<Imported, Error> {
         let line = root.children.first().map_or(1, |node| node.line);
         return Err(Error::invalid(
             format!(
-                "line {line}: this is no scst.conf: it has neither a HANDLER nor a TARGET_DRIVER"
+                "line {line}: this is not an scst.conf: it has neither a HANDLER nor a TARGET_DRIVER"
             ),
-            "give the file that `scstadmin -write_config` writes, or the saveconfig.json of LIO; no other can be imported",
+            "give the file that `scstadmin -write_config` writes, or the saveconfig.json of LIO; other files \
+             cannot be imported",
         ));
     }
     let mut import = Import {
@@ -118,7 +119,7 @@ impl Import<'_> {
         driver.has_args(1)?;
         if driver.arg(0) != "iscsi" {
             let what = format!("the driver {}", driver.arg(0));
-            self.imported.leave_out(what, "only iSCSI is served");
+            self.imported.leave_out(what, "Sandstone serves only iSCSI");
             return Ok(());
         }
         driver.has_blocks(&["TARGET"])?;
@@ -130,7 +131,7 @@ impl Import<'_> {
                 && !attributes::DRIVER_WITHOUT.contains(&attribute)
             {
                 return Err(child.refused(&format!(
-                    "{attribute} is no attribute of the driver that is known here"
+                    "{attribute} is not a known attribute of the driver"
                 )));
             }
         }
@@ -161,7 +162,7 @@ impl Import<'_> {
         if let (Some(first), None) = (all.first(), usable.first()) {
             return Err(Error::invalid(
                 format!(
-                    "discovery asks for a proof that cannot be asked for here: user {:?}: {}",
+                    "discovery requires a CHAP login that Sandstone cannot require: user {:?}: {}",
                     first.user,
                     super::unusable(first).unwrap_or_default()
                 ),
@@ -170,7 +171,7 @@ impl Import<'_> {
         }
         if usable.len() > 1 {
             self.imported.note(format!(
-                "discovery knows several users; initiators discover as {}, no longer as the others",
+                "discovery has several users; initiators discover as {}, and no longer as the others",
                 usable[0].user
             ));
         }
@@ -192,8 +193,7 @@ impl Import<'_> {
         }
         let known = |(target, _): &(TargetSpec, Source)| name::is_same(&target.iqn, &iqn);
         if self.targets.iter().any(known) {
-            let why =
-                "logins do not tell it from another one, whose name differs in capitals at most";
+            let why = "another target has this name, or a name that differs only in capitals";
             self.imported.leave_out(source, why);
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl Import<'_> {
             let lines = target.all("allowed_portal").map(|node| node.arg(0));
             let lines: Vec<&str> = lines.collect();
             let why = format!(
-                "its allowed_portal lines ({}) name no single address",
+                "none of its allowed_portal lines ({}) names a single address",
                 lines.join(", ")
             );
             self.imported.leave_out(source, why);
@@ -237,7 +237,7 @@ impl Import<'_> {
             .value("redirect")?
             .is_some_and(|to| !to.is_empty() && to != "<NULL>");
         if redirects {
-            let why = "the target is offline until you set it with `sandstone target redirect`";
+            let why = "the target is offline until you set the redirection with `sandstone target redirect`";
             self.imported
                 .leave_out(format!("the redirection of {iqn}"), why);
         }
@@ -251,7 +251,7 @@ impl Import<'_> {
         let outgoing = secrets(target, "OutgoingUser")?;
         if outgoing.len() > 1 {
             self.imported.note(format!(
-                "{iqn} proves itself as several users; as the first only now"
+                "{iqn} authenticates as several users; it now uses only the first"
             ));
         }
         Ok(TargetSpec {
@@ -347,7 +347,9 @@ fn secrets(owner: &Node, keyword: &str) -> Result<Vec<ChapSecret>, Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let is_numbered = number.bytes().all(|b| b.is_ascii_digit());
         let (true, &[user, secret]) = (is_numbered, words.as_slice()) else {
-            return Err(node.refused(&format!("{keyword} is followed by a user and a secret")));
+            return Err(node.refused(&format!(
+                "{keyword} must be followed by a user and a secret"
+            )));
         };
         secrets.push(ChapSecret {
             user: user.to_owned(),

@@ -92,7 +92,7 @@ fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
             let error = outcome.unwrap_err();
             drop(store);
             let (mut store, config) = Store::open(dir.path()).unwrap();
-            if error.message.contains("could not be put back") {
+            if error.message.contains("could not be restored") {
                 // The file had its name already, and the disk failed twice.
                 assert!(
                     kind == io::ErrorKind::ReadOnlyFilesystem && at >= 4,
@@ -397,7 +397,10 @@ fn earlier_generations_are_kept_to_a_limit() {
     assert_eq!(store.generation(20).unwrap(), generation(20));
     let error = store.generation(1).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
-    assert!(error.message.contains("kept are: 10, 11"), "{error}");
+    assert!(
+        error.message.contains("the kept generations are: 10, 11"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -60,7 +60,8 @@ fn not_reflected(config: &Config, prover: &str, secret: &ChapSecret) -> Result<(
     };
     Err(Error::invalid(
         format!("{prover} and {other} have the same CHAP secret"),
-        "choose two: with one secret for both ways an impostor reflects the challenge (RFC 7143 9.2.1)",
+        "choose two different secrets: with one secret for both directions, an impostor can reflect the \
+         challenge (RFC 7143 9.2.1)",
     ))
 }
 
@@ -71,7 +72,8 @@ fn initiator_pattern(host: &HostSpec, initiator: &str) -> Result<(), Error> {
                 "host {}: {initiator:?} is not an initiator name: {fault}",
                 host.name
             ),
-            "write its name as it is in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings, * and ? are wildcards",
+            "write the name as in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings; * and \
+             ? are wildcards",
         )
     })
 }

@@ -34,7 +34,7 @@ pub(super) fn initiator(config: &Config) -> Result<(), Error> {
     for login in &initiator.targets {
         if !seen.insert(login.iqn.as_str()) {
             return Err(Error::exists(
-                format!("{} is logged in to twice", login.iqn),
+                format!("target {} has two logins", login.iqn),
                 "name each target once, with all its portals",
             ));
         }
@@ -44,7 +44,7 @@ pub(super) fn initiator(config: &Config) -> Result<(), Error> {
     for device in &initiator.devices {
         if !seen.insert(device.name.as_str()) {
             return Err(Error::exists(
-                format!("the device {} is there twice", device.name),
+                format!("device {} is listed twice", device.name),
                 "name each device once",
             ));
         }
@@ -82,7 +82,8 @@ fn adapter_times(times: &AdapterTimes) -> Result<(), Error> {
     if let Some(ms) = fence.filter(|ms| !fits(ms)) {
         return wrong(
             format!("fence_timeout_ms cannot be {ms}"),
-            "use 5000 to 99999000 milliseconds, or never: after a shorter time a write of the lost session may still land on newer data",
+            "use 5000 to 99999000 milliseconds, or never: after a shorter time, a write of the lost session \
+             may still overwrite newer data",
         );
     }
     let settle = times.fence_settle_ms;
@@ -97,7 +98,7 @@ fn adapter_times(times: &AdapterTimes) -> Result<(), Error> {
     if all.retry_first_ms > all.retry_most_ms {
         let (first, most) = (shown(all.retry_first_ms), shown(all.retry_most_ms));
         return wrong(
-            format!("the first retry after {first} comes later than the longest wait, {most}"),
+            format!("the first retry, after {first}, comes later than the longest wait, {most}"),
             "make retry_first_ms smaller or retry_most_ms larger",
         );
     }
@@ -107,7 +108,7 @@ fn adapter_times(times: &AdapterTimes) -> Result<(), Error> {
     {
         return wrong(
             format!(
-                "a session without another path beside it would be given up after {}, others after {}",
+                "a session without another path would be given up after {}, other sessions only after {}",
                 shown(times.dead_after_alone_ms),
                 shown(all.dead_after_ms)
             ),
@@ -124,14 +125,14 @@ fn login_rules(login: &LoginSpec) -> Result<(), Error> {
     if login.portals.is_empty() {
         return wrong(
             "no portal is named".to_owned(),
-            "name one with --portal; sandstone initiator discover shows them",
+            "name a portal with --portal; sandstone initiator discover shows the portals",
         );
     }
     for portal in &login.portals {
         if with_port(portal).ok().as_ref() != Some(portal) {
             return wrong(
-                format!("{portal:?} is no portal"),
-                "write host:port, IPv6 addresses in brackets",
+                format!("{portal:?} is not a portal"),
+                "write host:port, with IPv6 addresses in brackets",
             );
         }
     }
@@ -139,15 +140,15 @@ fn login_rules(login: &LoginSpec) -> Result<(), Error> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
         if bind.is_empty() || bind.len() > 45 || !bind.chars().all(plain) {
             return wrong(
-                format!("{bind:?} is no address and no network interface"),
-                "`ip addr` shows what this machine has",
+                format!("{bind:?} is neither an address nor a network interface"),
+                "`ip addr` shows the addresses and interfaces of this machine",
             );
         }
     }
     let ways = login.portals.len() * login.binds.len().max(1) * login.sessions as usize;
     if !(1..=MAX_SESSIONS).contains(&ways) {
         return wrong(
-            format!("{ways} sessions"),
+            format!("it asks for {ways} sessions"),
             "portals times binds times sessions must be 1 to 64",
         );
     }
@@ -157,7 +158,7 @@ fn login_rules(login: &LoginSpec) -> Result<(), Error> {
     match (&login.chap, &login.mutual_chap) {
         (None, Some(_)) => {
             return wrong(
-                "the target is to prove itself, but we do not (mutual CHAP without CHAP)"
+                "the target must authenticate, but the initiator does not (mutual CHAP without CHAP)"
                     .to_owned(),
                 "give --user too",
             );
@@ -165,7 +166,8 @@ fn login_rules(login: &LoginSpec) -> Result<(), Error> {
         (Some(ours), Some(theirs)) if ours.secret == theirs.secret => {
             return wrong(
                 "both sides have the same CHAP secret".to_owned(),
-                "choose two: with one secret for both ways an impostor reflects the challenge (RFC 7143 9.2.1)",
+                "choose two different secrets: with one secret for both directions, an impostor can reflect \
+                 the challenge (RFC 7143 9.2.1)",
             );
         }
         _ => {}
@@ -198,10 +200,10 @@ fn parameter_rules(login: &LoginSpec) -> Result<(), Error> {
         }
     }
     let algorithms = given.chap_algorithms.as_deref();
-    if algorithms.is_some_and(|names| named_algorithms(names).is_none()) {
+    if let Some(names) = algorithms.filter(|names| named_algorithms(names).is_none()) {
         return wrong(
-            "the CHAP algorithms are none that there are".to_owned(),
-            "name some of sha3-256, sha256, sha1 and md5, each once, the preferred one first",
+            format!("{names:?} is not a list of known CHAP algorithms"),
+            "list any of sha3-256, sha256, sha1 and md5, each once, with the preferred one first",
         );
     }
     if let (Some(first), Some(max)) = (given.first_burst_length, given.max_burst_length)
@@ -209,7 +211,7 @@ fn parameter_rules(login: &LoginSpec) -> Result<(), Error> {
     {
         return wrong(
             format!("FirstBurstLength {first} is above MaxBurstLength {max}"),
-            "make it smaller",
+            "make FirstBurstLength smaller",
         );
     }
     if given.max_outstanding_r2t == Some(0) {
@@ -267,7 +269,7 @@ fn device_rules(device: &DeviceSpec) -> Result<(), Error> {
     let kinds = ["naa.", "eui.", "t10.", "mpx."];
     if !kinds.iter().any(|kind| device.name.starts_with(kind)) || device.name.len() > 256 {
         return wrong(
-            "that is not the name of a device".to_owned(),
+            "the name is not a device name".to_owned(),
             "use a name that begins with naa., eui., t10. or mpx., as sandstone initiator device list shows it",
         );
     }

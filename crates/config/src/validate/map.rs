@@ -36,7 +36,7 @@ pub(super) fn maps(config: &Config) -> Result<(), Error> {
 fn lun_taken(config: &Config, map: &MapSpec, other: &MapSpec) -> Error {
     Error::invalid(
         format!(
-            "LUN {} would be {} ({}) and {} ({})",
+            "LUN {} would show both {} ({}) and {} ({})",
             map.lun,
             other.unit,
             describe(config, other),

@@ -30,7 +30,7 @@ pub(super) fn targets(config: &Config) -> Result<(), Error> {
                         "relative port id {} is used by {other} and {iqn}",
                         group.relative_port_id
                     ),
-                    "leave relative_port_id out to have one made; it is never used twice",
+                    "leave relative_port_id out: the daemon then chooses a number that was never used",
                 ));
             }
             let ports: &mut usize = ports.entry(group.target_port_group).or_default();
@@ -50,12 +50,13 @@ pub(super) fn targets(config: &Config) -> Result<(), Error> {
             if state != group.alua_state {
                 return Err(Error::invalid(
                     format!(
-                        "target port group {} would be {} and {} at once",
+                        "target port group {} would have the ALUA states {} and {} at once",
                         group.target_port_group,
                         state.as_str(),
                         group.alua_state.as_str()
                     ),
-                    "give the portal group another target_port_group: all ports of one share its ALUA state",
+                    "give the portal group another target_port_group: all ports of a target port group share \
+                     its ALUA state",
                 ));
             }
         }
@@ -67,14 +68,14 @@ fn portal_groups(target: &TargetSpec) -> Result<(), Error> {
     let iqn = &name::shown(&target.iqn);
     if target.portal_groups.is_empty() {
         return Err(Error::invalid(
-            format!("target {iqn} has no portal group, so nobody could reach it"),
+            format!("target {iqn} has no portal group, so no host could reach it"),
             format!("sandstone target portal add {iqn} 0.0.0.0:3260"),
         ));
     }
     if target.alias.len() > 255 || target.alias.chars().any(char::is_control) {
         return Err(Error::invalid(
             format!("target {iqn}: the alias is longer than 255 bytes or holds control characters"),
-            "choose a shorter alias",
+            "choose a shorter, printable alias",
         ));
     }
     let mut tags = HashSet::new();
@@ -91,7 +92,7 @@ fn portal_groups(target: &TargetSpec) -> Result<(), Error> {
         if group.relative_port_id == 0 || group.target_port_group == 0 {
             return Err(Error::invalid(
                 format!("target {iqn}: relative port id and target port group must be 1 to 65535"),
-                "leave relative_port_id out to have one made, and use 1 as target_port_group",
+                "leave relative_port_id out, and use 1 as target_port_group",
             ));
         }
         if group.portals.is_empty() {
@@ -187,7 +188,7 @@ fn parameters(iqn: &str, p: &TargetParameters) -> Result<(), Error> {
             format!(
                 "target {iqn}: first_burst_length {first} is greater than max_burst_length {max}"
             ),
-            "RFC 7143 13.14: make it at most max_burst_length",
+            "make first_burst_length at most max_burst_length (RFC 7143 13.14)",
         ));
     }
     Ok(())
@@ -236,7 +237,8 @@ fn clash(
     if portal == other && iqn == other_iqn {
         return Err(Error::invalid(
             format!(
-                "target {iqn}: portal {portal} stands in portal groups {other_tag} and {tag} or twice in one"
+                "target {iqn}: portal {portal} is listed twice, in portal group {other_tag} and in portal \
+                 group {tag}"
             ),
             "list each address once per target: a login must lead to one portal group",
         ));

@@ -14,16 +14,16 @@ pub(super) fn target_groups(config: &Config) -> Result<(), Error> {
         // A map tells a target from a group by its name.
         let like = match config.target(&group.name) {
             Some(_) => "it is",
-            None if name::begins_as_name(&group.name) => "it begins as",
+            None if name::begins_as_name(&group.name) => "it begins like",
             None => "",
         };
         if !like.is_empty() {
             return Err(Error::invalid(
                 format!(
-                    "{} is no name for a target group: {like} the name of a target",
+                    "{:?} is not a valid target group name: {like} the name of a target",
                     group.name
                 ),
-                "choose another name; maps tell targets and target groups apart by theirs",
+                "choose another name; a map tells targets and target groups apart by their names",
             ));
         }
         if !names.insert(group.name.as_str()) {

@@ -35,7 +35,7 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
                     "logical units {other} and {} have the same NAA {}",
                     unit.name, unit.naa
                 ),
-                "leave naa out to have a new one made: two disks with one NAA look like two paths to one disk",
+                "leave naa out to get a new one: two disks with one NAA look like two paths to one disk",
             ));
         }
         if let Some(other) = serials.insert(unit.serial.as_str(), &unit.name) {
@@ -44,7 +44,7 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
                     "logical units {other} and {} have the same serial number {}",
                     unit.name, unit.serial
                 ),
-                "leave serial out to have a new one made",
+                "leave serial out to get a new one",
             ));
         }
         let Some(place) = unit.backend.place() else {
@@ -70,7 +70,7 @@ fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
     if unit.naa.len() != 32 || !unit.naa.starts_with('6') || !hex(&unit.naa) {
         return Err(Error::invalid(
             format!("{who}: {:?} is not an NAA type 6 designator", unit.naa),
-            "write 32 lower-case hexadecimal digits that begin with 6, or leave naa out to have one made",
+            "write 32 lower-case hexadecimal digits that begin with 6, or leave naa out to get a new one",
         ));
     }
     let printable = unit.serial.bytes().all(|b| b.is_ascii_graphic());
@@ -80,13 +80,13 @@ fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
                 "{who}: the serial number {:?} is not 1 to 64 printable characters",
                 unit.serial
             ),
-            "leave serial out to have one made",
+            "leave serial out to get a new one",
         ));
     }
     if !matches!(unit.block_size, 512 | 4096) {
         return Err(Error::invalid(
             format!("{who}: a block size of {} is not offered", unit.block_size),
-            "use 512, which every client accepts, or 4096, which ESXi does not",
+            "use 512, which every client accepts, or 4096, which ESXi does not accept",
         ));
     }
     let ratio = unit.physical_block_size / unit.block_size;
@@ -99,14 +99,14 @@ fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
                 "{who}: the physical block size {} is not a power of two times the block size {}",
                 unit.physical_block_size, unit.block_size
             ),
-            "use 4096, or the volblocksize or stripe width of what lies beneath",
+            "use 4096, or the volblocksize or stripe width of the backend",
         ));
     }
     if let Some(percent) = unit.threshold_percent
         && !(1..=99).contains(&percent)
     {
         return Err(Error::invalid(
-            format!("{who}: a threshold of {percent} percent would be crossed never or always"),
+            format!("{who}: a threshold of {percent} percent would never or always be crossed"),
             "use 1 to 99; 80 is common",
         ));
     }

@@ -39,7 +39,8 @@ pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<
     let Some(user) = asker.known_user() else {
         return Err(Error::new(
             ErrorKind::Refused,
-            "secrets leave the daemon by its control socket only: at an address nobody knows who asks",
+            "secrets leave the daemon only through its control socket: a TCP address does not identify the \
+             user",
             "run sandstone config export on the daemon's machine as its user, with --state DIR",
         )
         .into());
@@ -84,7 +85,7 @@ pub(super) async fn apply(
                         "the file is not a configuration: {}",
                         e.to_string().trim_end()
                     ),
-                    "sandstone config show prints one that is",
+                    "sandstone config show prints a valid configuration",
                 )
             })?;
             Box::new(parsed)
@@ -122,7 +123,7 @@ pub(super) async fn rollback(
 ) -> Answer<Committed> {
     let wrong = |_| {
         Error::invalid(
-            format!("{generation:?} is not a generation"),
+            format!("{generation:?} is not the number of a generation"),
             "sandstone config history",
         )
     };

@@ -20,11 +20,12 @@ use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
 const PROBLEMS: [(&str, &str); 2] = [
     (
         "4XX",
-        "The request was refused: what was wrong, what was not changed, and what to try next.",
+        "The request was refused. The body tells the problem, what was not changed, and what to try next.",
     ),
     (
         "5XX",
-        "The daemon could not do it: what was wrong, what was not changed, and what to try next.",
+        "The daemon could not carry out the request. The body tells the problem, what was not changed, and \
+         what to try next.",
     ),
 ];
 
@@ -138,7 +139,9 @@ fn describe_responses(operation: &mut Operation, components: &Components) {
         }
         let content = response.content.values().next();
         response.description = match content {
-            None if status == "204" => "It is done, and there is nothing to tell.".to_owned(),
+            None if status == "204" => {
+                "The request was carried out. The answer has no body.".to_owned()
+            }
             None => continue,
             Some(RefOr::T(content)) => described(content.schema.as_ref(), components),
             Some(RefOr::Ref(_)) => continue,

@@ -36,8 +36,8 @@ pub(super) async fn show(
     let config = plane.config();
     let missing = || {
         Error::not_found(
-            format!("there is no host {name}"),
-            "sandstone host list shows those there are",
+            format!("host {name} does not exist"),
+            "sandstone host list shows the hosts",
         )
     };
     let host = config.host(&name).ok_or_else(missing)?;

@@ -133,8 +133,11 @@ pub(super) async fn rescan(
         return Ok(axum::http::StatusCode::NO_CONTENT);
     }
     Err(Error::not_found(
-        format!("{} is not logged in to", target.unwrap_or_default()),
-        "sandstone initiator session list shows what is",
+        format!(
+            "the initiator is not logged in to {}",
+            target.unwrap_or_default()
+        ),
+        "sandstone initiator session list shows the sessions",
     )
     .into())
 }
@@ -163,8 +166,8 @@ pub(super) async fn device(
     let found = devices.into_iter().find(|device| device.nmp.name == name);
     let missing = || {
         Error::not_found(
-            format!("there is no device {name}"),
-            "sandstone initiator device list shows those there are; sandstone initiator rescan looks again",
+            format!("device {name} does not exist"),
+            "sandstone initiator device list shows the devices; sandstone initiator rescan looks again",
         )
     };
     Ok(Json(view(&plane.config(), found.ok_or_else(missing)?)))

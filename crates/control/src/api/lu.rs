@@ -97,8 +97,8 @@ pub(super) async fn delete(
 /// Ends a state that stops I/O of a logical unit. Examples are a stop, a write protection,
 /// reservations, ALUA states that initiators chose, a failed SANITIZE, and lost writes.
 #[utoipa::path(delete, path = at::CLEAR.path, tag = at::CLEAR.tag, operation_id = at::CLEAR.id,
-    params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "The state that is to end."), Clear),
-    responses((status = 200, description = "What has ended, or would.", body = Cleared), (status = "4XX", description = "It is refused.", body = Problem)))]
+    params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "Kind of the state to end."), Clear),
+    responses((status = 200, description = "States that ended, or would end.", body = Cleared), (status = "4XX", description = "The request was refused.", body = Problem)))]
 pub(super) async fn clear(
     State(plane): State<Shared>,
     Path((name, kind)): Path<(String, String)>,
@@ -139,27 +139,27 @@ fn clearable(name: &str, word: &str) -> Result<(HindranceKind, Clearing), Error>
     let words = words.join(", ");
     Err(match kind {
         Some(_) => Error::invalid(
-            format!("lu clear does not end {word}"),
-            format!("sandstone lu list {name} tells what ends it; lu clear takes {words}"),
+            format!("lu clear cannot end the state {word}"),
+            format!("sandstone lu list {name} tells how to end it; lu clear ends {words}"),
         ),
         None => Error::invalid(
-            format!("{word:?} is no state of a logical unit"),
-            format!("choose {words}"),
+            format!("{word:?} is not a state of a logical unit"),
+            format!("choose one of {words}"),
         ),
     })
 }
 
 fn missing(name: &str) -> Error {
     Error::not_found(
-        format!("there is no logical unit {name}"),
-        "sandstone lu list shows those there are",
+        format!("logical unit {name} does not exist"),
+        "sandstone lu list shows the logical units",
     )
 }
 
 fn view(unit: &UnitSpec, state: Option<&UnitStatus>, maps: Vec<MapSpec>) -> UnitView {
     let unknown = || UnitStatus {
         name: unit.name.clone(),
-        fault: (!unit.offline).then(|| "the data plane does not know it".to_owned()),
+        fault: (!unit.offline).then(|| "the data plane does not know the logical unit".to_owned()),
         size: unit.backend.size().unwrap_or(0),
         ..UnitStatus::default()
     };

@@ -89,7 +89,7 @@ pub(super) async fn share(
 fn shared(config: &Config, request: &Share, committed: Committed) -> Result<SharedUnit, Error> {
     let gone = || {
         Error::not_found(
-            "what was shared is not in the configuration",
+            "the shared logical unit, its host, target or map is no longer in the configuration",
             "sandstone map list",
         )
     };

@@ -103,7 +103,7 @@ pub(super) async fn export(
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
                 let forced = format!("sandstone pool export -f {name}");
                 error.next = format!(
-                    "{forced} makes them not ready until the pool is imported again; or {}",
+                    "{forced} makes these logical units not ready until the pool is imported again; or {}",
                     error.next
                 );
                 error

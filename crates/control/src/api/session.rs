@@ -38,8 +38,8 @@ pub(super) async fn logout(
     Params(how): Params<Logout>,
 ) -> Result<StatusCode, Problem> {
     if how.within_s == 0 {
-        let next = "give it a second at least, or end the session (sandstone session kill)";
-        return Err(Error::invalid("nobody logs out within 0 seconds", next).into());
+        let next = "allow at least one second, or end the session (sandstone session kill)";
+        return Err(Error::invalid("an initiator cannot log out within 0 seconds", next).into());
     }
     on_session(&tsih, |number| {
         let data_plane = plane.transactions.data_plane();
@@ -50,12 +50,12 @@ pub(super) async fn logout(
 /// Applies `act` to the session of number `tsih`, and returns an error if no session has that
 /// number.
 fn on_session(tsih: &str, act: impl FnOnce(u16) -> bool) -> Result<StatusCode, Problem> {
-    let next = "sandstone session list shows those there are";
+    let next = "sandstone session list shows the sessions";
     let number: u16 = tsih
         .parse()
         .map_err(|_| Error::invalid(format!("{tsih:?} is not a session number"), next))?;
     match act(number) {
         true => Ok(StatusCode::NO_CONTENT),
-        false => Err(Error::not_found(format!("there is no session {number}"), next).into()),
+        false => Err(Error::not_found(format!("session {number} does not exist"), next).into()),
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn send(
     tokio::task::spawn_blocking(move || {
         let mut sink = |piece: Vec<u8>| hand_over(&plane, &outbox, Bytes::from(piece));
         if let Err(error) = sender.run(&mut sink) {
-            tracing::warn!(%error, "a stream was not sent to its end");
+            tracing::warn!(%error, "the sending of a stream did not finish");
         }
     });
     let kind = [(CONTENT_TYPE, "application/octet-stream")];
@@ -64,16 +64,18 @@ fn hand_over(
     outbox: &Outbox<std::io::Result<Bytes>>,
     piece: Bytes,
 ) -> Result<(), Error> {
-    let gone = |message: &str| Error::new(ErrorKind::Unavailable, message, "send it again");
+    let gone = |message: &str| Error::new(ErrorKind::Unavailable, message, "repeat the command");
     let mut piece = Ok(piece);
     loop {
         piece = match outbox.try_send(piece) {
             Ok(()) => return Ok(()),
-            Err(TrySendError::Closed(_)) => return Err(gone("nobody takes the stream any more")),
+            Err(TrySendError::Closed(_)) => {
+                return Err(gone("the receiver no longer reads the stream"));
+            }
             Err(TrySendError::Full(piece)) => piece,
         };
         if plane.pools.is_ending() {
-            return Err(gone("the daemon ends"));
+            return Err(gone("the daemon is stopping"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -93,7 +95,7 @@ pub(super) async fn salvage(
     tokio::task::spawn_blocking(move || {
         let mut sink = |piece: Vec<u8>| hand_over(&plane, &outbox, Bytes::from(piece));
         if let Err(error) = salvage.run(&mut sink) {
-            tracing::warn!(%error, "a volume was not salvaged to its end");
+            tracing::warn!(%error, "the salvage of a volume did not finish");
         }
     });
     let kind = [(CONTENT_TYPE, "application/octet-stream")];
@@ -138,11 +140,11 @@ pub(super) async fn receive(
     loop {
         let frame = tokio::time::timeout(LOOK_UP, stream.frame()).await;
         let piece = match frame {
-            Err(_) if pools.is_ending() => Piece::Broken("the daemon ends"),
+            Err(_) if pools.is_ending() => Piece::Broken("the daemon is stopping"),
             Err(_) if outbox.is_closed() => break,
             Err(_) => continue,
             Ok(None) => break,
-            Ok(Some(Err(_))) => Piece::Broken("the connection broke"),
+            Ok(Some(Err(_))) => Piece::Broken("the connection was lost"),
             Ok(Some(Ok(frame))) => match frame.into_data() {
                 Ok(bytes) => Piece::Bytes(bytes),
                 Err(_) => continue,
@@ -155,7 +157,12 @@ pub(super) async fn receive(
     }
     drop(outbox);
     let outcome = work.await.unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::Unavailable, "the daemon ends", "send it again").into())
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the daemon is stopping",
+            "send the stream again",
+        )
+        .into())
     });
     if outcome.is_err() {
         tokio::spawn(tokio::time::timeout(PATIENCE, async move {
@@ -185,7 +192,7 @@ fn take(
             }
             Some(Piece::Broken(why)) => {
                 let message = format!("the stream was interrupted: {why}");
-                let error = Error::new(ErrorKind::Unavailable, message, "send it again");
+                let error = Error::new(ErrorKind::Unavailable, message, "send the stream again");
                 break Err(error);
             }
         }

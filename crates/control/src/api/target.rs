@@ -40,8 +40,8 @@ pub(super) async fn show(
     let config = plane.config();
     let missing = || {
         Error::not_found(
-            format!("there is no target {iqn}"),
-            "sandstone target list shows those there are",
+            format!("target {iqn} does not exist"),
+            "sandstone target list shows the targets",
         )
     };
     let target = config.target(&iqn).ok_or_else(missing)?;

@@ -29,8 +29,8 @@ pub(super) async fn show(
     let config = plane.config();
     let missing = || {
         Error::not_found(
-            format!("there is no target group {name}"),
-            "sandstone target-group list shows those there are",
+            format!("target group {name} does not exist"),
+            "sandstone target-group list shows the target groups",
         )
     };
     let group = config.target_group(&name).ok_or_else(missing)?;

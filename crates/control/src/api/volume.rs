@@ -94,7 +94,7 @@ fn at_rest(plane: &Plane, change: &DatasetChange) -> Result<Vec<String>, Error> 
                 "commands are still under way on lu {}",
                 offline.join(", lu ")
             ),
-            "try again when the pool has answered them; see `sandstone pool status`",
+            "try again after the pool has answered these commands; see `sandstone pool status`",
         )),
     }
 }

@@ -37,7 +37,7 @@ fn whole(out: &mut Exposition, status: &Status) {
     out.family(
         "sandstone_build_info",
         Kind::Gauge,
-        "The version that runs; the value is always 1.",
+        "Version of the running daemon; the value is always 1.",
     );
     out.sample(&[("version", &status.version)], 1);
     let failed = status.portals.iter().filter(|of| of.error.is_some());
@@ -50,7 +50,7 @@ fn whole(out: &mut Exposition, status: &Status) {
         ),
         (
             "sandstone_health",
-            "Whether somebody has to see to something: 0 no, 1 it needs attention, 2 it is impaired.",
+            "Health of the daemon: 0 healthy, 1 needs attention, 2 impaired.",
             status.health as u64,
         ),
         (
@@ -94,13 +94,13 @@ fn units(out: &mut Exposition, units: &[UnitStatus]) {
         (
             "sandstone_lu_online",
             Gauge,
-            "Whether it serves commands.",
+            "Whether the logical unit serves commands.",
             |of| Some(of.online.into()),
         ),
         (
             "sandstone_lu_faulted",
             Gauge,
-            "Whether it cannot be served although it should.",
+            "Whether the logical unit cannot be served although it should be.",
             |of| Some(of.fault.is_some().into()),
         ),
         ("sandstone_lu_size_bytes", Gauge, "Capacity.", |of| {
@@ -115,7 +115,7 @@ fn units(out: &mut Exposition, units: &[UnitStatus]) {
         (
             "sandstone_lu_available_bytes",
             Gauge,
-            "Space left beneath.",
+            "Free space of the backend.",
             |of| of.available,
         ),
         (
@@ -145,7 +145,7 @@ fn units(out: &mut Exposition, units: &[UnitStatus]) {
         (
             "sandstone_lu_errors_total",
             Counter,
-            "Commands that failed beneath.",
+            "Commands that failed at the backend.",
             |of| Some(of.errors),
         ),
     ];
@@ -164,7 +164,7 @@ fn hindrances(out: &mut Exposition, units: &[UnitStatus]) {
     out.family(
         "sandstone_lu_hindrances",
         Kind::Gauge,
-        "What stops or refuses I/O of a unit, or soon will: how many of each kind.",
+        "Number of states of each kind that stop or refuse I/O of a logical unit, or soon will.",
     );
     for unit in units {
         let mut counts: BTreeMap<HindranceKind, usize> = BTreeMap::new();

@@ -23,7 +23,8 @@ pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     out.family(
         "sandstone_pool_lost_bytes",
         Kind::Gauge,
-        "Bytes of volumes and snapshots of which no right copy was found since the pool was opened or cleared, at least.",
+        "Bytes of volumes and snapshots without a correct copy, found since the pool was opened or cleared; \
+         a lower bound.",
     );
     for pool in pools.iter().filter(|pool| pool.open_for_us.is_some()) {
         let lost: u64 = pool.lost.iter().map(|lost| lost.bytes).sum();
@@ -43,17 +44,17 @@ fn figures(out: &mut Exposition, pools: &[PoolView]) {
     let families: [(&str, &str, OfPool); 9] = [
         (
             "sandstone_pool_health",
-            "Whether somebody has to see to the pool: 0 no, 1 it needs attention, 2 it is impaired.",
+            "Health of the pool: 0 healthy, 1 needs attention, 2 impaired.",
             |of| Some(f64::from(of.health() as u8)),
         ),
         (
             "sandstone_pool_read_only",
-            "Whether it was imported to be read only.",
+            "Whether the pool was imported read-only.",
             |of| open(of, of.is_read_only.into()),
         ),
         (
             "sandstone_pool_size_bytes",
-            "Bytes of its vdevs, parity included.",
+            "Bytes of all vdevs, parity included.",
             |of| open(of, of.size),
         ),
         (
@@ -66,22 +67,23 @@ fn figures(out: &mut Exposition, pools: &[PoolView]) {
         }),
         (
             "sandstone_pool_available_bytes",
-            "Bytes of these that data may take, parity included.",
+            "Free bytes that data may take, parity included.",
             |of| open(of, of.available),
         ),
         (
             "sandstone_pool_freeing_bytes",
-            "Bytes that were freed and will be free after two checkpoints.",
+            "Freed bytes that become free after two checkpoints.",
             |of| open(of, of.freeing),
         ),
         (
             "sandstone_pool_fragmentation_ratio",
-            "How much of what is free lies in small pieces, from 0 to 1.",
+            "Share of the free space that lies in small pieces, from 0 to 1.",
             |of| of.fragmentation.map(|percent| f64::from(percent) / 100.0),
         ),
         (
             "sandstone_pool_single_copies",
-            "Blocks of metadata that were written once since the pool was opened, for want of space for second copies.",
+            "Blocks of metadata written without a second copy since the pool was opened, because space was \
+             short.",
             |of| open(of, of.written_once),
         ),
     ];
@@ -102,37 +104,37 @@ fn scans(out: &mut Exposition, pools: &[PoolView]) {
     let families: [(&str, &str, OfScan); 7] = [
         (
             "sandstone_pool_scan_running",
-            "Whether the scrub or resilver is at work.",
+            "Whether the scrub or resilver is running.",
             |of| Some(f64::from(u8::from(of.state == "running"))),
         ),
         (
             "sandstone_pool_scan_progress_ratio",
-            "How much of it is done, from 0 to 1.",
+            "Finished share of the scrub or resilver, from 0 to 1.",
             |of| Some(progress(of)),
         ),
         (
             "sandstone_pool_scan_start_timestamp_seconds",
-            "When it began.",
+            "Start of the scrub or resilver.",
             |of| Some(of.started_s as f64),
         ),
         (
             "sandstone_pool_scan_end_timestamp_seconds",
-            "When it ended; absent while it has not.",
+            "End of the scrub or resilver; absent before its end.",
             |of| Some(of.ended_s as f64).filter(|_| of.ended_s > 0),
         ),
         (
             "sandstone_pool_scan_examined_bytes",
-            "Bytes on devices that it worked off.",
+            "Bytes on devices that the scrub or resilver has processed.",
             |of| Some(of.issued as f64),
         ),
         (
             "sandstone_pool_scan_repaired_bytes",
-            "Bytes that it rewrote because they were bad or missing.",
+            "Bytes that the scrub or resilver rewrote because they were bad or missing.",
             |of| Some(of.repaired as f64),
         ),
         (
             "sandstone_pool_scan_unrecoverable_blocks",
-            "Blocks of which it found no right copy.",
+            "Blocks of which the scrub or resilver found no correct copy.",
             |of| Some(of.errors as f64),
         ),
     ];

@@ -85,43 +85,43 @@ const FAMILIES: [(&str, Kind, &str, OfVdev); 16] = [
     (
         "sandstone_pool_vdev_online",
         Kind::Gauge,
-        "Whether the vdev or device is as it should be; of a spare whether it stands ready or is in use.",
+        "Whether the vdev or device is online; for a spare, whether it is available or in use.",
         |of| Some(matches!(&*of.state, "ONLINE" | "AVAIL" | "INUSE").into()),
     ),
     (
         "sandstone_pool_vdev_size_bytes",
         Kind::Gauge,
-        "Bytes of a top-level vdev, parity included; of a log or cache what it can hold.",
+        "Bytes of a top-level vdev, parity included; for a log or cache, its capacity.",
         |of| Some(of.allocated? + of.free?),
     ),
     (
         "sandstone_pool_vdev_allocated_bytes",
         Kind::Gauge,
-        "Bytes of these in use.",
+        "Bytes in use of a top-level vdev, log or cache.",
         |of| of.allocated,
     ),
     (
         "sandstone_pool_vdev_reads_total",
         Kind::Counter,
-        "Reads since the pool was opened: of a device its requests, of a mirror or raidz blocks.",
+        "Reads since the pool was opened: requests of a device, blocks of a mirror or raidz.",
         |of| Some(of.io?.read.operations),
     ),
     (
         "sandstone_pool_vdev_read_bytes_total",
         Kind::Counter,
-        "Bytes of these.",
+        "Bytes of the reads since the pool was opened.",
         |of| Some(of.io?.read.bytes),
     ),
     (
         "sandstone_pool_vdev_writes_total",
         Kind::Counter,
-        "Writes since the pool was opened: of a device its requests, of a mirror or raidz blocks.",
+        "Writes since the pool was opened: requests of a device, blocks of a mirror or raidz.",
         |of| Some(of.io?.write.operations),
     ),
     (
         "sandstone_pool_vdev_written_bytes_total",
         Kind::Counter,
-        "Bytes of these.",
+        "Bytes of the writes since the pool was opened.",
         |of| Some(of.io?.write.bytes),
     ),
     (
@@ -133,13 +133,13 @@ const FAMILIES: [(&str, Kind, &str, OfVdev); 16] = [
     (
         "sandstone_pool_log_records_total",
         Kind::Counter,
-        "Groups of writes that were put on the log vdev since the pool was opened.",
+        "Groups of writes on the log vdev since the pool was opened.",
         |of| Some(of.log.as_ref()?.records),
     ),
     (
         "sandstone_pool_log_written_bytes_total",
         Kind::Counter,
-        "Bytes of these.",
+        "Bytes of the groups of writes on the log vdev since the pool was opened.",
         |of| Some(of.log.as_ref()?.bytes),
     ),
     (
@@ -163,7 +163,7 @@ const FAMILIES: [(&str, Kind, &str, OfVdev); 16] = [
     (
         "sandstone_pool_cache_rejected_total",
         Kind::Counter,
-        "Reads of the cache vdev that brought something else, and were answered by the pool.",
+        "Reads of the cache vdev that returned wrong data; the pool answered them.",
         |of| Some(of.cache.as_ref()?.rejected),
     ),
     (
@@ -175,7 +175,7 @@ const FAMILIES: [(&str, Kind, &str, OfVdev); 16] = [
     (
         "sandstone_pool_vdev_incomplete",
         Kind::Gauge,
-        "Whether a device lacks something that others have.",
+        "Whether the device lacks data that other devices have.",
         |of| of.guid.as_ref().map(|_| of.is_incomplete.into()),
     ),
 ];

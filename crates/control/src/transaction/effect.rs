@@ -44,7 +44,7 @@ impl Committed {
             Some(wanted) if *wanted != self.effect => Err(Error::new(
                 ErrorKind::Stale,
                 format!(
-                    "what this does has changed since it was previewed: now it would {}",
+                    "the effect of the change differs from the preview: now it would {}",
                     self.in_words()
                 ),
                 "see the new preview with --dry-run, then repeat the command",
@@ -241,7 +241,7 @@ fn portal_change(
         let was = access::portal_group(before, connection.local)?;
         match access::portal_group(after, connection.local) {
             Some(is) if port(is) == port(was) => None,
-            Some(_) => Some("its portal belongs to another portal group then".to_owned()),
+            Some(_) => Some("its portal will belong to another portal group".to_owned()),
             None => Some(Refusal::WrongPortal.to_string()),
         }
     })

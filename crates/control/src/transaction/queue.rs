@@ -198,7 +198,8 @@ impl Transactions {
                 self.put_back(&stored_before);
                 let in_force = stored_before.generation;
                 refusal(refused).not_changed(format!(
-                    "the running configuration is generation {in_force}, but the stored one may be another: {second}"
+                    "the running configuration is generation {in_force}, but the stored configuration may be \
+                     another generation: {second}"
                 ))
             }
         };
@@ -288,7 +289,9 @@ fn noted(planned: &[Planned]) -> Note {
 fn refusal(refused: ApplyError) -> Error {
     let next = refused.next.clone();
     Error::new(ErrorKind::Refused, refused.to_string(), next)
-        .not_changed("the change was taken back, the configuration before is in force and every session goes on")
+        .not_changed(
+            "the change was undone; the previous configuration is in force, and every session continues",
+        )
         .caused_by(refused)
 }
 
@@ -313,7 +316,8 @@ fn restored(before: &Config, backup: &Config) -> Result<Config, Error> {
         return Err(Error::new(
             ErrorKind::InUse,
             "this machine has a configuration of its own, and a backup replaces all of it",
-            "stop the daemon, then repeat the command with --state DIR: it shows what goes, and asks",
+            "stop the daemon, then repeat the command with --state DIR: it shows what is removed, and asks \
+             for confirmation",
         ));
     }
     let mut after = backup.clone();

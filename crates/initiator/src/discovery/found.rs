@@ -150,9 +150,9 @@ TargetAddress=nas.lan:3261,1\0TargetName=iqn.2026-01.org.a:ok\0TargetName=a disk
         assert_eq!(
             told,
             [
-                "iqn.2026-01.org.A:b bends RFC 7143 (it holds capitals); it is used as it is told",
-                "Target-911data bends RFC 7143 (it begins with none of iqn., eui. and naa.); it is used as it is told",
-                "\"a disk\" bends RFC 7143 (it holds ' '; only a-z, 0-9, '-', '.' and ':' are allowed); it is used as it is told",
+                "iqn.2026-01.org.A:b breaks the naming rules of RFC 7143 (it holds capitals); it is used unchanged",
+                "Target-911data breaks the naming rules of RFC 7143 (it does not begin with iqn., eui. or naa.); it is used unchanged",
+                "\"a disk\" breaks the naming rules of RFC 7143 (it holds ' '; only a-z, 0-9, '-', '.' and ':' are allowed); it is used unchanged",
             ]
         );
     }

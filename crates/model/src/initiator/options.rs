@@ -47,28 +47,32 @@ pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "bind",
         "a source address or an interface",
-        "where connections start (port binding); repeatable",
+        "source of the connections (port binding); repeatable",
     ),
     option(
         "sessions",
         "a number from 1 to 64",
         "sessions per portal and source",
     ),
-    option("initiator_name", "an iSCSI name", "who logs in"),
+    option(
+        "initiator_name",
+        "an iSCSI name",
+        "name with which the initiator logs in",
+    ),
     option(
         "target_user",
         "a name",
-        "what the target must prove (mutual CHAP)",
+        "user as which the target must authenticate (mutual CHAP)",
     ),
     option(
         "target_password",
         "a secret",
-        "what the target must prove (mutual CHAP)",
+        "secret with which the target must authenticate (mutual CHAP)",
     ),
     option(
         "chap_algorithms",
         "a list of sha3-256, sha256, sha1 and md5",
-        "CHAP_A to offer, the preferred one first; no other is ever used",
+        "CHAP_A to offer, the preferred one first; no other algorithm is ever used",
     ),
     option("header_digest", "crc32c or none", "HeaderDigest"),
     option("data_digest", "crc32c or none", "DataDigest"),
@@ -89,7 +93,7 @@ pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "quick_ack",
         "yes or no",
-        "acknowledge segments at once instead of delayed",
+        "acknowledge TCP segments without delay",
     ),
     option(
         "window",
@@ -104,7 +108,7 @@ pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "max_io",
         "a size from 4K to 8M, a multiple of 4K",
-        "most bytes of one command (DiskMaxIOSize); longer requests are split",
+        "maximum bytes of one command (DiskMaxIOSize); longer requests are split",
     ),
     option(
         "psp",
@@ -114,12 +118,12 @@ pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "iops",
         "a number of I/Os",
-        "round robin: I/Os down a path before the next",
+        "round robin: I/Os on a path before the next path",
     ),
     option(
         "bytes",
         "a number of bytes",
-        "round robin: bytes down a path before the next",
+        "round robin: bytes on a path before the next path",
     ),
     option(
         "use_ano",
@@ -129,22 +133,22 @@ pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "fence_timeout",
         "milliseconds from 0 to 99999000, or never",
-        "how long a lost session's writes are waited for",
+        "longest wait for the writes of a lost session",
     ),
     option(
         "fence_settle",
         "milliseconds from 0 to 600000",
-        "how long they are waited for after the target said that the session is over (default: by vendor)",
+        "wait for the writes of a lost session after the target confirmed its end (default: by vendor)",
     ),
     option(
         "command_timeout",
         "seconds from 1 to 3600",
-        "how long a command may take before it is aborted and repeated",
+        "time that a command may take before it is aborted and repeated",
     ),
     option(
         "apd_timeout",
         "seconds from 0 to 99999",
-        "how long I/O waits while all paths are down",
+        "time that I/O waits while all paths are down",
     ),
 ];
 
@@ -191,7 +195,7 @@ impl Options {
         let Some(help) = OPTIONS.iter().find(|option| option.name == name) else {
             let names: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
             return Err(format!(
-                "there is no option {name}; there are {}",
+                "option {name} is unknown; the options are {}",
                 names.join(", ")
             ));
         };

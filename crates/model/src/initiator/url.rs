@@ -29,7 +29,7 @@ pub struct UrlError(String);
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let form = "iscsi://[user[%secret]@]host[:port]/target-iqn/lun";
-        write!(f, "{}; a logical unit is named {form}", self.0)
+        write!(f, "{}; write a logical unit as {form}", self.0)
     }
 }
 
@@ -69,9 +69,9 @@ impl LunUrl {
             None => (None, authority),
         };
         name::foreign(target)
-            .map_err(|fault| UrlError(format!("{target:?} is no target's name: {fault}")))?;
+            .map_err(|fault| UrlError(format!("{target:?} is not a valid target name: {fault}")))?;
         let lun = lun.parse().ok().filter(|lun| *lun < 0x4000);
-        let lun = lun.ok_or_else(|| UrlError("the LUN is no number below 16384".to_owned()))?;
+        let lun = lun.ok_or_else(|| UrlError("the LUN is not a number below 16384".to_owned()))?;
         let mut session = session;
         if let Some(user) = user {
             session.credential = Some(credential(user));
@@ -134,7 +134,7 @@ pub fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
 /// # Errors
 /// The host is missing, or the port is no number.
 pub fn with_port(portal: &str) -> Result<String, UrlError> {
-    let wrong = || UrlError(format!("'{portal}' is no host[:port]"));
+    let wrong = || UrlError(format!("'{portal}' is not of the form host[:port]"));
     let (host, port) = match portal.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
@@ -271,18 +271,18 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (text, what) in [
             ("iscsi://host", "the target or the LUN is missing"),
-            ("iscsi://host/iqn.a/x", "the LUN is no number"),
-            ("iscsi://host//0", "is no target's name: it is empty"),
+            ("iscsi://host/iqn.a/x", "the LUN is not a number"),
+            ("iscsi://host//0", "is not a valid target name: it is empty"),
             (
                 "iscsi://host/a,b/0",
-                "is no target's name: it holds a comma",
+                "is not a valid target name: it holds a comma",
             ),
             (
                 "iscsi://host/iqn.a/0?initiator_name=a*",
                 "initiator_name=a*: give an iSCSI name",
             ),
-            ("iscsi://:3260/iqn.a/0", "is no host[:port]"),
-            ("iscsi://h:99999/iqn.a/0", "is no host[:port]"),
+            ("iscsi://:3260/iqn.a/0", "is not of the form host[:port]"),
+            ("iscsi://h:99999/iqn.a/0", "is not of the form host[:port]"),
             (
                 "iscsi://h/iqn.a/0?sessions=0",
                 "sessions=0: give a number from 1 to 64",
@@ -293,7 +293,7 @@ mod tests {
             ),
             (
                 "iscsi://h/iqn.a/0?foo=1",
-                "there is no option foo; there are",
+                "option foo is unknown; the options are",
             ),
             ("iscsi://h/iqn.a/0?target_user=x", "mutual CHAP needs"),
             (

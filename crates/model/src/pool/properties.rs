@@ -29,20 +29,20 @@ pub struct PoolPropertyView {
 pub fn elsewhere(property: &str, is_of_datasets: bool) -> Option<&'static str> {
     if is_of_datasets {
         return Some(
-            "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
+            "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for the whole pool",
         );
     }
     Some(match property {
         "ashift" => {
-            "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does"
+            "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does"
         }
         "readonly" => "it is chosen at import: `sandstone pool import -o readonly=on POOL`",
-        "comment" => "keep it beside the pool's datasets: `sandstone volume set my:note=TEXT POOL`",
+        "comment" => "keep it as a property of your own: `sandstone volume set my:note=TEXT POOL`",
         "failmode" => {
-            "leave it away: I/O waits while devices are away, and goes on by itself when they are back"
+            "leave it out: I/O waits while devices are away, and continues by itself when they are back"
         }
         "cachefile" | "altroot" | "bootfs" | "delegation" | "listsnapshots" | "dedupditto" => {
-            "leave it away: nothing is mounted or booted from a pool, and the state folder knows the pools"
+            "leave it out: nothing is mounted or booted from a pool, and the state folder knows the pools"
         }
         "version" | "compatibility" => {
             "see `sandstone pool upgrade` for the features of the format"

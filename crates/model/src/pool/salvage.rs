@@ -84,8 +84,9 @@ impl Piece {
 pub fn broken(why: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("the volume was not salvaged to its end: {why}"),
-        "see `sandstone pool status -v`, and begin again with another target; what was copied until now stays where it is",
+        format!("the salvage of the volume did not finish: {why}"),
+        "see `sandstone pool status -v`, and begin again with another destination; the data copied so far \
+         stays in place",
     )
 }
 

@@ -126,11 +126,11 @@ mod tests {
         for (name, next) in [
             (
                 "ashift",
-                "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+                "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
             ),
             (
                 "compression",
-                "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
+                "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for the whole pool",
             ),
             (
                 "colour",

@@ -24,7 +24,8 @@ pub(super) fn refuse_contradictions(
     let folder = state.display();
     let grow = match args.size {
         Some(wanted) if wanted > size && asked.starts_with("--size") => format!(
-            "; or run it, and let it grow: sandstone --state {folder} lu modify {UNIT} --size {}",
+            "; or run the demo, and grow its logical unit: sandstone --state {folder} lu modify {UNIT} \
+             --size {}",
             format_size(wanted)
         ),
         _ => String::new(),
@@ -32,7 +33,7 @@ pub(super) fn refuse_contradictions(
     Err(Error::new(
         ErrorKind::Exists,
         format!(
-            "there is a demo in {folder} already, and it has {has}: {asked} would make another one"
+            "a demo exists already in {folder}, and it has {has}: {asked} would need another demo"
         ),
         format!(
             "leave {} out; or make another demo: sandstone demo --state DIR {asked}{grow}",

@@ -76,7 +76,7 @@ impl Folder {
     }
 
     fn mark(&self) -> Result<(), Error> {
-        let text = "This state folder is of `sandstone demo`.\n";
+        let text = "This state folder belongs to `sandstone demo`.\n";
         fs::write(self.path.join(MARK), text).map_err(|error| unusable(&self.path, error))
     }
 }
@@ -103,13 +103,13 @@ fn foreign(folder: &Path) -> Error {
     let folder = folder.display();
     Error::new(
         ErrorKind::Exists,
-        format!("{folder} is the state folder of a Sandstone that is no demo"),
+        format!("{folder} is the state folder of a Sandstone daemon, not of a demo"),
         format!(
-            "run the demo in a folder of its own: sandstone demo --state DIR; or serve what is in this one: sandstone \
-             serve --state {folder}"
+            "run the demo in its own folder: sandstone demo --state DIR; or serve this state folder: \
+             sandstone serve --state {folder}"
         ),
     )
-    .not_changed("nothing was started, and nothing in it was touched")
+    .not_changed("nothing was started, and nothing in the folder was changed")
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Wanted {
                 "no port from {DEFAULT_PORT} to {last} is free on {}",
                 self.ip
             ),
-            "give one with --port",
+            "give a port with --port",
         ))
     }
 }
@@ -78,16 +78,17 @@ pub(super) fn unusable(portal: SocketAddr, error: &io::Error) -> Error {
         io::ErrorKind::AddrInUse => (
             "another program listens there".to_owned(),
             format!(
-                "leave --port out to have the first free one; or see who listens there: ss -ltnp 'sport = :{port}'"
+                "leave --port out to use the first free port; or see which program listens there: ss -ltnp \
+                 'sport = :{port}'"
             ),
         ),
         io::ErrorKind::PermissionDenied if port < 1024 => (
-            "ports below 1024 are for root".to_owned(),
+            "only root may use ports below 1024".to_owned(),
             "choose a port from 1024 on, such as --port 3260".to_owned(),
         ),
         io::ErrorKind::AddrNotAvailable => (
             "no interface of this machine has that address".to_owned(),
-            "see which addresses there are: ip address; --portal 0.0.0.0 listens at all of them"
+            "see the addresses of this machine: ip address; --portal 0.0.0.0 listens at all of them"
                 .to_owned(),
         ),
         _ => (error.to_string(), "choose another address".to_owned()),
@@ -166,7 +167,7 @@ mod tests {
         assert!(next.contains("ss -ltnp 'sport = :3260'"), "{next}");
         let (message, next) = told(io::ErrorKind::PermissionDenied, "127.0.0.1:80");
         assert!(
-            message.ends_with("ports below 1024 are for root"),
+            message.ends_with("only root may use ports below 1024"),
             "{message}"
         );
         assert!(!next.contains("ss "), "nobody listens: {next}");

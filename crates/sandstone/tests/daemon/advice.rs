@@ -46,12 +46,12 @@ fn a_device_that_is_in_use_is_told_by_who_has_it() {
         let (message, next) = told(&process, &line);
         assert_eq!(
             message,
-            format!("{unit} is what lu vm1 is served from"),
+            format!("{unit} holds the data of lu vm1"),
             "{line}"
         );
         assert_eq!(
             next,
-            "choose another device: `sandstone lu list -o name,backend` shows those that units have"
+            "choose another device: `sandstone lu list -o name,backend` shows the devices of logical units"
         );
     }
 }
@@ -88,7 +88,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
         (
             "pool set ashift=12 tank",
             "pools have no property 'ashift' that can be set",
-            "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+            "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
         ),
         (
             "volume create -o volblocksize=8K tank/folder",

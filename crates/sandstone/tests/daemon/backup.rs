@@ -234,7 +234,7 @@ fn what_cannot_be_restored_changes_nothing_and_says_why() {
         (sealed.clone(), "there is no terminal to ask on"),
         (cut, "is torn"),
         (later, "later version"),
-        (foreign, "is no backup"),
+        (foreign, "is not a backup"),
         (kept.at("nothing"), "could not be read"),
     ] {
         let told = bare.refused(&format!("config restore {line}"));

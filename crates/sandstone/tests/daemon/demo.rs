@@ -249,7 +249,7 @@ fn a_demo_stays_out_of_the_state_of_a_daemon() {
     let typed = ["--state", "production"];
     let said = refused(folder.path(), &typed, &[]);
     assert!(
-        said.contains("is the state folder of a Sandstone that is no demo"),
+        said.contains("is the state folder of a Sandstone daemon, not of a demo"),
         "{said}"
     );
     assert!(
@@ -345,7 +345,7 @@ fn a_port_that_is_taken_is_told_as_it_is_and_the_next_demo_begins() {
     let other_port = other.local_addr().unwrap().port().to_string();
     let said = refused(folder.path(), &["--port", &other_port], &[]);
     assert!(said.contains("another program listens there"), "{said}");
-    assert!(!said.contains("has moved"), "{said}");
+    assert!(!said.contains("moved to another portal"), "{said}");
 }
 
 #[test]
@@ -370,7 +370,9 @@ fn a_demo_serves_other_machines_where_that_is_asked_for() {
         assert_ne!(length, 0, "it ended: {said}");
     }
     assert!(
-        said.contains(&format!("Whoever reaches {portal} can read and write it.")),
+        said.contains(&format!(
+            "Every host that reaches {portal} can read and write it."
+        )),
         "{said}"
     );
     assert!(!said.contains("//0.0.0.0"), "{said}");

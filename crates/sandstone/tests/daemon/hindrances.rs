@@ -309,7 +309,7 @@ fn a_host_that_sets_all_groups_unavailable_does_so_for_itself_alone() {
         let ports = bench.process.done("target list -H -o ports");
         assert!(ports.contains("active-optimized:explicit=1"), "{ports}");
         let hers = bench.process.done(&format!("map explain {ALICE} disk"));
-        assert!(hers.contains("I/O of disk may be refused"), "{hers}");
+        assert!(hers.contains("I/O to disk may be refused"), "{hers}");
         // None of it concerns Bob.
         let bobs = bench.process.done(&format!("map explain {BOB} disk"));
         assert!(!bobs.contains("alua"), "{bobs}");
@@ -461,7 +461,7 @@ fn a_word_that_ends_nothing_says_what_does() {
     for (line, says) in [
         (
             "lu clear nothing stopped",
-            "there is no logical unit nothing",
+            "logical unit nothing does not exist",
         ),
         (
             "lu clear disk offline",

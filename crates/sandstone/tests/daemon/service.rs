@@ -134,7 +134,7 @@ fn a_hangup_reloads_and_ends_neither_the_daemon_nor_a_session() {
     assert!(log.contains("reloading"), "{log}");
     assert!(log.contains("were tried again"), "{log}");
     assert!(
-        log.contains("options of the command line take a restart"),
+        log.contains("options of the command line need a restart"),
         "{log}"
     );
     assert!(service.stop().success());

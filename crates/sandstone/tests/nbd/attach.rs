@@ -121,7 +121,12 @@ fn what_cannot_be_served_is_said_and_nothing_is_touched() {
         }
     };
     let server = Attached::start(disk, &socket, &[]);
-    refused("memory:1M", &socket, &[], &["somebody serves", "next:"]);
+    refused(
+        "memory:1M",
+        &socket,
+        &[],
+        &["another process serves", "next:"],
+    );
     let other = folder.path().join("other.sock");
     refused(disk, &other, &[], &["in use"]);
     assert!(!other.exists());
@@ -149,12 +154,7 @@ fn what_cannot_be_served_is_said_and_nothing_is_touched() {
     );
     let precious = folder.path().join("precious");
     std::fs::write(&precious, "data").unwrap();
-    refused(
-        "memory:1M",
-        &precious,
-        &[],
-        &["something that is no socket"],
-    );
+    refused("memory:1M", &precious, &[], &["is not a socket"]);
     assert_eq!(std::fs::read(&precious).unwrap(), b"data");
     let mut client = Client::connect(&socket);
     assert_eq!(client.read(0, 512).unwrap(), [0; 512]);

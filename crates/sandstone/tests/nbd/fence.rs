@@ -356,7 +356,7 @@ fn a_loop_that_panics_holds_nobody_up() {
     send_write(&mut lost, SIZE - 512, 1);
     assert!(lost.is_closed());
     let said = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
-    assert!(said.contains("a thread ended in a panic"), "{said}");
+    assert!(said.contains("a thread panicked"), "{said}");
     assert_eq!(sibling.write(0, &[2; 512], 0), 0);
     // As many as are allowed: the clients of the lost loop are not counted any more.
     let mut newer: Vec<Client> = (0..7).map(|_| server.client()).collect();

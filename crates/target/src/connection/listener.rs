@@ -160,7 +160,7 @@ fn run(mut poll: Poll, commands: &Receiver<Command>, shared: &Shared) {
                     poll.registry()
                         .register(&mut source, mio::Token(index), Interest::READABLE)
                 {
-                    tracing::error!(%error, "a portal cannot be watched");
+                    tracing::error!(%error, "the accepting thread cannot watch a portal");
                 }
             }
         }

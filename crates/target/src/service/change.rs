@@ -260,7 +260,7 @@ impl Service {
             unit.empty_cache().map_err(|error| ApplyError {
                 object: format!("lu {}", unit.name),
                 message: format!("its write cache could not be emptied: {error}"),
-                next: "see the event log and what the unit lies on; the write cache is still on"
+                next: "see the event log and the backend of the logical unit; the write cache is still on"
                     .into(),
             })
         });

@@ -49,7 +49,7 @@ impl Service {
         };
         if spec.backend.is_volatile() {
             return Err(failed(
-                "memory begins empty: there is no data that it could be pointed to".into(),
+                "new memory is empty: it holds no data for the logical unit".into(),
                 "create another logical unit in memory".into(),
             ));
         }
@@ -65,13 +65,14 @@ impl Service {
         let size = |blocks: u64| format_size(blocks * u64::from(spec.block_size));
         let next = match spec.backend.writable_volume() {
             Some(volume) => format!(
-                "grow it first: sandstone volume set volsize={} {volume}",
+                "grow the volume first: sandstone volume set volsize={} {volume}",
                 size(known)
             ),
-            None => "choose one that is at least as large".into(),
+            None => "choose a backend that is at least as large".into(),
         };
         let message = format!(
-            "what it is pointed to has {}, and hosts know it with {}: the rest of their data would be cut off",
+            "the new backend has {}, but hosts know the logical unit with {}: the rest of their data would \
+             be cut off",
             size(blocks),
             size(known)
         );

@@ -137,7 +137,7 @@ impl Service {
             let name = unit.name.clone();
             tracing::warn!(
                 unit = name,
-                "a logical unit is not ready any more: its device was taken away"
+                "a logical unit is no longer ready: its device was taken away"
             );
             applied.units.remove(&name);
             let spec = applied.config.unit(&name);
@@ -148,7 +148,7 @@ impl Service {
             let fault = ApplyError {
                 object: format!("lu {name}"),
                 message: "its device was taken away".into(),
-                next: "import the pool that it lies in".into(),
+                next: "import the pool of the device".into(),
             };
             applied.faults.insert(name, fault);
         }

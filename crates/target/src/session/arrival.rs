@@ -34,7 +34,7 @@ impl EventLoop {
             .registry()
             .register(&mut stream, mio::Token(slot), interest)
         {
-            tracing::warn!(%peer, %error, "a connection could not be watched");
+            tracing::warn!(%peer, %error, "the event loop cannot watch a connection");
             return;
         }
         let role = Role::Login(Box::new(LoginConnection::new()));
@@ -57,8 +57,9 @@ impl EventLoop {
         let Some((_, slot)) = oldest.filter(|_| count >= most) else {
             return;
         };
-        tracing::warn!(peer = %self.connections[slot].peer, "too many are logging in: the oldest is dropped");
-        self.close_connection(slot, "too many are logging in");
+        tracing::warn!(peer = %self.connections[slot].peer, "too many connections are logging in: the oldest \
+                                                             is closed");
+        self.close_connection(slot, "too many connections are logging in");
     }
 
     pub(crate) fn read_login(&mut self, slot: usize) -> bool {
@@ -119,7 +120,7 @@ impl EventLoop {
             self.core.shared.send(old.loop_index, message);
         }
         if let Err(error) = self.poll.registry().deregister(&mut stream) {
-            tracing::warn!(%peer, %error, "a connection could not be handed over");
+            tracing::warn!(%peer, %error, "a connection could not be handed to another event loop");
             let name = SessionName::of(&result.identity, result.portal_group_tag);
             self.abandon(&name, &seat.session);
             return;
@@ -163,7 +164,7 @@ impl EventLoop {
         }
         let newest = self.core.shared.registry().find(&name);
         if newest.is_none_or(|newest| newest.key != key) {
-            tracing::info!(peer = %logged_in.peer, "a login was replaced by a newer one while it waited");
+            tracing::info!(peer = %logged_in.peer, "a waiting login was replaced by a newer login");
             return;
         }
         let LoggedIn {
@@ -186,7 +187,7 @@ impl EventLoop {
             .registry()
             .register(&mut stream, mio::Token(slot), interest)
         {
-            tracing::warn!(%peer, %error, "a connection could not be watched");
+            tracing::warn!(%peer, %error, "the event loop cannot watch a connection");
             self.abandon(&name, &registered);
             return;
         }

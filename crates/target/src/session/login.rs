@@ -116,7 +116,8 @@ impl LoginConnection {
             }
             // A format error ends the connection (RFC 7143 §7.7, §11.2.1.5).
             if header.total_ahs_length() > 0 {
-                tracing::warn!(%local, "login refused: a login request has no additional header segments");
+                tracing::warn!(%local, "login refused: a login request must not have additional header \
+                                        segments");
                 return LoginProgress::Refused;
             }
             let start = BHS_LENGTH;
@@ -242,7 +243,7 @@ impl Policy<'_> {
         let is_last_part = counts.all >= most - most / LAST_PART;
         if is_last_part && counts.of_initiator >= MANY_SESSIONS.min(most / 2).max(1) {
             return refuse(
-                "its initiator has many sessions, and there is little room left for others",
+                "its initiator has many sessions, and little room is left for other initiators",
             );
         }
         Ok(())

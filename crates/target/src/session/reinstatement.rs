@@ -41,7 +41,7 @@ impl EventLoop {
             let replaced = place(older) == (key, cid) || older.seat.session.key.0 < key.0;
             let goes = replaced && older.name() == name;
             if goes {
-                tracing::info!(peer = %older.peer, "a login was replaced by a newer one while it waited");
+                tracing::info!(peer = %older.peer, "a waiting login was replaced by a newer login");
             }
             !goes
         });

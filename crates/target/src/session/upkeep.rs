@@ -53,14 +53,14 @@ impl EventLoop {
             touched.extend(session.connections.values().copied());
         }
         for (slot, why) in dead {
-            tracing::warn!(peer = %self.connections[slot].peer, "given up: {why}");
-            self.close_connection(slot, "it does not answer");
+            tracing::warn!(peer = %self.connections[slot].peer, "connection given up: {why}");
+            self.close_connection(slot, "the initiator does not answer");
         }
         for (key, why) in stuck {
             let session = self.sessions.get(&key);
             let initiator = session.map(|session| session.name.initiator.clone());
-            tracing::warn!(?initiator, "given up: {why}");
-            self.dismiss_session(key, "it cannot go on");
+            tracing::warn!(?initiator, "session given up: {why}");
+            self.dismiss_session(key, "the session cannot continue");
         }
         touched.into_iter().for_each(|slot| self.mark_dirty(slot));
         self.flush();
@@ -72,7 +72,7 @@ impl EventLoop {
         let stayed =
             sessions.filter(|(_, session)| session.logout_due.is_some_and(|due| due <= self.now));
         for key in stayed.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.dismiss_session(key, "it was asked to log out and did not");
+            self.dismiss_session(key, "the initiator was asked to log out and did not");
         }
     }
 
@@ -85,8 +85,11 @@ impl EventLoop {
             stalled.then(|| (*key, session.name.initiator.clone()))
         });
         for (key, initiator) in stalled.collect::<Vec<_>>() {
-            tracing::warn!(%initiator, "memory is short and its data does not move");
-            self.close_session(key, "its data did not move while memory was short");
+            tracing::warn!(%initiator, "memory is short, and the data of a session does not move");
+            self.close_session(
+                key,
+                "the data of the session did not move while memory was short",
+            );
         }
     }
 

@@ -97,7 +97,7 @@ impl Bench<'_> {
             "crash" => self.crash(),
             "resilver" => self.resilver(),
             "variants" => self.variants(),
-            other => Err(format!("there is no phase {other}")),
+            other => Err(format!("phase {other} is unknown")),
         }
     }
 
@@ -173,7 +173,10 @@ impl Bench<'_> {
 
     fn one(&mut self, load: Load) -> Result<Figures, String> {
         let figures = self.loader.load(&[load])?;
-        figures.first().copied().ok_or("no figures came".into())
+        figures
+            .first()
+            .copied()
+            .ok_or("the load returned no figures".into())
     }
 
     fn sides(&self) -> Vec<Side> {
@@ -402,7 +405,7 @@ impl Bench<'_> {
         let mut seeds = (round as u64 + 1) << 32..;
         while seconds < self.options.seconds {
             if scrubs == MOST_SCRUBS {
-                return Err("scrubs end before it can be read beside them: use more bytes".into());
+                return Err("scrubs end before reads can run beside them: use more bytes".into());
             }
             self.ask(json!({ "do": "scrub", "pool": "tank" }))?;
             scrubs += 1;
@@ -500,7 +503,7 @@ impl Bench<'_> {
         let free = free_bytes(&self.options.dir)?;
         if free < needed {
             self.table.note(format!(
-                "no figures of ten million blocks: they take {} GiB of disk, and {} are free",
+                "ten million blocks could not be measured: they need {} GiB of disk, and {} GiB are free",
                 needed >> 30,
                 free >> 30
             ));
@@ -569,7 +572,7 @@ impl Bench<'_> {
             .is_none_or(|left| left < 2 * small)
         {
             self.table.note(format!(
-                "most of {} MiB was free before the loads beside that ended: the p99 says less than it seems",
+                "most of {} MiB was free before the loads beside it ended: the p99 proves less than it seems",
                 bytes / MIB
             ));
         }
@@ -609,7 +612,8 @@ impl Bench<'_> {
                 self.table.push(line);
             }
             false => self.table.note(format!(
-                "no figure of an import after a crash: a checkpoint was made while the log was written, for {:.0} s",
+                "the import after a crash could not be measured: a checkpoint was made in the {:.0} s in \
+                 which the log was written",
                 wrote.seconds
             )),
         }

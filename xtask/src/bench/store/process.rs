@@ -187,7 +187,7 @@ impl Loader {
         let count = |what: &str| answer[what].as_u64();
         count("right")
             .zip(count("wrong"))
-            .ok_or_else(|| format!("{answer} is no answer"))
+            .ok_or_else(|| format!("{answer} is not an answer"))
     }
 
     /// Resets the recorded peak of memory.

@@ -223,7 +223,7 @@ impl Table {
         };
         match self.lines.iter().map(of_line).sum::<usize>() {
             0 => Ok(()),
-            short => Err(format!("{short} of what the table demands is not reached")),
+            short => Err(format!("{short} demands of the table are not met")),
         }
     }
 }

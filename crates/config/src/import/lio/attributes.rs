@@ -164,8 +164,10 @@ impl Import {
     pub(super) fn drop_of_group(&mut self, iqn: &str, tpg: &Tpg) {
         let others = others(&tpg.attributes);
         if !others.is_empty() {
-            self.imported
-                .note(format!("target {iqn} goes without {}", others.join(", ")));
+            self.imported.note(format!(
+                "target {iqn} was imported without {}",
+                others.join(", ")
+            ));
         }
         self.drop_rest(iqn, &tpg.rest, &[]);
         for lun in &tpg.luns {
@@ -188,8 +190,10 @@ impl Import {
         let others = others(&acl.attributes);
         let object = format!("the ACL of {} at {iqn}", acl.node_wwn);
         if !others.is_empty() {
-            self.imported
-                .note(format!("{object} goes without {}", others.join(", ")));
+            self.imported.note(format!(
+                "{object} was imported without {}",
+                others.join(", ")
+            ));
         }
         // A tag names a group of ACLs in targetcli.
         self.drop_rest(&object, &acl.rest, &["tag"]);

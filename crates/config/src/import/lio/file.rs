@@ -255,7 +255,7 @@ impl Visitor<'_> for Attribute<'_> {
     type Value = i64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a number that {} can have", self.0)
+        write!(f, "a valid number for {}", self.0)
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<i64, E> {

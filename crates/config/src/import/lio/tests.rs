@@ -71,7 +71,7 @@ fn other_files_are_refused() {
         read("HANDLER vdisk_fileio {")
             .unwrap_err()
             .message
-            .contains("no saveconfig.json")
+            .contains("not a saveconfig.json")
     );
 }
 
@@ -179,7 +179,7 @@ fn secrets_of_discovery_are_asked_for_or_the_file_is_refused() {
     saved["fabric_modules"][0]["discovery_password"] = serde_json::Value::Null;
     let error = read(&saved.to_string()).unwrap_err();
     assert!(
-        error.message.contains("no user that could give it"),
+        error.message.contains("its user or its secret is missing"),
         "{error}"
     );
 }
@@ -312,7 +312,9 @@ fn a_misspelt_field_opens_nothing() {
     let (config, notes) = imported(&object);
     assert_eq!((config.units.len(), config.maps.len()), (0, 0));
     assert!(
-        notes.iter().any(|note| note.contains("no field read_only")),
+        notes
+            .iter()
+            .any(|note| note.contains("its field read_only")),
         "{notes:?}"
     );
     let mut group = open();

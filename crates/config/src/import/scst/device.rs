@@ -77,7 +77,7 @@ impl Import<'_> {
                 Some(size) => return Ok(Some(BackendSpec::file(path, size))),
                 None => format!("{path:?} is not on this machine, so its size is unknown"),
             },
-            other => format!("there is no backend like {other}"),
+            other => format!("Sandstone has no backend like {other}"),
         };
         self.imported.leave_out(source, why);
         Ok(None)
@@ -87,21 +87,23 @@ impl Import<'_> {
     fn naa(&mut self, name: &str, device: &Node) -> Result<String, Error> {
         let Some(given) = device.value("naa_id")? else {
             self.imported.note(format!(
-                "{name} gets a new NAA: scst.conf does not name the one SCST made; give it as naa if initiators must see the same disk"
+                "{name} gets a new NAA: scst.conf does not contain the NAA that SCST made; set naa to that \
+                 NAA if initiators must see the same disk"
             ));
             return Ok(String::new());
         };
         let digits = given.trim_start_matches("0x").to_ascii_lowercase();
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             let node = device.all("naa_id").next().unwrap_or(device);
-            let what = format!("naa_id is a hexadecimal number, not {given:?}");
+            let what = format!("naa_id must be a hexadecimal number, not {given:?}");
             return Err(node.refused(&what));
         }
         if digits.len() == 32 {
             return Ok(digits);
         }
         self.imported.note(format!(
-            "{name} gets a new NAA: its naa_id {given} has {} digits, and a unit has 32; initiators will take it for a new disk",
+            "{name} gets a new NAA: its naa_id {given} has {} digits, and Sandstone needs 32; initiators \
+             will take it for a new disk",
             digits.len()
         ));
         Ok(String::new())
@@ -136,7 +138,7 @@ impl Import<'_> {
             .collect();
         if !others.is_empty() {
             self.imported
-                .note(format!("{what} goes without {}", others.join(", ")));
+                .note(format!("{what} was imported without {}", others.join(", ")));
         }
     }
 }
@@ -145,7 +147,8 @@ impl Import<'_> {
 /// may be a secret.
 pub(super) fn unknown(attribute: &Node, owner: &str) -> String {
     format!(
-        "line {}: {} is no attribute of a {owner} that is known here, and may restrict what is seen; correct or remove the line",
+        "line {}: {} is not a known attribute of a {owner}, and may restrict access; correct or remove the \
+         line",
         attribute.line, attribute.keyword
     )
 }

@@ -40,7 +40,8 @@ impl Node {
         let mut found: Option<&Node> = None;
         for node in self.children.iter().filter(|node| node.keyword == keyword) {
             if node.is_block || node.args.len() > 1 {
-                return Err(node.refused("an attribute has one value; quote a value with blanks"));
+                return Err(node
+                    .refused("an attribute takes one value; quote a value that contains blanks"));
             }
             match found {
                 // scstadmin keeps all values of an attribute, and sets them in no certain order.
@@ -61,7 +62,7 @@ impl Node {
         };
         let wrong = || {
             let node = self.all(keyword).next().unwrap_or(self);
-            node.refused(&format!("{keyword} is a whole number, not {text:?}"))
+            node.refused(&format!("{keyword} must be a whole number, not {text:?}"))
         };
         kernel_number(text).map(Some).ok_or_else(wrong)
     }
@@ -73,7 +74,7 @@ impl Node {
             Some(1) => Ok(true),
             Some(other) => {
                 let node = self.all(keyword).next().unwrap_or(self);
-                Err(node.refused(&format!("{keyword} is 0 or 1, not {other}")))
+                Err(node.refused(&format!("{keyword} must be 0 or 1, not {other}")))
             }
         }
     }
@@ -85,7 +86,7 @@ impl Node {
         }
         let plural = if count == 1 { "" } else { "s" };
         Err(self.refused(&format!(
-            "{} is followed by {count} word{plural}, not by {:?}",
+            "{} must be followed by {count} word{plural}, not by {:?}",
             self.keyword,
             self.args.join(" ")
         )))
@@ -96,11 +97,16 @@ impl Node {
         let unknown = |node: &&Node| node.is_block && !kinds.contains(&node.keyword.as_str());
         match self.children.iter().find(unknown) {
             None => Ok(()),
-            Some(node) => Err(node.refused(&format!(
-                "{} is no block that can stand here; {} can",
-                node.keyword,
-                kinds.join(", ")
-            ))),
+            Some(node) => {
+                let allowed = match kinds {
+                    [] => String::new(),
+                    _ => format!("; allowed are {}", kinds.join(", ")),
+                };
+                Err(node.refused(&format!(
+                    "the block {} is not allowed here{allowed}",
+                    node.keyword
+                )))
+            }
         }
     }
 
@@ -152,10 +158,10 @@ pub(super) fn parse(text: &str) -> Result<Node, Error> {
             match token {
                 Token::Word(word) => words.push(word),
                 Token::Open if words.is_empty() => {
-                    return Err(wrong("a { without a name before it"));
+                    return Err(wrong("a { has no name before it"));
                 }
                 Token::Open if open.len() > MAX_DEPTH => {
-                    return Err(wrong("blocks stand in one another deeper than SCST's do"));
+                    return Err(wrong("blocks are nested more deeply than in SCST"));
                 }
                 Token::Open => open.push(Node {
                     is_block: true,
@@ -164,7 +170,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Error> {
                 Token::Close => {
                     push(&mut open, std::mem::take(&mut words), index + 1);
                     let done = open.pop().filter(|_| !open.is_empty());
-                    let done = done.ok_or_else(|| wrong("a } too many"))?;
+                    let done = done.ok_or_else(|| wrong("one } is too many"))?;
                     if let Some(parent) = open.last_mut() {
                         if parent
                             .children
@@ -172,7 +178,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Error> {
                             .any(|other| other.is_same_block(&done))
                         {
                             // scstadmin keeps only the last of these blocks.
-                            return Err(wrong("this block ends one that was there before"));
+                            return Err(wrong("the block that ends here repeats an earlier block"));
                         }
                         parent.children.push(done);
                     }
@@ -188,10 +194,10 @@ pub(super) fn parse(text: &str) -> Result<Node, Error> {
                 "the scst.conf ends inside the block that begins at line {}: a }} is missing",
                 unclosed.line
             ),
-            "check that the file is whole",
+            "check that the file is complete",
         )),
         _ => Err(Error::invalid(
-            "the scst.conf holds nothing from line 1 on",
+            "line 1: the scst.conf is empty",
             "check the path",
         )),
     }
@@ -224,7 +230,7 @@ fn tokens(line: &str) -> Result<Vec<Token>, &'static str> {
     while let Some(c) = chars.next() {
         match c {
             '\\' => {
-                let c = chars.next().ok_or("a backslash stands at its end")?;
+                let c = chars.next().ok_or("the line ends with a backslash")?;
                 word.get_or_insert_default().push(c);
             }
             '"' => {

@@ -40,7 +40,7 @@ impl Import<'_> {
             let what = format!("portal {ip} of {iqn}");
             if per_portal && !(self.machine.has_address)(ip) {
                 self.imported
-                    .leave_out(what, "it is no address of this machine");
+                    .leave_out(what, "it is not an address of this machine");
                 continue;
             }
             let Some(rules) = self.rules(iqn, target, Some(ip))? else {
@@ -50,21 +50,23 @@ impl Import<'_> {
                 .iter()
                 .all(|rule| rule.names.is_empty() || rule.luns.is_empty())
             {
-                self.imported.leave_out(what, "nobody sees a LUN there");
+                self.imported
+                    .leave_out(what, "no initiator sees a LUN there");
                 continue;
             }
             match &mut kept {
                 None => kept = Some((vec![ip], rules)),
                 Some((addresses, first)) if *first == rules => addresses.push(ip),
                 Some(_) => {
-                    let why = "other initiators see other LUNs there than at the portal before it";
+                    let why =
+                        "its initiators or their LUNs differ from those of the portal before it";
                     self.imported.leave_out(what, why);
                 }
             }
         }
         if kept.is_none() {
             self.imported
-                .leave_out(format!("target {iqn}"), "no portal of it is left");
+                .leave_out(format!("target {iqn}"), "none of its portals is left");
         }
         Ok(kept)
     }
@@ -80,7 +82,7 @@ impl Import<'_> {
         let secrets = secrets(target, "IncomingUser")?;
         if is_black_hole(target)? {
             self.imported
-                .leave_out(format!("the LUNs of {iqn}"), "it is a black hole");
+                .leave_out(format!("every LUN of {iqn}"), "its black_hole is set");
             return Ok(Some(Vec::new()));
         }
         let per_portal = target.on("per_portal_acl")?;
@@ -97,18 +99,19 @@ impl Import<'_> {
                 initiator.has_args(1)?;
                 let given = initiator.arg(0);
                 let Some(own) = portal::names(given, per_portal, address) else {
-                    let why = format!("no host can have the members that {given} of {name} means");
+                    let why =
+                        format!("a host cannot have the members that {given} of {name} stands for");
                     self.imported.leave_out(format!("target {iqn}"), why);
                     return Ok(None);
                 };
                 if own.is_empty() {
-                    let why = "it matches no initiator (a # needs per_portal_acl 1, and another portal may be meant)";
+                    let why = "it matches no initiator (a # needs per_portal_acl 1, and may name another \
+                               portal)";
                     self.imported
                         .leave_out(format!("initiator {given} of {name}"), why);
                 }
                 if let Some(other) = other_group(&groups, group, given) {
-                    let why =
-                        format!("group {other} has it too, and SCST gives it to either of them");
+                    let why = format!("group {other} has it too, and SCST may choose either group");
                     self.imported
                         .leave_out(format!("initiator {given} of {name}"), why);
                     rules.insert(0, shut_out(given, &own));
@@ -116,12 +119,12 @@ impl Import<'_> {
                 names.extend(own);
             }
             if group.all("INITIATOR").next().is_none() && group.all("LUN").next().is_some() {
-                let why = "it has no initiators, so nobody sees its LUNs";
+                let why = "it has no initiators that could see its LUNs";
                 self.imported.leave_out(name.clone(), why);
             }
             rules.push(self.rule(name, group, names, &secrets)?);
         }
-        let name = format!("everybody in no group of {iqn}");
+        let name = format!("every initiator in no group of {iqn}");
         rules.push(self.rule(name, target, vec![Name::everyone()], &secrets)?);
         Ok(Some(rules))
     }
@@ -141,7 +144,7 @@ impl Import<'_> {
             let (number, device) = (lun.arg(0), lun.arg(1));
             let what = format!("LUN {number} ({device}) of {name}");
             let Some(number) = kernel_number(number) else {
-                return Err(lun.refused(&format!("the number of a LUN is none: {number:?}")));
+                return Err(lun.refused(&format!("the LUN {number:?} is not a whole number")));
             };
             let read_only = lun.on("read_only")?;
             if let Some(attribute) = lun.children.iter().find(|c| c.keyword != "read_only") {
@@ -149,7 +152,9 @@ impl Import<'_> {
                 continue;
             }
             match (u16::try_from(number), self.units.get(device)) {
-                _ if black_hole => self.imported.leave_out(what, "it is a black hole"),
+                _ if black_hole => self
+                    .imported
+                    .leave_out(what, "the black_hole of its group or target is set"),
                 (Ok(lun), Some(unit)) => luns.push(Lun {
                     lun,
                     unit: unit.clone(),

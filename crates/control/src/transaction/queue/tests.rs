@@ -237,7 +237,7 @@ fn a_fault_at_any_step_of_a_shared_save_refuses_exactly_what_is_not_stored() {
             let is_said = |outcome: &Outcome| {
                 let error = outcome.as_ref().err();
                 error.is_some_and(|error| {
-                    error.message.contains("could not be put back")
+                    error.message.contains("could not be restored")
                         || error.message.contains("could not be undone")
                         || error.not_changed.contains("may be another")
                 })

@@ -219,7 +219,7 @@ impl DatasetChange {
         match pools.find(|pool| *pool != first && !pool.is_empty()) {
             None => Ok(first),
             Some(other) => Err(Error::invalid(
-                format!("{first} and {other} are two pools"),
+                format!("{first} and {other} are different pools"),
                 "name datasets of one pool at a time",
             )),
         }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(rename("tank/a", "tank/b").pool().expect("one"), "tank");
         assert_eq!(rename("tank/a@x", "@y").pool().expect("one"), "tank");
         let error = rename("tank/a", "pond/a").pool().expect_err("two");
-        assert!(error.message.contains("two pools"), "{error}");
+        assert!(error.message.contains("different pools"), "{error}");
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub fn require_whole(name: &str) -> Result<(), Error> {
     }
     Err(Error::invalid(
         format!("'{name}' has an empty part"),
-        "write the pool's name, one '/' before each further part and none at the end, and a snapshot's name behind '@'",
+        "write the pool's name, one '/' before each further part, no '/' at the end, and a snapshot's name \
+         after '@'",
     ))
 }
 

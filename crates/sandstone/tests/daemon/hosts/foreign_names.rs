@@ -104,7 +104,7 @@ fn logins_and_urls_use_a_target_name_as_it_is_told() {
         let sessions = run(state, "initiator session list -H -o target").good();
         assert_eq!(sessions, format!("{name}\n"));
         let again = run_words(state, &["initiator", "login", name, "--portal", &portal]).bad();
-        assert!(again.contains("logged in to already"), "{again}");
+        assert!(again.contains("already logged in to"), "{again}");
         run_words(state, &["initiator", "logout", name, "-y"]).good();
         let url = format!("iscsi://{portal}/{name}/0");
         let made = run_words(state, &["lu", "create", "unit", "--backend", &url]);
@@ -203,5 +203,5 @@ fn an_imported_target_keeps_the_name_that_its_initiators_know() {
         session.close().unwrap();
     }
     let strict = run(state, &format!("target create {name}2")).bad();
-    assert!(strict.contains("is not the name of a target"), "{strict}");
+    assert!(strict.contains("is not a valid target name"), "{strict}");
 }

@@ -120,7 +120,7 @@ fn power_is_cut_everywhere_and_the_one_that_was_left_behind_is_back_first() {
     assert!(flat(&status).contains("opens by itself"), "{status}");
     assert!(status.contains(&b.naa), "{status}");
     let said = front.refused(&format!("lu create disk --backend {}", a.naa));
-    assert!(flat(&said).contains("pool tank lies on it"), "{said}");
+    assert!(flat(&said).contains("is a device of pool tank"), "{said}");
     b.process.restart();
     until(&front, "pool status tank", " state: ");
     until(&front, "lu list -H -o state", "online");

@@ -168,7 +168,7 @@ fn an_administrator_ends_a_failed_sanitize() {
     assert_eq!(test_unit_ready(&mut session), Some(FAILED));
     let refused = process.refused("lu clear disk sanitize-failed");
     assert!(
-        refused.contains("What its blocks hold is not known"),
+        refused.contains("The content of its blocks is not known"),
         "{refused}"
     );
     assert_eq!(test_unit_ready(&mut session), Some(FAILED));

@@ -343,7 +343,7 @@ fn a_unit_is_pointed_to_nothing_that_does_not_fit_it() {
         ),
         ("lu modify l1 --volume tank/gone", "tank/gone"),
         ("lu modify l1 --volume tank/folder", "folder"),
-        ("lu modify l1 --file gone.img", "name a file that is there"),
+        ("lu modify l1 --file gone.img", "name an existing file"),
         ("lu modify l1 --file odd.img", "1000300 bytes"),
         ("lu modify l1 --file other.img", "other"),
         ("lu modify l1 --device /dev/null", "/dev/null"),

@@ -49,7 +49,7 @@ fn a_snapshot_is_a_unit_that_nobody_writes_and_a_clone_is_one_of_its_own() {
     assert_eq!(lines.join("\n") + "\n", expected);
     let text = bench.process.refused("lu modify monday --read-only no");
     assert!(
-        text.contains("is a snapshot, which is never written"),
+        text.contains("is a snapshot, which cannot be written"),
         "{text}"
     );
     for line in [
