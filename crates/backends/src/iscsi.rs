@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Opening};
 use block::{BlockDevice, OpenError};
-use initiator::host::Host;
+use initiator::host_adapter::Host;
 use model::backend::{Capabilities, Follows, Overwrites};
 use pools::Pools;
 

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use backend::Backend;
-use initiator::host::Host;
+use initiator::host_adapter::Host;
 use model::config::BackendSpec;
 use pools::Pools;
 

@@ -102,5 +102,5 @@ fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth) -> Done {
 
 /// Prints the document without a daemon: it is made from the types.
 pub(super) fn openapi(t: &mut Terminal<'_>) -> Done {
-    table::json(t, &control::api::openapi())
+    table::json(t, &control::handlers::openapi())
 }

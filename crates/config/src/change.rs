@@ -18,19 +18,19 @@ use model::error::{Error, ErrorKind};
 use model::name;
 use multipath::RuleText;
 
+mod lu;
 mod host;
 mod initiator;
 mod map;
 mod target;
 mod target_group;
-mod unit;
 
 pub use host::{CreateHost, SetChap, SetDiscovery};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 pub use target_group::CreateTargetGroup;
-pub use unit::{CreateUnit, ModifyUnit, NewVolume};
+pub use lu::{CreateUnit, ModifyUnit, NewVolume};
 
 /// Edit of the configuration.
 #[derive(Clone, Debug)]
@@ -261,7 +261,7 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
         if let (Some(was), Some(wanted)) = (old.backend.size(), unit.backend.size())
             && wanted < was
         {
-            return Err(unit::shrinking(&unit.name, was, wanted));
+            return Err(lu::shrinking(&unit.name, was, wanted));
         }
     }
     Ok(())

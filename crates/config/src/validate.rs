@@ -10,12 +10,12 @@ use model::config::{ChapSecret, Config};
 use model::error::Error;
 use model::name;
 
+mod lu;
 mod host;
 mod initiator;
 mod map;
 mod target;
 mod target_group;
-mod unit;
 
 pub(super) use map::{describe, meet};
 
@@ -29,7 +29,7 @@ pub const SECRET_NOT_SHOWN: &str = "<unchanged>";
 /// Checks every rule, and reports the first one that is broken.
 pub fn validate(config: &Config) -> Result<(), Error> {
     installation(&config.identity.installation)?;
-    unit::units(config)?;
+    lu::units(config)?;
     target::targets(config)?;
     target::portals(config)?;
     target_group::target_groups(config)?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::api::Plane;
+use crate::handlers::Plane;
 use block::backing::Backing;
 use model::{Error, ErrorKind};
 

@@ -7,9 +7,9 @@
 //! - No answer, listing or message holds a secret. The exception is a backup, which only the
 //!   control socket gives.
 
+pub mod handlers;
 pub mod address;
 pub mod answer;
-pub mod api;
 mod asker;
 mod author;
 pub mod client;
@@ -25,7 +25,7 @@ pub mod transaction;
 mod unit_changes;
 
 pub use address::ControlAddress;
-pub use api::Plane;
+pub use handlers::Plane;
 pub use author::Author;
 pub use client::Client;
 pub use endpoint::Endpoint;

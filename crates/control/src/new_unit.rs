@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::api::Plane;
+use crate::handlers::Plane;
 use super::names_in_use::Held;
 use super::transaction::{Commit, Committed};
 use block::BlockDevice;

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::address::ControlAddress;
 use super::answer::Problem;
-use super::api::{Plane, router};
+use crate::handlers::{Plane, router};
 use super::asker::Peer;
 use model::{Error, ErrorKind};
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::api::Plane;
+use crate::handlers::Plane;
 use super::author;
 use super::transaction::{Commit, Committed};
 use config::change::{Change, ModifyUnit};

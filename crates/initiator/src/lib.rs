@@ -16,6 +16,7 @@
 //! | discovery of targets | `discovery.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs`, `write_cache.rs` |
 
+pub mod host_adapter;
 pub mod adapter;
 mod administration;
 mod attempts;
@@ -25,7 +26,6 @@ pub mod connection;
 pub mod device;
 pub mod discovery;
 mod fabric;
-pub mod host;
 mod link;
 mod lookup;
 pub mod named;

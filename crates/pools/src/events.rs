@@ -10,7 +10,7 @@ use store::pool::{Event, Pool, ScanKind, ScanState, Short, TrimState};
 use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
 
 use super::fullness::{Fill, Fullness};
-use super::host::Shared;
+use crate::pool_thread::Shared;
 use crate::import::opening::wall_clock_s;
 use model::pool::history::Happening;
 use model::quantity::format_size;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use store::cache::Cache;
 
-use super::host::PoolHost;
+use crate::pool_thread::PoolHost;
 use super::turn::Turn;
 use super::volume::PoolVolume;
 use crate::administer::rebuilding::{self, Search};

@@ -9,7 +9,7 @@ use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, 
 
 use super::advice::advice;
 use super::fence::Named;
-use super::host::{Hands, Place, Shut};
+use crate::pool_thread::{Hands, Place, Shut};
 use super::io;
 use super::registry::{AbsentPool, OpenPool, Pools};
 use crate::administer::properties::views as property_views;

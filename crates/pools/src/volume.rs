@@ -18,8 +18,8 @@ use store::log::group::{MAX_PAYLOAD, OpenGroup};
 use store::pool::{self, Recipe};
 use store::volume::blocks;
 
-use super::host::PoolHost;
-use crate::engine::read_ahead::{Ahead, Passed, Read, Readers};
+use crate::pool_thread::PoolHost;
+use crate::read_ahead::{Ahead, Passed, Read, Readers};
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
     Request, Submitted, Suspension, Ticket, Usage,

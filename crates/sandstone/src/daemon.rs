@@ -12,7 +12,7 @@ use config::history::Note;
 use config::placement;
 use config::store::Store;
 use control::{Author, ControlAddress, ControlServer, Plane, Transactions};
-use initiator::host::Host;
+use initiator::host_adapter::Host;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
 use pools::{Disks, Pools, PoolsOptions};

@@ -6,7 +6,7 @@
 //! | `config.toml` | the configuration in force, with the installation's identity | `crates/config/src/store.rs` |
 //! | `pools.json` | which pools this daemon has, and where their devices were | `crates/pools/src/devices/known.rs` |
 //! | `lent.json` | which disks of other machines logical units had | `crates/pools/src/devices/lent.rs` |
-//! | `units/NAA.state` | reservations and saved mode pages of one unit | `crates/unit/src/state.rs` |
+//! | `units/NAA.state` | reservations and saved mode pages of one unit | `crates/unit/src/state_file.rs` |
 //!
 //! Each of them is a [`KeptFile`]: a file, and beside it a folder `history` with a copy of each
 //! generation, the newest included. A copy has blocks of its own, so one damaged file never costs

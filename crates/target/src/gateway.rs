@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backends::Backends;
-use initiator::host::Host;
+use initiator::host_adapter::Host;
 use model::backend::Follows;
 use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;

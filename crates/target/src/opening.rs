@@ -17,7 +17,7 @@ use config::placement::Placed;
 use model::config::UnitSpec;
 use model::data_plane::ApplyError;
 use unit::shape::unit_config;
-use unit::state;
+use unit::state_file;
 use unit::unit::Unit;
 
 /// Saved state of a unit, in words.

@@ -38,7 +38,7 @@ use crate::connection::listener::{self, Acceptor};
 use backends::Backends;
 use config::placement;
 use hint::Place;
-use initiator::host::Host;
+use initiator::host_adapter::Host;
 use isns::{Announcement, Registrar, Timing};
 use model::config::Config;
 use pools::Pools;

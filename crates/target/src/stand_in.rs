@@ -21,7 +21,7 @@ use block::{
 };
 use model::config::UnitSpec;
 use unit::shape::unit_config;
-use unit::state;
+use unit::state_file;
 use unit::unit::Unit;
 
 /// Unit that stands in for one of the configuration.

@@ -16,6 +16,7 @@
 //! - `space`: the space of thin units, and the wishes of their devices;
 //! - [`hindrances`]: everything that stops I/O of a unit, in words; want of space: `shortage`.
 
+pub mod state_file;
 mod alone;
 pub mod command;
 pub mod execution;
@@ -26,6 +27,5 @@ pub mod retirement;
 pub mod shape;
 mod shortage;
 mod space;
-pub mod state;
 pub mod transition;
 pub mod unit;

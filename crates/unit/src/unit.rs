@@ -14,7 +14,7 @@ use scsi::{BlockRange, WriteThrough};
 
 use super::loops::Loops;
 use super::shortage::Shortage;
-use super::state;
+use crate::state_file;
 use block::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 

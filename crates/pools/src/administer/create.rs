@@ -12,7 +12,7 @@ use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_fil
 use super::vdev_request::check;
 use crate::devices::label;
 use crate::fence::PoolFence;
-use crate::host::{Begin, Place, PoolHost, Setup};
+use crate::pool_thread::{Begin, Place, PoolHost, Setup};
 use crate::import::{multihost, opening};
 use crate::registry::{OpenPool, Pools};
 use crate::status::layout;

@@ -15,7 +15,7 @@ use crate::devices::disks::{self, Disks};
 use crate::devices::label::Said;
 use crate::devices::{foreign, label};
 use crate::fence::Named;
-use crate::host::Place;
+use crate::pool_thread::Place;
 use crate::random_u64;
 use block::BlockDevice;
 use block::file::FileDevice;

@@ -7,7 +7,7 @@ use store::pool::{TrimRefused, TrimState, TrimStatus};
 use store::vdev::{Class, Kind, LeafId};
 
 use crate::administer::vdevs::is_meant;
-use crate::host::Hands;
+use crate::pool_thread::Hands;
 use crate::registry::Pools;
 use model::pool::trim::{Trim, TrimAction, TrimView};
 use model::quantity::format_size;

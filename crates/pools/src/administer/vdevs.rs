@@ -18,7 +18,7 @@ use store::pool::{PoolError, PoolStatus};
 use store::vdev::{LeafStatus, ShapeError, ShapeErrorKind};
 
 use crate::devices::disks::Disks;
-use crate::host::Hands;
+use crate::pool_thread::Hands;
 use crate::import::multihost;
 use crate::registry::{OpenPool, Pools};
 use crate::status::layout;

@@ -26,7 +26,7 @@ use block::{
 };
 use hint::Place;
 use initiator::device::MultipathDevice;
-use initiator::host::Host;
+use initiator::host_adapter::Host;
 use model::device_name::{self, is_remote};
 use model::{Error, ErrorKind};
 

@@ -3,7 +3,7 @@
 use store::pool::{Pool, Stop};
 use store::vdev::{LeafStatus, State};
 
-use super::super::host::Shared;
+use crate::pool_thread::Shared;
 use crate::import::reopening::is_troubled;
 use model::device_name::is_remote;
 

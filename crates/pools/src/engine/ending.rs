@@ -3,7 +3,7 @@
 
 use store::pool::{PoolError, PoolErrorKind};
 
-use super::super::host::{Order, Shut};
+use crate::pool_thread::{Order, Shut};
 use super::{Absence, Closing, Engine, PATIENCE, Waiter};
 use crate::engine::answer::block_error;
 

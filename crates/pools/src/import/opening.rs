@@ -10,7 +10,7 @@ use store::pool::{
 };
 use store::vdev::{self, DeviceOutcome, IoId};
 
-use crate::host::{Begin, Place, Setup};
+use crate::pool_thread::{Begin, Place, Setup};
 use crate::import::opened_devices::Devices;
 use block::BlockDevice;
 

@@ -16,7 +16,7 @@ use crate::devices::disks::Disks;
 use crate::devices::known::KnownPool;
 use crate::devices::system::{Key, key};
 use crate::fence::PoolFence;
-use crate::host::{Begin, Place, PoolHost, Setup};
+use crate::pool_thread::{Begin, Place, PoolHost, Setup};
 use crate::registry::{OpenPool, Pools};
 use crate::turn::Turn;
 use block::BlockDevice;

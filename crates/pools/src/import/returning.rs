@@ -19,7 +19,7 @@ use store::vdev::State;
 
 use super::unasked::expands;
 use crate::devices::known::KnownPool;
-use crate::host::Hands;
+use crate::pool_thread::Hands;
 use crate::registry::{OpenPool, Pools};
 use crate::turn::Turn;
 use model::device_name::is_remote;

@@ -26,7 +26,7 @@ pub use receive::{Begins, Receiver, WhileServed};
 pub use send::Sender;
 
 use super::dataset::administer;
-use super::host::PoolHost;
+use crate::pool_thread::PoolHost;
 use super::registry::OpenPool;
 
 /// Start of the tags of the holds that streams set while they are sent.

@@ -14,8 +14,8 @@
 //! either checkpoint. The log continues meanwhile: its groups come after the group of step 1, in
 //! both cases.
 
-mod free;
-mod labels;
+mod free_destroyed;
+mod root_ring;
 mod merge;
 mod persist;
 mod writer;
@@ -66,7 +66,7 @@ pub(super) struct Making {
     jobs: VecDeque<Job>,
     /// Blocks that jobs may still free in this checkpoint.
     to_free: usize,
-    walking: Option<free::Walking>,
+    walking: Option<free_destroyed::Walking>,
     writes: Writes,
     root: Option<Root>,
     /// Operations on labels under way, and those of this round that succeeded.

@@ -14,10 +14,10 @@
 //! pool, and before anything is written that builds on the groups found. So the next opening finds
 //! exactly the groups that this opening found. Nothing else is written.
 
+mod examination;
 mod behind;
 mod configurations;
 mod copies;
-mod labels;
 mod mark;
 mod parted;
 mod proven;
@@ -64,7 +64,7 @@ use crate::vdev::{
 
 pub use behind::Behind;
 pub(super) use behind::Claim;
-pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine, torn_identity, twins};
+pub use examination::{Candidate, Examined, LeafLabels, MissingLog, examine, torn_identity, twins};
 pub use rebuild::{NewLabels, Rebuild, Trace, trace_places};
 pub use rewind::{Back, Rewound};
 pub use sizes::{Short, front_labels, rear_labels};

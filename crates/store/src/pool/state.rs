@@ -264,7 +264,7 @@ pub struct Pool {
     /// Whether this host lets the pool go when all is written.
     pub(super) is_closing: bool,
     /// Write of the configuration into the labels that is under way.
-    pub(super) renewal: Option<crate::pool::devices::labels::Renewal>,
+    pub(super) renewal: Option<crate::pool::devices::label_writes::Renewal>,
     pub(super) checkpoint: Option<Making>,
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,

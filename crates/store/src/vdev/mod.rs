@@ -30,6 +30,7 @@
 //! - Every [`DeviceRequest`] is answered once, at the latest when the device is closed.
 //! - Events of faults are made durable in the labels.
 
+mod raw_leaf;
 mod counts;
 mod device;
 mod dispatch;
@@ -39,7 +40,6 @@ mod flush;
 mod geometry;
 mod heal;
 mod health;
-mod labels;
 pub mod layout;
 mod leaf;
 mod operation;

@@ -9,7 +9,7 @@ use pages::Pages;
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, DeviceRequest, LeafId};
 use super::double::DoubleOperation;
 use super::flush::FlushOperation;
-use super::labels::LabelOperation;
+use crate::vdev::raw_leaf::LabelOperation;
 use super::read::ReadOperation;
 use super::status::State;
 use super::trim::TrimOperation;

@@ -17,11 +17,11 @@ use crate::gateway;
 use crate::made_files::MadeFiles;
 use config::placement::{self, Placed};
 use hint::Place;
-use initiator::host::HostError;
+use initiator::host_adapter::HostError;
 use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
 use unit::retirement::Retirement;
-use unit::state;
+use unit::state_file;
 use unit::transition;
 use unit::unit::Unit;
 

@@ -16,7 +16,7 @@ use super::peers::Peers;
 use super::step_requests::{prepare, scsi_error, to_extents};
 use super::turn;
 use crate::nexus::TaskEntry;
-use crate::state;
+use crate::state_file;
 use crate::unit::Unit;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};

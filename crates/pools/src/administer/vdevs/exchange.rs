@@ -6,7 +6,7 @@ use store::vdev::State;
 
 use super::new_device::settle_in;
 use super::{Site, is_same};
-use crate::host::Place;
+use crate::pool_thread::Place;
 use model::{Error, ErrorKind};
 
 impl Site<'_> {

@@ -10,7 +10,7 @@ use super::super::new_devices::{NewDevices, check_devices, make_files};
 use super::super::vdev_request::check;
 use super::{Site, failed, in_turn, is_meant, refused};
 use crate::devices::label;
-use crate::host::Hands;
+use crate::pool_thread::Hands;
 use crate::import::opening::paths;
 use model::pool::vdev_request::{Additions, VdevRequest};
 use model::{Error, ErrorKind};

@@ -10,7 +10,7 @@ use store::vdev::{LeafId, LeafSpec, LeafStatus};
 use super::super::new_devices::{Over, make_files, open_new};
 use super::Site;
 use crate::fence::Named;
-use crate::host::{Hands, Place};
+use crate::pool_thread::{Hands, Place};
 use crate::import::multihost;
 use crate::import::opening::paths;
 use crate::random_u64;

@@ -9,7 +9,7 @@ use store::vdev::{ShapeErrorKind, State};
 use super::{Named, Site, failed, in_turn, refused};
 use crate::devices::identity::{Identity, Located, locate};
 use crate::devices::label::{self, Said};
-use crate::host::Place;
+use crate::pool_thread::Place;
 use block::BlockDevice;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};

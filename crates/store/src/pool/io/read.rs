@@ -11,7 +11,7 @@ use std::ops::Range;
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
-use super::read_ahead::Ahead;
+use crate::pool::io::fetch_ahead::Ahead;
 use crate::cache::{EvictedBlocks, Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;

@@ -16,11 +16,11 @@
 
 use pages::Pages;
 
-use super::labels::LeafLabels;
+use crate::pool::open::examination::LeafLabels;
 use super::{OpenError, OpenErrorKind, reguid};
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
-use crate::pool::devices::labels::ROUNDS;
+use crate::pool::devices::label_writes::ROUNDS;
 
 /// Labels of all devices.
 #[derive(Debug)]

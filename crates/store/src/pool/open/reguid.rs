@@ -26,11 +26,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::config::PoolConfig;
 use super::super::features::Feature;
 use super::configurations::Labels;
-use super::labels::{LeafLabels, examine};
+use crate::pool::open::examination::{LeafLabels, examine};
 use super::{OpenError, OpenErrorKind};
 use crate::checksum;
 use crate::format::Label;
-use crate::pool::devices::labels::ROUNDS;
+use crate::pool::devices::label_writes::ROUNDS;
 use crate::vdev::LeafSpec;
 
 /// New identity of a copy.

@@ -26,7 +26,7 @@ use pages::Pages;
 
 use super::{OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::format::label::RING_OFFSET;
-use crate::pool::devices::labels::ALL_ROUNDS;
+use crate::pool::devices::label_writes::ALL_ROUNDS;
 
 /// Ring of 32 sectors that every label is to have.
 #[derive(Clone, Debug, Default)]

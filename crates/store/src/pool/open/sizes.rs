@@ -7,7 +7,7 @@
 //! never taken for the end of the log.
 
 use super::super::config::PoolConfig;
-use super::labels::LeafLabels;
+use crate::pool::open::examination::LeafLabels;
 use crate::format::label::LABEL_SIZE;
 use crate::format::{Label, SECTOR_SIZE};
 use crate::vdev::{LeafState, layout};

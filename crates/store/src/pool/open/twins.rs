@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::super::config::PoolConfig;
-use super::labels::LeafLabels;
+use crate::pool::open::examination::LeafLabels;
 use super::{OpenError, OpenErrorKind};
 use crate::format::label::{RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};

@@ -9,7 +9,7 @@ use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Pool, Tag};
 use super::{CheckpointStage, Making};
 use crate::format::{Epoch, Label};
-use crate::pool::devices::labels::ALL_ROUNDS;
+use crate::pool::devices::label_writes::ALL_ROUNDS;
 use crate::vdev::ArrayError;
 
 impl Pool {

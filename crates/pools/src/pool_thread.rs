@@ -30,7 +30,7 @@ use super::events::EventLog;
 use super::fence::{Named, PoolFence};
 use crate::devices::disks::Disks;
 use crate::devices::identity::Identity;
-use crate::engine::read_ahead::Awaited;
+use crate::read_ahead::Awaited;
 use crate::engine::unflushed::Unflushed;
 use crate::import::damaged::Damaged;
 use crate::import::opened_devices::Devices;
