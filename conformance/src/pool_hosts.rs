@@ -26,7 +26,7 @@ pub(crate) const LABS: &[Lab] = &[Lab {
 }];
 
 /// Daemon with a state folder of its own.
-struct Host {
+struct LabHost {
     program: PathBuf,
     process: Running,
     portal: String,
@@ -34,7 +34,7 @@ struct Host {
     folder: tempfile::TempDir,
 }
 
-impl Host {
+impl LabHost {
     fn start(program: &Path) -> Result<Self> {
         let folder = crate::machine::scratch::folder("host")?;
         let mut command = Command::new(program);
@@ -121,11 +121,11 @@ fn take_over(bench: &Bench) -> Result<Outcome> {
         ..Spec::default()
     };
     let mut array = serve(bench, true, spec)?;
-    let (first, second) = (Host::start(program)?, Host::start(program)?);
+    let (first, second) = (LabHost::start(program)?, LabHost::start(program)?);
     let disk = first.reach(&array)?;
     ensure!(second.reach(&array)? == disk, "two names for one disk");
     first.ask(&format!("pool create tank {disk}"))?;
-    let is_fenced = |host: &Host| -> Result<()> {
+    let is_fenced = |host: &LabHost| -> Result<()> {
         let status = host.ask("pool status tank")?;
         let words: Vec<&str> = status.split_whitespace().collect();
         let is_reserved = words.join(" ").contains("(persistent reservations)");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Opening};
 use block::{BlockDevice, OpenError};
-use initiator::host_adapter::Host;
+use initiator::host_adapter::HostAdapter;
 use model::backend::{Capabilities, Follows, Overwrites};
 use pools::Pools;
 
@@ -15,7 +15,7 @@ pub struct RemoteDisk<'a> {
     /// Name of the disk, the same on every path.
     pub name: &'a str,
     /// Initiator that reaches the disk.
-    pub host: &'a Host,
+    pub host: &'a HostAdapter,
     /// Pools of this daemon, which may use the disk themselves.
     pub pools: &'a Pools,
 }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use backend::Backend;
-use initiator::host_adapter::Host;
+use initiator::host_adapter::HostAdapter;
 use model::config::BackendSpec;
 use pools::Pools;
 
@@ -30,7 +30,7 @@ pub struct Backends {
     /// State folder, below which relative paths lie.
     pub state: PathBuf,
     /// Initiator, which reaches disks of other machines.
-    pub host: Arc<Host>,
+    pub host: Arc<HostAdapter>,
     /// Pools, which have volumes.
     pub pools: Arc<Pools>,
 }
@@ -89,7 +89,7 @@ mod tests {
     fn backends(state: &std::path::Path) -> Backends {
         Backends {
             state: state.to_owned(),
-            host: Arc::new(Host::new()),
+            host: Arc::new(HostAdapter::new()),
             pools: Pools::none(state),
         }
     }

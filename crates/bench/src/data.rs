@@ -119,11 +119,11 @@ impl TryFrom<String> for DataPattern {
 #[derive(Debug)]
 pub struct DataSource {
     random: Random,
-    kind: Kind,
+    kind: DataKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum DataKind {
     /// Zeros, cut to length.
     Zeros(Pages),
     /// One run of pages for each byte value.
@@ -137,15 +137,15 @@ impl DataSource {
     /// Creates a source for writes of at most `largest` bytes.
     pub fn new(pattern: DataPattern, largest: u32, mut random: Random) -> Self {
         let kind = match pattern {
-            DataPattern::Zeros => Kind::Zeros(Pages::zeroes(largest)),
+            DataPattern::Zeros => DataKind::Zeros(Pages::zeroes(largest)),
             DataPattern::Repeating => {
-                Kind::Repeating((0..=255).map(|byte| repeated(byte, largest)).collect())
+                DataKind::Repeating((0..=255).map(|byte| repeated(byte, largest)).collect())
             }
-            DataPattern::Random => Kind::Pool(pool(&mut random, POOL.max(largest as usize))),
+            DataPattern::Random => DataKind::Pool(pool(&mut random, POOL.max(largest as usize))),
             DataPattern::Mixed {
                 compressible_percent,
                 duplicated_percent,
-            } => Kind::Made(Maker::new(
+            } => DataKind::Made(Maker::new(
                 compressible_percent,
                 duplicated_percent,
                 &mut random,
@@ -159,17 +159,17 @@ impl DataSource {
     pub fn next_bytes(&mut self, len: u32) -> Pages {
         let bytes = len as usize;
         match &mut self.kind {
-            Kind::Zeros(zeros) => zeros.slice(0..bytes),
-            Kind::Repeating(runs) => {
+            DataKind::Zeros(zeros) => zeros.slice(0..bytes),
+            DataKind::Repeating(runs) => {
                 let value = self.random.below(runs.len() as u64) as usize;
                 runs[value].slice(0..bytes)
             }
-            Kind::Pool(pool) => {
+            DataKind::Pool(pool) => {
                 let places = (pool.len() - bytes) / PAGE_SIZE + 1;
                 let start = self.random.below(places as u64) as usize * PAGE_SIZE;
                 pool.slice(start..start + bytes)
             }
-            Kind::Made(maker) => maker.make(bytes, &mut self.random),
+            DataKind::Made(maker) => maker.make(bytes, &mut self.random),
         }
     }
 }

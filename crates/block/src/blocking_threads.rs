@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(10);
 type Job = Box<dyn FnOnce() + Send>;
 
 static THREADS: Threads = Threads {
-    state: Mutex::new(State {
+    state: Mutex::new(ThreadsState {
         jobs: VecDeque::new(),
         threads: 0,
         idle: 0,
@@ -30,11 +30,11 @@ static THREADS: Threads = Threads {
 };
 
 struct Threads {
-    state: Mutex<State>,
+    state: Mutex<ThreadsState>,
     wake: Condvar,
 }
 
-struct State {
+struct ThreadsState {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
@@ -142,7 +142,7 @@ fn work() {
     }
 }
 
-fn lock() -> MutexGuard<'static, State> {
+fn lock() -> MutexGuard<'static, ThreadsState> {
     // No job runs under the lock, so a panic cannot leave it half changed.
     THREADS.state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lane::{Observer, Outcome};
 use super::layer::Layer;
-use super::statistics::Kind;
+use super::statistics::RequestKind;
 use super::{BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
 
 /// Fault of a request.
@@ -38,7 +38,7 @@ pub enum When {
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Kind of the requests to strike; `None` for all.
-    pub kind: Option<Kind>,
+    pub kind: Option<RequestKind>,
     /// Bytes that the requests to strike must touch; `None` for all requests, flushes included.
     pub range: Option<Range<u64>>,
     /// Frequency of the fault.
@@ -48,7 +48,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn fits(&self, kind: Kind, range: Option<(u64, u64)>) -> bool {
+    fn fits(&self, kind: RequestKind, range: Option<(u64, u64)>) -> bool {
         let touches = |wanted: &Range<u64>| {
             range.is_some_and(|(start, len)| start < wanted.end && wanted.start < start + len)
         };
@@ -61,13 +61,13 @@ impl Rule {
 #[derive(Debug)]
 pub struct FaultDevice {
     inner: Arc<dyn BlockDevice>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
     flush_failed: AtomicBool,
     torn: Arc<Torn>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FaultState {
     /// Rules, each with the number of requests that have fitted it.
     rules: Vec<(Rule, u64)>,
     random: u64,
@@ -79,7 +79,7 @@ impl FaultDevice {
     pub fn new(inner: Arc<dyn BlockDevice>, seed: u64) -> Self {
         Self {
             inner,
-            state: Mutex::new(State {
+            state: Mutex::new(FaultState {
                 rules: Vec::new(),
                 random: seed,
             }),
@@ -104,9 +104,9 @@ impl FaultDevice {
     }
 
     fn strike(&self, request: &Request) -> Option<Fault> {
-        let (kind, range) = (Kind::of(request), request.range());
+        let (kind, range) = (RequestKind::of(request), request.range());
         let mut state = self.lock();
-        let State { rules, random } = &mut *state;
+        let FaultState { rules, random } = &mut *state;
         let mut struck = None;
         for (rule, count) in rules.iter_mut().filter(|(rule, _)| rule.fits(kind, range)) {
             *count += 1;
@@ -179,7 +179,7 @@ impl FaultDevice {
         )))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,10 +20,10 @@ pub(super) struct Waiter {
 
 /// The flushes of one device.
 #[derive(Default)]
-pub(super) struct Flushes(Mutex<State>);
+pub(super) struct Flushes(Mutex<FlushState>);
 
 #[derive(Default)]
-struct State {
+struct FlushState {
     running: bool,
     waiting: Vec<Waiter>,
     /// Reason why no flush may succeed any more.
@@ -83,7 +83,7 @@ impl Flushes {
         !state.running
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FlushState> {
         // Every change is one assignment, so a panic leaves no half-made change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,7 +24,7 @@ const BUCKETS: usize = ((LARGEST - SMALLEST) * STEPS) as usize + 1;
 /// Kind of a request, for counting and for choosing faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RequestKind {
     /// Kind of [`Request::Read`].
     Read,
     /// Kind of [`Request::Write`].
@@ -39,7 +39,7 @@ pub enum Kind {
     Extents,
 }
 
-impl Kind {
+impl RequestKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 6] = [
         Self::Read,
@@ -79,7 +79,7 @@ pub struct Counters {
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard([Cells; Kind::ALL.len()]);
+struct Shard([Cells; RequestKind::ALL.len()]);
 
 #[derive(Debug)]
 struct Cells {
@@ -136,7 +136,7 @@ impl Layer for StatisticsDevice {
     }
 
     fn submit(&self, request: Request, mut ticket: Ticket, lane: &mut Lane) -> Submitted {
-        let (kind, shard) = (Kind::of(&request), lane.number() % SHARDS);
+        let (kind, shard) = (RequestKind::of(&request), lane.number() % SHARDS);
         let bytes = request.range().map_or(0, |(_, len)| len);
         let started_ns = self.counters.now_ns();
         let cookie = started_ns << 16 | (shard as u64) << 8 | kind as u64;
@@ -156,7 +156,7 @@ impl Layer for StatisticsDevice {
 
 impl Counters {
     /// Returns the counts for `kind` so far, over all lanes.
-    pub fn summary(&self, kind: Kind) -> Summary {
+    pub fn summary(&self, kind: RequestKind) -> Summary {
         let mut summary = Summary {
             requests: 0,
             failures: 0,
@@ -175,14 +175,14 @@ impl Counters {
         summary
     }
 
-    fn cells(&self, shard: usize, kind: Kind) -> &Cells {
+    fn cells(&self, shard: usize, kind: RequestKind) -> &Cells {
         let shard = self.shards[shard]
-            .get_or_init(|| Box::new(Shard([const { Cells::new() }; Kind::ALL.len()])));
+            .get_or_init(|| Box::new(Shard([const { Cells::new() }; RequestKind::ALL.len()])));
         &shard.0[kind as usize]
     }
 
     fn count(&self, cookie: u64, latency_ns: u64, outcome: &Outcome) {
-        let kind = Kind::ALL[(cookie & 0xFF) as usize];
+        let kind = RequestKind::ALL[(cookie & 0xFF) as usize];
         let cells = self.cells((cookie >> 8 & 0xFF) as usize, kind);
         cells.latency[bucket(latency_ns)].fetch_add(1, Ordering::Relaxed);
         if outcome.is_err() {

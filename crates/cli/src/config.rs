@@ -30,7 +30,7 @@ use control::{Author, Client};
 use model::{Config, Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum ConfigVerb {
     /// Print the configuration as TOML, without secrets; edit it and apply it again
     Show(Show),
     /// Show what applying a file would do
@@ -141,13 +141,13 @@ const ONLY_TOLD: Commit = Commit {
 
 pub(super) fn run(
     program: &Program,
-    verb: Verb,
+    verb: ConfigVerb,
     connection: &Connection,
     t: &mut Terminal<'_>,
 ) -> Done {
     let client = connection.client();
     match verb {
-        Verb::Show(args) => {
+        ConfigVerb::Show(args) => {
             let document: ConfigDocument = client.call(&endpoint::config::SHOW, &[])?;
             if args.json {
                 table::json(t, &document)
@@ -155,7 +155,7 @@ pub(super) fn run(
                 Ok(write!(t.out, "{}", document.toml)?)
             }
         }
-        Verb::Plan(args) => {
+        ConfigVerb::Plan(args) => {
             let body = Apply::Toml(read(&args.file)?);
             let edit = EditArgs {
                 dry_run: true,
@@ -169,8 +169,8 @@ pub(super) fn run(
                 &Request::with(&endpoint::config::APPLY, &[], &body),
             )
         }
-        Verb::Diff(args) => diff(&args, connection, t),
-        Verb::Apply(args) => {
+        ConfigVerb::Diff(args) => diff(&args, connection, t),
+        ConfigVerb::Apply(args) => {
             let body = Apply::Toml(read(&args.file)?);
             let request = Request::with(&endpoint::config::APPLY, &[], &body);
             let preview = client.ask(&endpoint::config::APPLY, &[], &ONLY_TOLD, &body)?;
@@ -187,15 +187,15 @@ pub(super) fn run(
                 Guard::Everything,
             )
         }
-        Verb::Import(args) => run_import(&args, connection, t),
-        Verb::DiscoveryAuth(args) => {
+        ConfigVerb::Import(args) => run_import(&args, connection, t),
+        ConfigVerb::DiscoveryAuth(args) => {
             let body = SetDiscovery {
                 auth: Some(args.wanted),
                 ..SetDiscovery::default()
             };
             set_discovery(t, &client, &args.edit, &body)
         }
-        Verb::DiscoveryUser(args) => {
+        ConfigVerb::DiscoveryUser(args) => {
             let chap = args.secret.read(t)?;
             let body = SetDiscovery {
                 no_chap: chap.is_none(),
@@ -204,7 +204,7 @@ pub(super) fn run(
             };
             set_discovery(t, &client, &args.edit, &body)
         }
-        Verb::DiscoverySecret(args) => {
+        ConfigVerb::DiscoverySecret(args) => {
             let mutual_chap = args.secret.read(t)?;
             let body = SetDiscovery {
                 no_mutual_chap: mutual_chap.is_none(),
@@ -213,10 +213,10 @@ pub(super) fn run(
             };
             set_discovery(t, &client, &args.edit, &body)
         }
-        Verb::Export(args) => backup::export(program, &args, connection, t),
-        Verb::Restore(args) => backup::restore(&args, connection, t),
-        Verb::History(args) => history::run(&args, connection, t),
-        Verb::Rollback(args) => rollback(&args, connection, t),
+        ConfigVerb::Export(args) => backup::export(program, &args, connection, t),
+        ConfigVerb::Restore(args) => backup::restore(&args, connection, t),
+        ConfigVerb::History(args) => history::run(&args, connection, t),
+        ConfigVerb::Rollback(args) => rollback(&args, connection, t),
     }
 }
 

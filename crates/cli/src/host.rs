@@ -16,7 +16,7 @@ use control::endpoint::host;
 use model::{Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum HostVerb {
     /// Make a host
     Create(Create),
     /// Add an initiator name; * and ? are wildcards
@@ -159,10 +159,10 @@ pub(super) struct Delete {
     removal: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: HostVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::Create(args) => {
+        HostVerb::Create(args) => {
             let body = CreateHost {
                 name: args.name,
                 initiators: args.initiators,
@@ -172,15 +172,15 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&host::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::AddInitiator(args) => {
+        HostVerb::AddInitiator(args) => {
             let request = Request::bare(&host::ADD_INITIATOR, &[&args.host, &args.iqn]);
             make(t, &client, &args.edit, &request)
         }
-        Verb::RemoveInitiator(args) => {
+        HostVerb::RemoveInitiator(args) => {
             let request = Request::bare(&host::REMOVE_INITIATOR, &[&args.host, &args.iqn]);
             remove(t, &client, &args.removal, &request, false)
         }
-        Verb::Auth(args) => {
+        HostVerb::Auth(args) => {
             let at = [args.host.as_str()];
             match args.secret.read(t)? {
                 Some(body) => make(
@@ -197,8 +197,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 ),
             }
         }
-        Verb::List(args) => list(&args, &client, t),
-        Verb::Delete(args) => {
+        HostVerb::List(args) => list(&args, &client, t),
+        HostVerb::Delete(args) => {
             let request = Request::bare(&host::DELETE, &[&args.name]);
             remove(t, &client, &args.removal, &request, false)
         }

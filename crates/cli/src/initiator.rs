@@ -22,7 +22,7 @@ mod times;
 
 /// Verbs of the noun `initiator`.
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum InitiatorVerb {
     /// Ask portals, or an iSNS server, for their targets; needs no daemon
     Discover(discover::Args),
     /// Log in to a target, now and after each start of the daemon
@@ -35,28 +35,28 @@ pub(super) enum Verb {
     Rescan(Rescan),
     /// Adapter of this machine: its iSCSI name, its timeouts, its contents
     #[command(subcommand)]
-    Adapter(adapter::Verb),
+    Adapter(adapter::AdapterVerb),
     /// Sessions at other machines' targets
     #[command(subcommand)]
-    Session(session::Verb),
+    Session(session::InitiatorSessionVerb),
     /// Logical units that targets show
     #[command(subcommand)]
     Lun(path::LunVerb),
     /// Devices: path selection, queue depth, largest I/O
     #[command(subcommand)]
-    Device(device::Verb),
+    Device(device::DeviceVerb),
     /// Paths to devices, dead ones with the reason
     #[command(subcommand)]
-    Path(path::Verb),
+    Path(path::PathVerb),
     /// Rules that choose the storage array type of a device, and its path selection
     #[command(subcommand, visible_alias = "rule")]
-    Claimrule(claim_rule::Verb),
+    Claimrule(claim_rule::ClaimRuleVerb),
     /// Storage array types and their default path selections
     #[command(subcommand)]
     Satp(claim_rule::SatpVerb),
     /// Path selection policies, and the limits of round robin
     #[command(subcommand)]
-    Psp(psp::Verb),
+    Psp(psp::PspVerb),
     /// Offer a device over NBD, to QEMU, fio, libnbd tools and the kernel
     Attach(attach::Args),
 }
@@ -71,25 +71,25 @@ pub(super) struct Rescan {
 /// Runs a verb that is not a daemon itself.
 pub(super) fn run(
     program: &Program,
-    verb: Verb,
+    verb: InitiatorVerb,
     connection: &Connection,
     t: &mut Terminal<'_>,
 ) -> Done {
     match verb {
-        Verb::Discover(args) => discover::run(program, &args, t),
-        Verb::Login(args) => login::log_in(args, connection, t),
-        Verb::Modify(args) => login::modify(args, connection, t),
-        Verb::Logout(args) => login::log_out(&args, connection, t),
-        Verb::Rescan(args) => rescan(&args, connection, t),
-        Verb::Adapter(verb) => adapter::run(verb, connection, t),
-        Verb::Session(verb) => session::run(verb, connection, t),
-        Verb::Lun(verb) => path::run_lun(verb, connection, t),
-        Verb::Device(verb) => device::run(verb, connection, t),
-        Verb::Path(verb) => path::run(verb, connection, t),
-        Verb::Claimrule(verb) => claim_rule::run(verb, connection, t),
-        Verb::Satp(verb) => claim_rule::run_satp(verb, connection, t),
-        Verb::Psp(verb) => psp::run(verb, connection, t),
-        Verb::Attach(_) => {
+        InitiatorVerb::Discover(args) => discover::run(program, &args, t),
+        InitiatorVerb::Login(args) => login::log_in(args, connection, t),
+        InitiatorVerb::Modify(args) => login::modify(args, connection, t),
+        InitiatorVerb::Logout(args) => login::log_out(&args, connection, t),
+        InitiatorVerb::Rescan(args) => rescan(&args, connection, t),
+        InitiatorVerb::Adapter(verb) => adapter::run(verb, connection, t),
+        InitiatorVerb::Session(verb) => session::run(verb, connection, t),
+        InitiatorVerb::Lun(verb) => path::run_lun(verb, connection, t),
+        InitiatorVerb::Device(verb) => device::run(verb, connection, t),
+        InitiatorVerb::Path(verb) => path::run(verb, connection, t),
+        InitiatorVerb::Claimrule(verb) => claim_rule::run(verb, connection, t),
+        InitiatorVerb::Satp(verb) => claim_rule::run_satp(verb, connection, t),
+        InitiatorVerb::Psp(verb) => psp::run(verb, connection, t),
+        InitiatorVerb::Attach(_) => {
             Err(Error::invalid("attach runs until it is ended", "run it from a shell").into())
         }
     }

@@ -67,50 +67,50 @@ struct Cli {
     #[command(flatten)]
     connection: Connection,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Noun,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Noun {
     /// Try it: make a logical unit, serve it, print how to use it
     Demo(Later<demo::Args>),
     /// Serve the targets of a state folder
     Serve(Later<serve::Args>),
     /// Logical units
     #[command(subcommand)]
-    Lu(Later<lu::Verb>),
+    Lu(Later<lu::LuVerb>),
     /// Pools of disks, in zpool's manner
     #[command(subcommand, visible_alias = "zpool")]
-    Pool(Later<pool::Verb>),
+    Pool(Later<pool::PoolVerb>),
     /// Volumes, snapshots and folders of pools, in zfs's manner
     #[command(subcommand, visible_alias = "zfs")]
-    Volume(Later<volume::Verb>),
+    Volume(Later<volume::VolumeVerb>),
     /// Targets, their portals and their secrets
     #[command(subcommand)]
-    Target(Later<target::Verb>),
+    Target(Later<target::TargetVerb>),
     /// Target groups: targets that maps name together
     #[command(subcommand)]
-    TargetGroup(Later<target_group::Verb>),
+    TargetGroup(Later<target_group::TargetGroupVerb>),
     /// Hosts: groups of initiators and their secrets
     #[command(subcommand)]
-    Host(Later<host::Verb>),
+    Host(Later<host::HostVerb>),
     /// Maps: the logical units that each host sees, and why not
     #[command(subcommand)]
-    Map(Later<map::Verb>),
+    Map(Later<map::MapVerb>),
     /// Work of this machine as a client, the other end of the wire
     #[command(subcommand)]
-    Initiator(Later<initiator::Verb>),
+    Initiator(Later<initiator::InitiatorVerb>),
     /// Sessions of initiators
     #[command(subcommand)]
-    Session(Later<session::Verb>),
+    Session(Later<session::SessionVerb>),
     /// Give a host a logical unit in one step, and print what to type there
     Share(Later<share::Args>),
     /// Measure storage, and compare results
     #[command(subcommand)]
-    Bench(Later<bench::Verb>),
+    Bench(Later<bench::BenchVerb>),
     /// The configuration as a whole
     #[command(subcommand)]
-    Config(Later<config::Verb>),
+    Config(Later<config::ConfigVerb>),
     /// Show the state of the daemon and its pools
     ///
     /// The exit status is 0 if all is well, 3 if something is to be done, and 4 if something is not
@@ -196,15 +196,15 @@ pub fn run(program: &Program) -> ExitCode {
         Err(code) => return ExitCode::from(code),
     };
     match verb.verb {
-        Verb::Serve(Later(args)) => {
+        Noun::Serve(Later(args)) => {
             drop((out, err));
             (program.serve)(&args, &verb.connection)
         }
-        Verb::Demo(Later(args)) => {
+        Noun::Demo(Later(args)) => {
             drop((out, err));
             (program.demo)(&args, &verb.connection)
         }
-        Verb::Initiator(Later(initiator::Verb::Attach(args))) => {
+        Noun::Initiator(Later(initiator::InitiatorVerb::Attach(args))) => {
             drop((out, err));
             (program.attach)(&args, &verb.connection)
         }
@@ -263,7 +263,7 @@ fn parse(
         .try_get_matches_from(&args)
         .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let parsed = parsed.map(|(mut cli, matches)| {
-        if matches!(cli.verb, Verb::Demo(_)) {
+        if matches!(cli.verb, Noun::Demo(_)) {
             cli.connection.forget_environment(&matches);
         }
         cli
@@ -298,25 +298,27 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
     let t = &mut terminal;
     let connection = &cli.connection;
     let done = match cli.verb {
-        Verb::Lu(Later(verb)) => lu::run(verb, connection, t),
-        Verb::Pool(Later(verb)) => pool::run(program, verb, connection, t),
-        Verb::Volume(Later(verb)) => volume::run(verb, connection, t),
-        Verb::Target(Later(verb)) => target::run(verb, connection, t),
-        Verb::TargetGroup(Later(verb)) => target_group::run(verb, connection, t),
-        Verb::Host(Later(verb)) => host::run(verb, connection, t),
-        Verb::Map(Later(verb)) => map::run(verb, connection, t),
-        Verb::Session(Later(verb)) => session::run(verb, connection, t),
-        Verb::Share(Later(args)) => share::run(&args, connection, t),
-        Verb::Bench(Later(verb)) => bench::run(verb, connection, t),
-        Verb::Config(Later(verb)) => config::run(program, verb, connection, t),
-        Verb::Status(Later(args)) => status::run(&args, connection, t),
-        Verb::Openapi => status::openapi(t),
-        Verb::Completion(Later(args)) => grammar::completion::run(&args, t),
-        Verb::Man(Later(args)) => grammar::manual::run(&args, t),
-        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(Later(initiator::Verb::Attach(_))) => {
+        Noun::Lu(Later(verb)) => lu::run(verb, connection, t),
+        Noun::Pool(Later(verb)) => pool::run(program, verb, connection, t),
+        Noun::Volume(Later(verb)) => volume::run(verb, connection, t),
+        Noun::Target(Later(verb)) => target::run(verb, connection, t),
+        Noun::TargetGroup(Later(verb)) => target_group::run(verb, connection, t),
+        Noun::Host(Later(verb)) => host::run(verb, connection, t),
+        Noun::Map(Later(verb)) => map::run(verb, connection, t),
+        Noun::Session(Later(verb)) => session::run(verb, connection, t),
+        Noun::Share(Later(args)) => share::run(&args, connection, t),
+        Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
+        Noun::Config(Later(verb)) => config::run(program, verb, connection, t),
+        Noun::Status(Later(args)) => status::run(&args, connection, t),
+        Noun::Openapi => status::openapi(t),
+        Noun::Completion(Later(args)) => grammar::completion::run(&args, t),
+        Noun::Man(Later(args)) => grammar::manual::run(&args, t),
+        Noun::Serve(_)
+        | Noun::Demo(_)
+        | Noun::Initiator(Later(initiator::InitiatorVerb::Attach(_))) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }
-        Verb::Initiator(Later(verb)) => initiator::run(program, verb, connection, t),
+        Noun::Initiator(Later(verb)) => initiator::run(program, verb, connection, t),
     };
     match done {
         Ok(()) | Err(Failure::Closed) => 0,

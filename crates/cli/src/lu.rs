@@ -21,7 +21,7 @@ use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum LuVerb {
     /// Make a logical unit: on a volume of the pool, over a file, a block device, memory or another
     /// array
     Create(Create),
@@ -334,16 +334,16 @@ pub(super) struct Delete {
     removal: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: LuVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::Create(args) => {
+        LuVerb::Create(args) => {
             let device = args.shape.remote_device(&client, &args.edit, t)?;
             let body = args.shape.unit(&args.name, device, &client)?;
             let request = Request::with(&lu::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::Modify(args) => {
+        LuVerb::Modify(args) => {
             let body = ModifyUnit {
                 size: args.size,
                 write_cache: args.write_cache,
@@ -354,23 +354,23 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             modify(t, connection, &args.name, &args.edit, &body)
         }
-        Verb::Online(args) => {
+        LuVerb::Online(args) => {
             let body = ModifyUnit {
                 offline: Some(false),
                 ..ModifyUnit::default()
             };
             modify(t, connection, &args.name, &args.edit, &body)
         }
-        Verb::Offline(args) => {
+        LuVerb::Offline(args) => {
             let body = ModifyUnit {
                 offline: Some(true),
                 ..ModifyUnit::default()
             };
             modify(t, connection, &args.name, &args.edit, &body)
         }
-        Verb::Clear(args) => hindrances::clear(&args, connection, t),
-        Verb::List(args) => list(t, connection, &args),
-        Verb::Delete(args) => delete(t, connection, &args),
+        LuVerb::Clear(args) => hindrances::clear(&args, connection, t),
+        LuVerb::List(args) => list(t, connection, &args),
+        LuVerb::Delete(args) => delete(t, connection, &args),
     }
 }
 

@@ -16,7 +16,7 @@ use model::config::{HostSpec, MapSpec};
 use model::{Error, name};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum MapVerb {
     /// Show a logical unit to a host
     Add(Add),
     /// Stop showing a logical unit to a host
@@ -94,10 +94,10 @@ struct Row {
     naa: String,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: MapVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::Add(args) => {
+        MapVerb::Add(args) => {
             let body = AddMap {
                 unit: args.lu,
                 host: args.host,
@@ -108,7 +108,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&map::ADD, &[], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::Remove(args) => {
+        MapVerb::Remove(args) => {
             let body = RemoveMap {
                 unit: args.lu,
                 host: args.host,
@@ -119,7 +119,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&map::REMOVE, &[], &body);
             remove(t, &client, &args.removal, &request, false)
         }
-        Verb::List(args) => {
+        MapVerb::List(args) => {
             let maps: Vec<MapSpec> = client.call(&map::LIST, &[])?;
             let units: Vec<UnitView> = client.call(&lu::LIST, &[])?;
             let naa = |name: &str| {
@@ -143,7 +143,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 "no maps, so no host sees a logical unit; add one with `sandstone map add LU --host HOST`",
             )
         }
-        Verb::Explain(args) => explain(&args, &client, t),
+        MapVerb::Explain(args) => explain(&args, &client, t),
     }
 }
 

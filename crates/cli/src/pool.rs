@@ -43,7 +43,7 @@ mod vdev;
 mod waiting;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum PoolVerb {
     /// Make a pool on files, devices and other machines' disks (naa.…)
     Create(Create),
     /// List pools
@@ -171,36 +171,36 @@ pub(super) struct Sync {
 
 pub(super) fn run(
     program: &Program,
-    verb: Verb,
+    verb: PoolVerb,
     connection: &Connection,
     t: &mut Terminal<'_>,
 ) -> Done {
     match verb {
-        Verb::Create(args) => create(t, connection, &args),
-        Verb::List(args) => list::run(t, connection, &args),
-        Verb::Status(args) => status(t, connection, &args),
-        Verb::Get(args) => get::run(t, connection, &args),
-        Verb::Set(args) => set::run(connection, &args),
-        Verb::Iostat(args) => iostat::run(t, connection, &args),
-        Verb::Import(args) => import::run(t, connection, &args),
-        Verb::Reguid(args) => reguid::run(t, connection, &args),
-        Verb::Export(args) => ending::export(t, connection, &args),
-        Verb::Destroy(args) => ending::destroy(t, connection, &args),
-        Verb::Scrub(args) => vdev::scrub(connection, &args),
-        Verb::Trim(args) => trim::run(connection, args),
-        Verb::Sync(args) => sync(connection, &args),
-        Verb::Offline(args) => vdev::offline(connection, args),
-        Verb::Online(args) => vdev::online(connection, args),
-        Verb::Attach(args) => vdev::attach(connection, args),
-        Verb::Replace(args) => vdev::replace(connection, args),
-        Verb::Detach(args) => vdev::detach(connection, args),
-        Verb::Add(args) => vdev::add(t, connection, &args),
-        Verb::Remove(args) => vdev::remove(connection, args),
-        Verb::Clear(args) => vdev::clear(t, connection, args),
-        Verb::Upgrade(args) => upgrade::run(t, connection, &args),
-        Verb::Events(args) => vdev::events(t, connection, &args),
-        Verb::History(args) => history::run(t, connection, &args),
-        Verb::Check(args) => check::run(program, t, &args),
+        PoolVerb::Create(args) => create(t, connection, &args),
+        PoolVerb::List(args) => list::run(t, connection, &args),
+        PoolVerb::Status(args) => status(t, connection, &args),
+        PoolVerb::Get(args) => get::run(t, connection, &args),
+        PoolVerb::Set(args) => set::run(connection, &args),
+        PoolVerb::Iostat(args) => iostat::run(t, connection, &args),
+        PoolVerb::Import(args) => import::run(t, connection, &args),
+        PoolVerb::Reguid(args) => reguid::run(t, connection, &args),
+        PoolVerb::Export(args) => ending::export(t, connection, &args),
+        PoolVerb::Destroy(args) => ending::destroy(t, connection, &args),
+        PoolVerb::Scrub(args) => vdev::scrub(connection, &args),
+        PoolVerb::Trim(args) => trim::run(connection, args),
+        PoolVerb::Sync(args) => sync(connection, &args),
+        PoolVerb::Offline(args) => vdev::offline(connection, args),
+        PoolVerb::Online(args) => vdev::online(connection, args),
+        PoolVerb::Attach(args) => vdev::attach(connection, args),
+        PoolVerb::Replace(args) => vdev::replace(connection, args),
+        PoolVerb::Detach(args) => vdev::detach(connection, args),
+        PoolVerb::Add(args) => vdev::add(t, connection, &args),
+        PoolVerb::Remove(args) => vdev::remove(connection, args),
+        PoolVerb::Clear(args) => vdev::clear(t, connection, args),
+        PoolVerb::Upgrade(args) => upgrade::run(t, connection, &args),
+        PoolVerb::Events(args) => vdev::events(t, connection, &args),
+        PoolVerb::History(args) => history::run(t, connection, &args),
+        PoolVerb::Check(args) => check::run(program, t, &args),
     }
 }
 

@@ -13,7 +13,7 @@ use super::{Connection, Done, Failure, Terminal};
 use crate::print::table::json;
 use control::endpoint::stream;
 use hint::Place;
-use model::pool::salvage::{Kind, Piece, SalvageRequest, broken};
+use model::pool::salvage::{Piece, PieceKind, SalvageRequest, broken};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
@@ -192,18 +192,18 @@ impl Taker<'_> {
         self.at = offset;
         let report = &mut self.report;
         match kind {
-            Kind::Size => {
+            PieceKind::Size => {
                 report.size = len;
                 if let Some(file) = &mut self.file {
                     file.begin(len)?;
                 }
             }
-            Kind::Data => {
+            PieceKind::Data => {
                 report.copied += len;
                 self.coming = if self.file.is_some() { len } else { 0 };
             }
-            Kind::Hole | Kind::Lost => {
-                if kind == Kind::Hole {
+            PieceKind::Hole | PieceKind::Lost => {
+                if kind == PieceKind::Hole {
                     report.holes += len;
                 } else {
                     report.lost_bytes += len;
@@ -216,8 +216,8 @@ impl Taker<'_> {
                     file.zeros(offset, len)?;
                 }
             }
-            Kind::End => self.is_over = true,
-            Kind::Failed => {
+            PieceKind::End => self.is_over = true,
+            PieceKind::Failed => {
                 self.failure = Some(Vec::new());
                 self.coming = len;
             }
@@ -357,13 +357,13 @@ mod tests {
     fn an_answer_is_understood_however_it_is_cut() {
         let piece = |kind, offset, len| Piece { kind, offset, len }.encode();
         let answer = [
-            piece(Kind::Size, 0, 100),
-            piece(Kind::Hole, 0, 10),
-            piece(Kind::Data, 10, 30),
-            piece(Kind::Lost, 40, 20),
-            piece(Kind::Lost, 60, 20),
-            piece(Kind::Data, 80, 20),
-            piece(Kind::End, 0, 100),
+            piece(PieceKind::Size, 0, 100),
+            piece(PieceKind::Hole, 0, 10),
+            piece(PieceKind::Data, 10, 30),
+            piece(PieceKind::Lost, 40, 20),
+            piece(PieceKind::Lost, 60, 20),
+            piece(PieceKind::Data, 80, 20),
+            piece(PieceKind::End, 0, 100),
         ]
         .concat();
         for part in 1..answer.len() {
@@ -390,7 +390,7 @@ mod tests {
         let mut taker = taker();
         let why = b"the pool is suspended";
         let last = Piece {
-            kind: Kind::Failed,
+            kind: PieceKind::Failed,
             offset: 5,
             len: why.len() as u64,
         };

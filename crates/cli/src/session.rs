@@ -12,7 +12,7 @@ use model::data_plane::SessionInfo;
 use model::{Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum SessionVerb {
     /// List sessions
     #[command(visible_alias = "show")]
     List(ListArgs),
@@ -63,12 +63,12 @@ struct Told<'a> {
     session: &'a SessionInfo,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: SessionVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let sessions = || client.call(&session::LIST, &[]);
     match verb {
-        Verb::List(args) => print(t, &args, &COLUMNS, &sessions()?, "no sessions"),
-        Verb::Logout(Logout {
+        SessionVerb::List(args) => print(t, &args, &COLUMNS, &sessions()?, "no sessions"),
+        SessionVerb::Logout(Logout {
             session,
             within,
             edit,
@@ -89,7 +89,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let would = format!("its initiator would be {asked} within {within} s");
             tell(t, &edit, &told, &done, &would)
         }
-        Verb::Kill(Kill { session, edit }) => {
+        SessionVerb::Kill(Kill { session, edit }) => {
             let session = find(sessions()?, session)?;
             let number = session.tsih;
             if !edit.dry_run {

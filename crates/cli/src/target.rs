@@ -19,7 +19,7 @@ use model::config::{AluaMode, AluaState, RedirectSpec, TargetParameters};
 use model::hindrance::AluaChoice;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum TargetVerb {
     /// Make a target
     Create(Create),
     /// Add or remove listening addresses
@@ -205,11 +205,11 @@ pub(super) struct Delete {
     removal: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: TargetVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let base = ModifyTarget::default;
     match verb {
-        Verb::Create(args) => {
+        TargetVerb::Create(args) => {
             let body = CreateTarget {
                 iqn: args.iqn,
                 alias: args.alias,
@@ -220,8 +220,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&target::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::Portal(verb) => portals(verb, connection, t),
-        Verb::Auth(args) => {
+        TargetVerb::Portal(verb) => portals(verb, connection, t),
+        TargetVerb::Auth(args) => {
             let mutual_chap = args.secret.read(t)?;
             let no_mutual_chap = mutual_chap.is_none();
             let body = ModifyTarget {
@@ -231,7 +231,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             change(t, &client, &args.iqn, &args.edit, &body)
         }
-        Verb::AluaState(args) => {
+        TargetVerb::AluaState(args) => {
             let body = SetAluaState {
                 state: args.alua_state,
             };
@@ -239,22 +239,22 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&target::SET_ALUA_STATE, &[&group], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::Modify(args) => modify(*args, &client, t),
-        Verb::Online(args) => {
+        TargetVerb::Modify(args) => modify(*args, &client, t),
+        TargetVerb::Online(args) => {
             let body = ModifyTarget {
                 offline: Some(false),
                 ..base()
             };
             change(t, &client, &args.iqn, &args.edit, &body)
         }
-        Verb::Offline(args) => {
+        TargetVerb::Offline(args) => {
             let body = ModifyTarget {
                 offline: Some(true),
                 ..base()
             };
             change(t, &client, &args.iqn, &args.edit, &body)
         }
-        Verb::Redirect(args) => {
+        TargetVerb::Redirect(args) => {
             let permanent = args.permanent;
             let redirect = args
                 .address
@@ -266,8 +266,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             change(t, &client, &args.iqn, &args.edit, &body)
         }
-        Verb::List(args) => list(&args, &client, t),
-        Verb::Delete(args) => {
+        TargetVerb::List(args) => list(&args, &client, t),
+        TargetVerb::Delete(args) => {
             let request = Request::bare(&target::DELETE, &[&args.iqn]);
             remove(t, &client, &args.removal, &request, false)
         }

@@ -12,7 +12,7 @@ use control::answer::TargetGroupView;
 use control::endpoint::target_group;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum TargetGroupVerb {
     /// Make a target group
     Create(Create),
     /// Add a target: the group's maps lead to it too
@@ -79,10 +79,10 @@ pub(super) struct Delete {
     removal: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: TargetGroupVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::Create(args) => {
+        TargetGroupVerb::Create(args) => {
             let body = CreateTargetGroup {
                 name: args.name,
                 targets: args.targets,
@@ -90,18 +90,18 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&target_group::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::AddTarget(args) => {
+        TargetGroupVerb::AddTarget(args) => {
             let at = [args.group.as_str(), args.iqn.as_str()];
             let request = Request::bare(&target_group::ADD_TARGET, &at);
             make(t, &client, &args.edit, &request)
         }
-        Verb::RemoveTarget(args) => {
+        TargetGroupVerb::RemoveTarget(args) => {
             let at = [args.group.as_str(), args.iqn.as_str()];
             let request = Request::bare(&target_group::REMOVE_TARGET, &at);
             remove(t, &client, &args.removal, &request, false)
         }
-        Verb::List(args) => list(&args, &client, t),
-        Verb::Delete(args) => {
+        TargetGroupVerb::List(args) => list(&args, &client, t),
+        TargetGroupVerb::Delete(args) => {
             let request = Request::bare(&target_group::DELETE, &[&args.name]);
             remove(t, &client, &args.removal, &request, false)
         }

@@ -21,7 +21,7 @@ mod list;
 mod sort;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum VolumeVerb {
     /// Make a volume, or without -V a folder
     #[command(disable_version_flag = true)]
     Create(Create),
@@ -193,48 +193,48 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: VolumeVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let change = match verb {
-        Verb::List(args) => return list::list(t, connection, &args),
-        Verb::Get(args) => return list::get(t, connection, &args),
-        Verb::Holds(args) => return holds::holds(t, connection, &args),
-        Verb::Send(args) => return stream::send(args, connection, t),
-        Verb::Receive(args) => return stream::receive(&args, connection, t),
-        Verb::Salvage(args) => return salvage::salvage(&args, connection, t),
-        Verb::Destroy(args) => return destroy::destroy(args, connection, t),
-        Verb::Hold(args) => args.hold(),
-        Verb::Release(args) => args.release(),
-        Verb::Create(args) => create(args)?,
-        Verb::Snapshot(args) => DatasetChange::Snapshot {
+        VolumeVerb::List(args) => return list::list(t, connection, &args),
+        VolumeVerb::Get(args) => return list::get(t, connection, &args),
+        VolumeVerb::Holds(args) => return holds::holds(t, connection, &args),
+        VolumeVerb::Send(args) => return stream::send(args, connection, t),
+        VolumeVerb::Receive(args) => return stream::receive(&args, connection, t),
+        VolumeVerb::Salvage(args) => return salvage::salvage(&args, connection, t),
+        VolumeVerb::Destroy(args) => return destroy::destroy(args, connection, t),
+        VolumeVerb::Hold(args) => args.hold(),
+        VolumeVerb::Release(args) => args.release(),
+        VolumeVerb::Create(args) => create(args)?,
+        VolumeVerb::Snapshot(args) => DatasetChange::Snapshot {
             names: args.names,
             recursive: args.recursive,
             properties: args.properties.into_iter().collect(),
         },
-        Verb::Rollback(args) => DatasetChange::Rollback {
+        VolumeVerb::Rollback(args) => DatasetChange::Rollback {
             snapshot: args.snapshot,
             recursive: args.recursive,
             clones: args.clones,
         },
-        Verb::Clone(args) => DatasetChange::Clone {
+        VolumeVerb::Clone(args) => DatasetChange::Clone {
             snapshot: args.snapshot,
             name: args.name,
             parents: args.parents,
             properties: args.properties.into_iter().collect(),
         },
-        Verb::Promote(args) => DatasetChange::Promote { name: args.name },
-        Verb::Rename(args) => DatasetChange::Rename {
+        VolumeVerb::Promote(args) => DatasetChange::Promote { name: args.name },
+        VolumeVerb::Rename(args) => DatasetChange::Rename {
             from: args.from,
             to: args.to,
             parents: args.parents,
             recursive: args.recursive,
         },
-        Verb::Set(args) => set(args)?,
-        Verb::Resize(args) => DatasetChange::Set {
+        VolumeVerb::Set(args) => set(args)?,
+        VolumeVerb::Resize(args) => DatasetChange::Set {
             names: vec![args.name],
             properties: [("volsize".to_owned(), args.size)].into(),
             shrink: args.shrink,
         },
-        Verb::Inherit(args) => DatasetChange::Inherit {
+        VolumeVerb::Inherit(args) => DatasetChange::Inherit {
             name: args.name,
             property: args.property,
             recursive: args.recursive,

@@ -18,19 +18,19 @@ use model::error::{Error, ErrorKind};
 use model::name;
 use multipath::RuleText;
 
-mod lu;
 mod host;
 mod initiator;
+mod lu;
 mod map;
 mod target;
 mod target_group;
 
 pub use host::{CreateHost, SetChap, SetDiscovery};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
+pub use lu::{CreateUnit, ModifyUnit, NewVolume};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 pub use target_group::CreateTargetGroup;
-pub use lu::{CreateUnit, ModifyUnit, NewVolume};
 
 /// Edit of the configuration.
 #[derive(Clone, Debug)]

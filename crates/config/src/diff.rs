@@ -170,7 +170,7 @@ fn different<'a, T: Clone + PartialEq, K: Eq + std::hash::Hash>(
 /// Kind of an object. The order is that of [`objects`] and of a listing: objects on which others
 /// depend come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ObjectKind {
     Setting,
     Unit,
     Target,
@@ -182,7 +182,7 @@ enum Kind {
     ClaimRule,
 }
 
-impl Kind {
+impl ObjectKind {
     fn as_str(self) -> &'static str {
         match self {
             Self::Setting => "setting",
@@ -198,7 +198,7 @@ impl Kind {
     }
 }
 
-type Key = (Kind, String);
+type Key = (ObjectKind, String);
 
 fn difference(action: Action, (kind, name): &Key, fields: Vec<FieldChange>) -> Difference {
     Difference {
@@ -218,55 +218,61 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
         "discovery_mutual_chap": config.discovery_mutual_chap,
         "isns_servers": config.isns_servers,
     });
-    objects.insert((Kind::Setting, "daemon".to_owned()), settings);
+    objects.insert((ObjectKind::Setting, "daemon".to_owned()), settings);
     let initiator = &config.initiator;
     let settings = serde_json::json!({
         "name": initiator.name,
         "times": initiator.times,
         "default_psps": initiator.rules.default_psps,
     });
-    objects.insert((Kind::Setting, "initiator".to_owned()), settings);
+    objects.insert((ObjectKind::Setting, "initiator".to_owned()), settings);
     for login in &initiator.targets {
         objects.insert(
-            (Kind::Login, login.iqn.clone()),
+            (ObjectKind::Login, login.iqn.clone()),
             json(serde_json::to_value(login)),
         );
     }
     for device in &initiator.devices {
         objects.insert(
-            (Kind::Device, device.name.clone()),
+            (ObjectKind::Device, device.name.clone()),
             json(serde_json::to_value(device)),
         );
     }
     for rule in &initiator.rules.user {
         let name = format!("{} for {}", rule.satp.name(), rule.criteria());
-        objects.insert((Kind::ClaimRule, name), json(serde_json::to_value(rule)));
+        objects.insert(
+            (ObjectKind::ClaimRule, name),
+            json(serde_json::to_value(rule)),
+        );
     }
     for unit in &config.units {
         objects.insert(
-            (Kind::Unit, unit.name.clone()),
+            (ObjectKind::Unit, unit.name.clone()),
             json(serde_json::to_value(unit)),
         );
     }
     for target in &config.targets {
         objects.insert(
-            (Kind::Target, target.iqn.clone()),
+            (ObjectKind::Target, target.iqn.clone()),
             json(serde_json::to_value(target)),
         );
     }
     for group in &config.target_groups {
         let name = group.name.clone();
-        objects.insert((Kind::TargetGroup, name), json(serde_json::to_value(group)));
+        objects.insert(
+            (ObjectKind::TargetGroup, name),
+            json(serde_json::to_value(group)),
+        );
     }
     for host in &config.hosts {
         objects.insert(
-            (Kind::Host, host.name.clone()),
+            (ObjectKind::Host, host.name.clone()),
             json(serde_json::to_value(host)),
         );
     }
     for map in &config.maps {
         objects.insert(
-            (Kind::Map, map_name(config, map)),
+            (ObjectKind::Map, map_name(config, map)),
             json(serde_json::to_value(map)),
         );
     }
@@ -366,7 +372,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
         if let (Some(a), Some(b)) = (before, after)
             && a.secret != b.secret
         {
-            out.push(((Kind::Setting, "daemon".to_owned()), change(field)));
+            out.push(((ObjectKind::Setting, "daemon".to_owned()), change(field)));
         }
     }
     for host in &new.hosts {
@@ -374,7 +380,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
         if let (Some(a), Some(b)) = (before, &host.chap)
             && a.secret != b.secret
         {
-            out.push(((Kind::Host, host.name.clone()), change("chap.secret")));
+            out.push(((ObjectKind::Host, host.name.clone()), change("chap.secret")));
         }
     }
     for target in &new.targets {
@@ -385,7 +391,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
             && a.secret != b.secret
         {
             out.push((
-                (Kind::Target, target.iqn.clone()),
+                (ObjectKind::Target, target.iqn.clone()),
                 change("mutual_chap.secret"),
             ));
         }
@@ -404,7 +410,7 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
             if let (Some(Some(a)), Some(b)) = (before, after)
                 && a.secret != b.secret
             {
-                out.push(((Kind::Login, login.iqn.clone()), change(field)));
+                out.push(((ObjectKind::Login, login.iqn.clone()), change(field)));
             }
         }
     }

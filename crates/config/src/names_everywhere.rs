@@ -58,8 +58,8 @@ const NAMES: [&str; 30] = [
 ];
 
 /// Name as a place has kept it; `None` if the place refuses it.
-type Verdict = Option<String>;
-type Place = (&'static str, fn(&str) -> Verdict);
+type NameVerdict = Option<String>;
+type Place = (&'static str, fn(&str) -> NameVerdict);
 
 struct Open;
 
@@ -203,7 +203,7 @@ fn log_in(name: &str) -> LogIn {
 }
 
 /// Returns the only target of an import. If it was left out, the import must name it.
-fn imported_target(imported: Imported, name: &str) -> Verdict {
+fn imported_target(imported: Imported, name: &str) -> NameVerdict {
     let Imported { config, notes, .. } = imported;
     assert!(
         !config.targets.is_empty() || !notes.is_empty(),
@@ -288,7 +288,7 @@ const INITIATORS: [Place; 9] = [
 ];
 
 /// Returns the only initiator of the only host, which lets in the bearer of this name.
-fn member_of(config: &Config, name: &str) -> Verdict {
+fn member_of(config: &Config, name: &str) -> NameVerdict {
     let kept = config.hosts.first()?.initiators.first()?.clone();
     // A typed wildcard makes a pattern, and a name with a wildcard belongs to nobody.
     let is_name = !kept.contains(['*', '?']);

@@ -10,9 +10,9 @@ use model::config::{ChapSecret, Config};
 use model::error::Error;
 use model::name;
 
-mod lu;
 mod host;
 mod initiator;
+mod lu;
 mod map;
 mod target;
 mod target_group;

@@ -7,7 +7,6 @@
 //! - No answer, listing or message holds a secret. The exception is a backup, which only the
 //!   control socket gives.
 
-pub mod handlers;
 pub mod address;
 pub mod answer;
 mod asker;
@@ -15,6 +14,7 @@ mod author;
 pub mod client;
 mod disks_of_units;
 pub mod endpoint;
+pub mod handlers;
 mod json_list;
 mod metrics;
 mod names_in_use;
@@ -25,9 +25,9 @@ pub mod transaction;
 mod unit_changes;
 
 pub use address::ControlAddress;
-pub use handlers::Plane;
 pub use author::Author;
 pub use client::Client;
 pub use endpoint::Endpoint;
+pub use handlers::Plane;
 pub use server::ControlServer;
 pub use transaction::Transactions;

@@ -20,8 +20,8 @@ use tokio::sync::oneshot;
 
 use super::address::ControlAddress;
 use super::answer::Problem;
-use crate::handlers::{Plane, router};
 use super::asker::Peer;
+use crate::handlers::{Plane, router};
 use model::{Error, ErrorKind};
 
 /// Longest time that connections may take to end when the daemon ends.

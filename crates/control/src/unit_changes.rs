@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::handlers::Plane;
 use super::author;
 use super::transaction::{Commit, Committed};
+use crate::handlers::Plane;
 use config::change::{Change, ModifyUnit};
 use config::diff::{Action, Difference, FieldChange};
 use model::config::UnitSpec;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use iscsi::initiator::{CommandEnd, LoginError, SessionEvent, SessionUser};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-pub use found::Found;
+pub use found::PortalAnswer;
 use found::found;
 
 use super::attempts::Attempts;
@@ -130,7 +130,7 @@ pub fn send_targets(
     bind: Option<&Bind>,
     settings: &SessionSettings,
     limit: Duration,
-) -> Result<Found, DiscoveryError> {
+) -> Result<PortalAnswer, DiscoveryError> {
     let failed = |reason| DiscoveryError {
         portal: portal.to_owned(),
         reason,

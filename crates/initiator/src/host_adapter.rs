@@ -31,20 +31,20 @@ type Listeners = Arc<Mutex<Vec<OnChange>>>;
 
 /// Host adapter of a daemon.
 #[derive(Default)]
-pub struct Host {
+pub struct HostAdapter {
     listeners: Listeners,
     claims: Claims,
-    state: Mutex<State>,
+    state: Mutex<HostAdapterState>,
 }
 
-impl fmt::Debug for Host {
+impl fmt::Debug for HostAdapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").finish_non_exhaustive()
     }
 }
 
 #[derive(Default)]
-struct State {
+struct HostAdapterState {
     running: Option<Running>,
     applied: InitiatorSpec,
     /// Number of each target in the adapter, by name.
@@ -120,7 +120,7 @@ impl NotHad {
     }
 }
 
-impl Host {
+impl HostAdapter {
     /// Creates an adapter without targets.
     pub fn new() -> Self {
         Self::default()
@@ -201,7 +201,11 @@ impl Host {
         }
     }
 
-    fn bring_to(&self, state: &mut State, spec: &InitiatorSpec) -> Result<(), HostError> {
+    fn bring_to(
+        &self,
+        state: &mut HostAdapterState,
+        spec: &InitiatorSpec,
+    ) -> Result<(), HostError> {
         let name = own_name::in_force(spec);
         let before = std::mem::replace(&mut state.applied, spec.clone());
         if state.running.is_none() {
@@ -403,12 +407,12 @@ impl Host {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HostAdapterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Host {
+impl Drop for HostAdapter {
     fn drop(&mut self) {
         self.stop();
     }

@@ -16,7 +16,6 @@
 //! | discovery of targets | `discovery.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs`, `write_cache.rs` |
 
-pub mod host_adapter;
 pub mod adapter;
 mod administration;
 mod attempts;
@@ -26,6 +25,7 @@ pub mod connection;
 pub mod device;
 pub mod discovery;
 mod fabric;
+pub mod host_adapter;
 mod link;
 mod lookup;
 pub mod named;

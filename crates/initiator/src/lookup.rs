@@ -10,7 +10,7 @@ use iscsi::pdu::Isid;
 use super::adapter::Adapter;
 use super::fabric::Fabric;
 use super::link::LinkError;
-use super::nexus::State;
+use super::nexus::NexusState;
 use model::initiator::url::with_port;
 
 /// Time for which a session waits for the address before it begins again at its first portal.
@@ -96,7 +96,7 @@ impl Fabric {
             return;
         };
         // The session may have begun anew meanwhile, or may be another one.
-        if nexus.isid != lookup.isid || !matches!(nexus.state, State::Down { .. }) {
+        if nexus.isid != lookup.isid || !matches!(nexus.state, NexusState::Down { .. }) {
             return;
         }
         match found {
@@ -106,7 +106,7 @@ impl Fabric {
                 if lookup.is_permanent {
                     nexus.moved_to = Some(address);
                 }
-                nexus.state = State::Down { retry_us: now };
+                nexus.state = NexusState::Down { retry_us: now };
             }
             Err(source) => {
                 let portal = lookup.portal.clone();

@@ -47,7 +47,7 @@ pub(super) struct Nexus {
     /// Address from a temporary redirection, for the next try only.
     pub(super) redirected: Option<SocketAddr>,
     pub(super) bind: Option<Bind>,
-    pub(super) state: State,
+    pub(super) state: NexusState,
     pub(super) paths: Vec<PathOf>,
     pub(super) scan: Option<Scan>,
     /// Time at which the scan goes on, or begins anew.
@@ -100,7 +100,7 @@ pub(super) struct Nexus {
 
 /// State of a nexus.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum NexusState {
     /// The session is down, and is tried again at a time.
     Down { retry_us: u64 },
     /// The session has been connecting or logging in since a time.
@@ -121,10 +121,10 @@ pub(super) enum State {
 impl Nexus {
     pub(super) fn link(&mut self) -> Option<&mut Link> {
         match &mut self.state {
-            State::Coming { link, .. } | State::Up { link } | State::Leaving { link, .. } => {
-                Some(link)
-            }
-            State::Down { .. } | State::Gone => None,
+            NexusState::Coming { link, .. }
+            | NexusState::Up { link }
+            | NexusState::Leaving { link, .. } => Some(link),
+            NexusState::Down { .. } | NexusState::Gone => None,
         }
     }
 
@@ -132,7 +132,7 @@ impl Nexus {
     /// of its offer; the next one offers less.
     pub(super) fn attempt_failed(&mut self, error: LinkError) -> Option<LinkError> {
         match &self.state {
-            State::Coming { link, detour, .. } if self.parting_until_us.is_none() => {
+            NexusState::Coming { link, detour, .. } if self.parting_until_us.is_none() => {
                 let failed = self.attempts.failed(link, error).err();
                 if failed.is_none() && !detour {
                     // This also holds for the target of a redirection.
@@ -145,7 +145,7 @@ impl Nexus {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up { .. })
+        matches!(self.state, NexusState::Up { .. })
     }
 
     /// Returns the portal group to which the session leads, or led.
@@ -160,7 +160,7 @@ impl Nexus {
 
     /// Reports whether another session may use this place.
     pub(super) fn is_free(&self) -> bool {
-        matches!(self.state, State::Gone) && self.paths.is_empty()
+        matches!(self.state, NexusState::Gone) && self.paths.is_empty()
     }
 
     /// Returns the address for the next connection.
@@ -179,16 +179,16 @@ impl Nexus {
         alone: bool,
     ) -> Option<u64> {
         match &self.state {
-            State::Down { retry_us } => Some(*retry_us),
-            State::Coming {
+            NexusState::Down { retry_us } => Some(*retry_us),
+            NexusState::Coming {
                 since_us, detour, ..
             } => {
                 let late = since_us + us(settings.login_timeout);
                 let fence = self.fence_from_us.filter(|_| !detour);
                 Some(fence.map_or(late, |fence| fence.min(late)))
             }
-            State::Leaving { until_us, .. } => Some(*until_us),
-            State::Up { .. } => {
+            NexusState::Leaving { until_us, .. } => Some(*until_us),
+            NexusState::Up { .. } => {
                 let alive = settings.keep_alive;
                 let silence = match self.pinged_us {
                     Some(pinged) if alone => pinged + us(alive.patience),
@@ -199,7 +199,7 @@ impl Nexus {
                 let due = [self.scan_at_us, self.parting_until_us];
                 due.into_iter().flatten().chain([silence]).min()
             }
-            State::Gone => None,
+            NexusState::Gone => None,
         }
     }
 }

@@ -18,7 +18,7 @@ const MAX_TRIES: u8 = 12;
 /// A scan under way.
 #[derive(Debug)]
 pub(super) struct Scan {
-    stage: Stage,
+    stage: ScanStage,
     luns: Vec<u64>,
     found: Vec<Unit>,
     refused: Vec<(u64, ProbeError)>,
@@ -26,7 +26,7 @@ pub(super) struct Scan {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ScanStage {
     Luns { allocation: u32, tries: u8 },
     Unit { at: usize, probe: Probe },
 }
@@ -62,11 +62,11 @@ impl Scan {
     /// Creates a scan of one LUN, or of all.
     pub(super) fn new(lun: Option<u16>) -> Self {
         let stage = match lun {
-            None => Stage::Luns {
+            None => ScanStage::Luns {
                 allocation: FIRST_ALLOCATION,
                 tries: 0,
             },
-            Some(_) => Stage::Unit {
+            Some(_) => ScanStage::Unit {
                 at: 0,
                 probe: Probe::default(),
             },
@@ -83,8 +83,8 @@ impl Scan {
     /// Returns LUN, CDB and length of the data.
     pub(super) fn command(&self) -> (u64, Cdb, u32) {
         match &self.stage {
-            Stage::Luns { allocation, .. } => (0, cdb::report_luns(*allocation), *allocation),
-            Stage::Unit { at, probe } => {
+            ScanStage::Luns { allocation, .. } => (0, cdb::report_luns(*allocation), *allocation),
+            ScanStage::Unit { at, probe } => {
                 let (cdb, length) = probe.next();
                 (self.luns[*at], cdb, length)
             }
@@ -93,7 +93,7 @@ impl Scan {
 
     pub(super) fn answer(&mut self, status: u8, sense: &[u8], data: &[u8]) -> Next {
         match &mut self.stage {
-            Stage::Luns { allocation, tries } => {
+            ScanStage::Luns { allocation, tries } => {
                 if status != 0 {
                     *tries += 1;
                     let reaction = SenseCode::decode(sense).map(|code| code.reaction());
@@ -124,7 +124,7 @@ impl Scan {
                 }
                 self.unit(0)
             }
-            Stage::Unit { at, probe } => {
+            ScanStage::Unit { at, probe } => {
                 let at = *at;
                 match probe.answer(status, sense, data) {
                     Ok(ProbeProgress::Go { later }) => return Next::Go { later },
@@ -141,7 +141,7 @@ impl Scan {
 
     fn unit(&mut self, at: usize) -> Next {
         if at < self.luns.len() {
-            self.stage = Stage::Unit {
+            self.stage = ScanStage::Unit {
                 at,
                 probe: Probe::default(),
             };

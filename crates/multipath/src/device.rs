@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::failover::Outage;
 use super::ghosts::Ghosts;
 use super::hold::Hold;
-use super::io::{Ended, Failure, Io, IoId, IoShape, Outcome, Stage};
+use super::io::{Ended, Failure, Io, IoId, IoShape, IoStage, Outcome};
 use super::path::{Link, Path, PathId, PathIdentity};
 use super::path_selection::Selection;
 use super::settings::Settings;
@@ -245,13 +245,13 @@ impl Device {
             self.ios.resize(at + 1, Io::FREE);
         }
         let entry = &mut self.ios[at];
-        if entry.stage != Stage::Free {
+        if entry.stage != IoStage::Free {
             debug_assert!(false, "{io:?} is under way");
             return;
         }
         *entry = Io {
             shape,
-            stage: Stage::Queued,
+            stage: IoStage::Queued,
             tries: 0,
             repeats: 0,
             losses: 0,
@@ -277,7 +277,7 @@ impl Device {
         let Some(entry) = self.ios.get_mut(io.0 as usize) else {
             return;
         };
-        if entry.stage != Stage::OnPath(path) {
+        if entry.stage != IoStage::OnPath(path) {
             return;
         }
         if entry.first_sent_us == Some(entry.sent_us) {
@@ -293,14 +293,14 @@ impl Device {
         let Some(entry) = self.ios.get_mut(io.0 as usize) else {
             return;
         };
-        if entry.stage != Stage::OnPath(path) {
+        if entry.stage != IoStage::OnPath(path) {
             return;
         }
         if how == Ended::TransportLost {
             self.path_dead(path, now_us, out);
             return;
         }
-        entry.stage = Stage::Queued;
+        entry.stage = IoStage::Queued;
         let latency_us = now_us.saturating_sub(entry.sent_us);
         self.in_flight -= 1;
         if let Some(Some(path)) = self.paths.get_mut(path.0 as usize) {
@@ -326,10 +326,10 @@ impl Device {
             return false;
         };
         match entry.stage {
-            Stage::Free | Stage::OnPath(_) => return false,
-            Stage::Queued => self.queue.retain(|other| *other != io),
-            Stage::Held => self.held.retain(|other| *other != io),
-            Stage::Delayed => self.delayed.retain(|(_, other)| *other != io),
+            IoStage::Free | IoStage::OnPath(_) => return false,
+            IoStage::Queued => self.queue.retain(|other| *other != io),
+            IoStage::Held => self.held.retain(|other| *other != io),
+            IoStage::Delayed => self.delayed.retain(|(_, other)| *other != io),
         }
         self.ios[io.0 as usize] = Io::FREE;
         true
@@ -339,7 +339,7 @@ impl Device {
     pub fn on_paths(&self) -> impl Iterator<Item = (IoId, PathId, u64)> {
         let ios = (0..).map(IoId).zip(&self.ios);
         ios.filter_map(|(io, entry)| match entry.stage {
-            Stage::OnPath(path) => Some((io, path, entry.sent_us)),
+            IoStage::OnPath(path) => Some((io, path, entry.sent_us)),
             _ => None,
         })
     }
@@ -411,7 +411,7 @@ impl Device {
     pub(super) fn finish(&mut self, io: IoId, outcome: Outcome, now_us: u64, out: &mut Actions) {
         let entry = &mut self.ios[io.0 as usize];
         self.counters.count(entry, outcome, now_us);
-        entry.stage = Stage::Free;
+        entry.stage = IoStage::Free;
         if outcome == Outcome::Good {
             self.ghosts.reported(entry.number, self.next_number);
         }

@@ -10,7 +10,7 @@
 
 use super::action::{Action, Actions};
 use super::device::Device;
-use super::io::{Failure, IoId, Outcome, Stage};
+use super::io::{Failure, IoId, IoStage, Outcome};
 use super::path::{Link, Path, PathId};
 
 /// Number of paths that an I/O may lose before its time limit counts. A bad cable alone thus fails
@@ -67,7 +67,7 @@ impl Device {
             .map(|timeout_us| now_us + timeout_us);
         for at in 0..self.ios.len() {
             let entry = &mut self.ios[at];
-            if entry.stage != Stage::OnPath(id) {
+            if entry.stage != IoStage::OnPath(id) {
                 continue;
             }
             entry.tries = entry.tries.saturating_add(1);

@@ -109,7 +109,7 @@ pub enum Failure {
 
 /// Stage of an I/O between submission and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum IoStage {
     /// The number is not in use.
     Free,
     /// The I/O is in the queue.
@@ -126,7 +126,7 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Io {
     pub(super) shape: IoShape,
-    pub(super) stage: Stage,
+    pub(super) stage: IoStage,
     /// Number of attempts that ended without an answer that counts.
     pub(super) tries: u16,
     /// Number of the latest attempts in a row that failed for the same reason.
@@ -152,7 +152,7 @@ impl Io {
             range: None,
             durable: false,
         },
-        stage: Stage::Free,
+        stage: IoStage::Free,
         tries: 0,
         repeats: 0,
         losses: 0,

@@ -11,7 +11,7 @@ use super::device::Device;
 use super::failover::Outage;
 use super::ghosts::Permit;
 use super::hold::Hold;
-use super::io::{Failure, Io, IoId, IoShape, Outcome, Stage};
+use super::io::{Failure, Io, IoId, IoShape, IoStage, Outcome};
 use super::path::{Link, Path};
 use super::path_selection::each;
 use super::settings::Settings;
@@ -44,7 +44,7 @@ impl Device {
             };
             let entry = &mut self.ios[io.0 as usize];
             if must_wait {
-                entry.stage = Stage::Held;
+                entry.stage = IoStage::Held;
                 self.queue.pop_front();
                 self.held.push(io);
                 continue;
@@ -64,7 +64,7 @@ impl Device {
             path.last_sent_us = now_us;
             entry.first_sent_us.get_or_insert(now_us);
             entry.sent_us = now_us;
-            entry.stage = Stage::OnPath(id);
+            entry.stage = IoStage::OnPath(id);
             self.in_flight += 1;
             self.queue.pop_front();
             out.push(Action::Send { io, path: id });
@@ -74,7 +74,7 @@ impl Device {
     /// Reports whether an I/O on a path changes blocks of this shape. Nobody knows which of the two
     /// the target would perform last.
     fn is_raced(&self, shape: &IoShape) -> bool {
-        let on_path = |io: &&Io| matches!(io.stage, Stage::OnPath(_));
+        let on_path = |io: &&Io| matches!(io.stage, IoStage::OnPath(_));
         let mut others = self.ios.iter().filter(on_path);
         others.any(|io| io.shape.direction.changes_blocks() && io.shape.overlaps(shape))
     }
@@ -91,7 +91,7 @@ impl Device {
     /// Puts an I/O at its place in the queue: before all that were submitted later.
     pub(super) fn enqueue(&mut self, io: IoId) {
         let ios = &mut self.ios;
-        ios[io.0 as usize].stage = Stage::Queued;
+        ios[io.0 as usize].stage = IoStage::Queued;
         let number = ios[io.0 as usize].number;
         let at = self
             .queue

@@ -10,7 +10,7 @@ use scsi::application_client::sense::Reaction;
 use super::action::{Action, Actions, Refresh};
 use super::device::Device;
 use super::hold::Hold;
-use super::io::{Ended, Failure, IoId, Outcome, Stage};
+use super::io::{Ended, Failure, IoId, IoStage, Outcome};
 use super::path::PathId;
 
 /// Rules for repeating an I/O.
@@ -176,7 +176,7 @@ impl Device {
         } else if repeats < patience.at_once {
             self.enqueue(io);
         } else {
-            entry.stage = Stage::Delayed;
+            entry.stage = IoStage::Delayed;
             let doublings = u32::from(repeats - patience.at_once).min(10);
             let delay_us = (patience.delay_us << doublings).min(LONGEST_DELAY_US);
             self.delayed.push((now_us + delay_us, io));

@@ -2,7 +2,7 @@
 //! `action:`.
 
 use store::pool::{PoolStatus, ScanKind, ScanState, Stop};
-use store::vdev::{Class, Kind, LeafStatus, State, TopLevelStatus};
+use store::vdev::{Class, LeafStatus, TopLevelKind, TopLevelStatus, VdevState};
 
 use super::fullness::{Fill, Fullness};
 use super::status::{has_lost_blocks, state};
@@ -174,7 +174,7 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
 fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
     let name = &status.name;
-    let (what, action) = if any(&|leaf| leaf.state == State::Faulted) {
+    let (what, action) = if any(&|leaf| leaf.state == VdevState::Faulted) {
         (
             format!(
                 "One or more devices are faulted in response to persistent errors. {}",
@@ -185,7 +185,7 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
                  'sandstone pool clear {name} DEVICE' to mark it repaired."
             ),
         )
-    } else if any(&|leaf| matches!(leaf.state, State::Unavailable | State::Removed)) {
+    } else if any(&|leaf| matches!(leaf.state, VdevState::Unavailable | VdevState::Removed)) {
         (
             format!(
                 "One or more devices could not be used because they are missing, in use elsewhere or not \
@@ -197,7 +197,7 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
                  {name} DEVICE' for the reason, or replace it with 'sandstone pool replace'."
             ),
         )
-    } else if any(&|leaf| leaf.state == State::Offline) {
+    } else if any(&|leaf| leaf.state == VdevState::Offline) {
         (
             format!(
                 "One or more devices has been taken offline by the administrator. {}",
@@ -283,7 +283,7 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     } else if status
         .caches
         .iter()
-        .any(|cache| cache.state != State::Online)
+        .any(|cache| cache.state != VdevState::Online)
     {
         (
             "A cache device is not used. What it would have given is read from the other devices; nothing is lost."
@@ -301,8 +301,8 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
 
 /// Reports whether a log vdev is no longer used.
 fn is_log_lost(top: &TopLevelStatus) -> bool {
-    let is_used = matches!(top.state, State::Online | State::Degraded);
-    top.class == Class::Log && top.kind != Kind::Hole && !is_used
+    let is_used = matches!(top.state, VdevState::Online | VdevState::Degraded);
+    top.class == Class::Log && top.kind != TopLevelKind::Hole && !is_used
 }
 
 /// Describes the effect of missing devices.

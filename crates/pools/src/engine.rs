@@ -23,22 +23,22 @@ use store::map::hash::BuildNumberHasher;
 use store::pool::{
     Answer, Event, Output, Plan, Pool, PoolError, Request, RequestId, ScanKind, ScanState,
 };
-use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
+use store::vdev::{DeviceOutcome, IoId, VdevEvent, VdevState};
 
 use self::absence::Absence;
 use self::ending::{asks_for_the_end, closed, is_for_a_stopped_pool, refuse};
 use self::farewell::Farewell;
 use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
-use crate::pool_thread::{Hands, Order, Reply, Setup, Shared};
 use super::registry::machine;
 use crate::engine::ahead_queue::AheadQueue;
 use crate::engine::answer::outcome;
-use crate::read_ahead::Awaited;
 use crate::engine::spare_time::SpareTime;
 use crate::engine::unflushed::Unflushed;
 use crate::import::damaged::Damaged;
 use crate::import::opened_devices::Devices;
 use crate::import::opening::{self, Clock, NotOpen, Opened, wall_clock_s};
+use crate::pool_thread::{Hands, Order, Reply, Setup, Shared};
+use crate::read_ahead::Awaited;
 use block::Ticket;
 use block::lane::Remote;
 use block::spin::{self, Spin};
@@ -568,8 +568,8 @@ impl Engine {
                 place.trouble = match state {
                     // The spare left its place, and stands ready again.
                     _ if pool.leaf(guid).is_none() => None,
-                    State::Faulted | State::Removed => Some(reason.clone()),
-                    State::Unavailable => place.trouble.take().or_else(|| Some(reason.clone())),
+                    VdevState::Faulted | VdevState::Removed => Some(reason.clone()),
+                    VdevState::Unavailable => place.trouble.take().or_else(|| Some(reason.clone())),
                     _ => None,
                 };
             }

@@ -7,11 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use store::pool::{Event, Pool, ScanKind, ScanState, Short, TrimState};
-use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
+use store::vdev::{DeviceErrorKind, LeafId, VdevEvent, VdevState};
 
 use super::fullness::{Fill, Fullness};
-use crate::pool_thread::Shared;
 use crate::import::opening::wall_clock_s;
+use crate::pool_thread::Shared;
 use model::pool::history::Happening;
 use model::quantity::format_size;
 
@@ -205,8 +205,8 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             state,
             reason,
         }) => Some(match state {
-            State::Offline => format!("{} was put aside", device(*leaf)),
-            State::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
+            VdevState::Offline => format!("{} was put aside", device(*leaf)),
+            VdevState::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
             state => format!("{} is {state}: {reason}", device(*leaf)),
         }),
         // The change of state was told already.
@@ -271,7 +271,7 @@ fn say(event: &Event, text: &str, shared: &Shared) {
     let is_good = matches!(
         event,
         Event::Vdev(VdevEvent::LeafState {
-            state: State::Online,
+            state: VdevState::Online,
             ..
         }) | Event::Trim { .. }
     );
@@ -303,7 +303,7 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let text = crate::administer::scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
     let is_short = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled)
-        && pool.status().state != State::Online;
+        && pool.status().state != VdevState::Online;
     if is_short || status.unrecoverable > 0 {
         tracing::warn!(pool = shared.name(), "{text}");
     } else {

@@ -29,8 +29,6 @@
 //! | what can be read of a volume that lost blocks | `administer/salvage.rs` |
 //! | what a logical unit is made of | `volume.rs`; who is read ahead for: `engine/read_ahead.rs`, and when: `engine/ahead_queue.rs`; what it is answered: `engine/answer.rs` |
 
-pub mod pool_thread;
-pub(crate) mod read_ahead;
 pub mod administer;
 mod advice;
 pub mod dataset;
@@ -42,6 +40,8 @@ mod fullness;
 mod import;
 mod io;
 mod placed;
+pub mod pool_thread;
+pub(crate) mod read_ahead;
 pub mod registry;
 pub mod served;
 mod status;

@@ -1,7 +1,7 @@
 //! Open pool at work. One thread owns the engine and the lane of its devices; all other threads
 //! send orders and get answers.
 //!
-//! Event loops send reads and writes by [`PoolHost::submit`]. The answer reaches their lane like
+//! Event loops send reads and writes by [`PoolThread::submit`]. The answer reaches their lane like
 //! that of any device. Administrators' calls wait for their answers. Only this file knows how an
 //! order reaches the engine. Callers would not notice if the engine were called directly under a
 //! lock.
@@ -30,11 +30,11 @@ use super::events::EventLog;
 use super::fence::{Named, PoolFence};
 use crate::devices::disks::Disks;
 use crate::devices::identity::Identity;
-use crate::read_ahead::Awaited;
 use crate::engine::unflushed::Unflushed;
 use crate::import::damaged::Damaged;
 use crate::import::opened_devices::Devices;
 use crate::import::opening::{self, NotOpen};
+use crate::read_ahead::Awaited;
 use block::lane::{Remote, Waker};
 use block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 use model::pool::history::Happening;
@@ -187,7 +187,7 @@ pub(super) enum Order {
 pub(super) type Reply = Sender<Result<(), PoolError>>;
 
 /// Open pool.
-pub struct PoolHost {
+pub struct PoolThread {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -265,7 +265,7 @@ struct Inbox {
     is_ended: bool,
 }
 
-impl PoolHost {
+impl PoolThread {
     /// Starts the thread of a pool, and returns once the pool is open.
     ///
     /// # Errors
@@ -703,14 +703,14 @@ impl Shared {
     }
 }
 
-impl Drop for PoolHost {
+impl Drop for PoolThread {
     /// Abandons a pool that was not closed. Its next import replays the log.
     fn drop(&mut self) {
         self.abandon();
     }
 }
 
-impl fmt::Debug for PoolHost {
+impl fmt::Debug for PoolThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolHost")
             .field("name", &self.shared.name)

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use store::cache::Cache;
 
-use crate::pool_thread::PoolHost;
 use super::turn::Turn;
 use super::volume::PoolVolume;
 use crate::administer::rebuilding::{self, Search};
@@ -17,6 +16,7 @@ use crate::devices::known::{KnownDevice, KnownPool, PoolList};
 use crate::devices::lent::Lent;
 use crate::devices::name_watch::NameWatch;
 use crate::engine::attempt::Attempt;
+use crate::pool_thread::PoolThread;
 use block::OpenError;
 use model::device_name::is_remote;
 use model::pool::import::WaitView;
@@ -42,7 +42,7 @@ pub struct PoolsOptions {
 #[derive(Debug)]
 pub struct Pools {
     pub(super) options: PoolsOptions,
-    state: Mutex<State>,
+    state: Mutex<RegistryState>,
     /// List of pools that the next start knows. Its lock is taken before that of `state`.
     list: Mutex<PoolList>,
     lent: Mutex<Lent>,
@@ -61,7 +61,7 @@ pub struct Pools {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RegistryState {
     open: BTreeMap<String, Arc<OpenPool>>,
     /// Pools that are known and not open.
     absent: BTreeMap<String, AbsentPool>,
@@ -71,7 +71,7 @@ struct State {
 #[derive(Debug)]
 pub struct OpenPool {
     /// Host of the pool's engine.
-    pub host: Arc<PoolHost>,
+    pub host: Arc<PoolThread>,
     /// Number of the pool.
     pub guid: u64,
     /// Failed attempts, by leaf number, or by pool number if the whole pool was to go on.
@@ -79,7 +79,7 @@ pub struct OpenPool {
 }
 
 impl OpenPool {
-    pub(super) fn new(host: PoolHost, guid: u64) -> Self {
+    pub(super) fn new(host: PoolThread, guid: u64) -> Self {
         Self {
             host: Arc::new(host),
             guid,
@@ -572,7 +572,7 @@ impl Pools {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RegistryState> {
         // Every change is one insertion or removal: a panic leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use store::format::SECTOR_SIZE;
 use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
-use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
+use store::vdev::{
+    Class, LeafId, LeafStatus, SlotKind, SlotStatus, TopLevelKind, TopLevelStatus, VdevState,
+};
 
 use super::advice::advice;
 use super::fence::Named;
-use crate::pool_thread::{Hands, Place, Shut};
 use super::io;
 use super::registry::{AbsentPool, OpenPool, Pools};
 use crate::administer::properties::views as property_views;
@@ -18,6 +19,7 @@ use crate::administer::trim;
 use crate::administer::upgrade;
 use crate::devices::disks::Disks;
 use crate::devices::identity::{Identity, Located, locate};
+use crate::pool_thread::{Hands, Place, Shut};
 use model::device_name::is_remote;
 use model::pool::damaged::{DamagedView, LostView};
 use model::pool::io::IoView;
@@ -180,7 +182,8 @@ fn sentence(words: &str) -> String {
 fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
     let (status, now_us) = (&asked.status, asked.now_us);
     let state = state(status);
-    let is_away = |leaf: &LeafStatus| matches!(leaf.state, State::Removed | State::Unavailable);
+    let is_away =
+        |leaf: &LeafStatus| matches!(leaf.state, VdevState::Removed | VdevState::Unavailable);
     let slots = status.top_levels.iter().flat_map(|top| &top.slots);
     let goes_on = places.values().any(|place| is_remote(&place.path))
         || slots.flat_map(|slot| &slot.leaves).any(is_away);
@@ -222,7 +225,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         vdevs: status
             .top_levels
             .iter()
-            .filter(|top| top.kind != Kind::Hole && top.class == Class::Normal)
+            .filter(|top| top.kind != TopLevelKind::Hole && top.class == Class::Normal)
             .map(|top| teller.of_blocks(top, status))
             .collect(),
         logs: teller.logs(status),
@@ -323,15 +326,15 @@ pub(super) fn state(status: &PoolStatus) -> &'static str {
         status
             .top_levels
             .iter()
-            .filter(|top| top.kind != Kind::Hole)
+            .filter(|top| top.kind != TopLevelKind::Hole)
     };
-    let any = |state: State| tops().any(|top| top.class == Class::Normal && top.state == state);
+    let any = |state: VdevState| tops().any(|top| top.class == Class::Normal && top.state == state);
     // A pool without its log is slower, but fully works.
-    let is_log_hurt = tops().any(|top| top.class == Class::Log && top.state != State::Online);
+    let is_log_hurt = tops().any(|top| top.class == Class::Log && top.state != VdevState::Online);
     match () {
         () if status.suspended.is_some() => "SUSPENDED",
-        () if any(State::Unavailable) || any(State::Faulted) => "UNAVAIL",
-        () if any(State::Degraded) || is_log_hurt => "DEGRADED",
+        () if any(VdevState::Unavailable) || any(VdevState::Faulted) => "UNAVAIL",
+        () if any(VdevState::Degraded) || is_log_hurt => "DEGRADED",
         () => "ONLINE",
     }
 }
@@ -407,14 +410,14 @@ impl Teller<'_> {
     fn top_level(&self, top: &TopLevelStatus) -> VdevView {
         let slots = top.slots.iter().enumerate();
         let mut children: Vec<VdevView> = slots.map(|(at, slot)| self.slot(at, slot)).collect();
-        if top.kind == Kind::Leaf
+        if top.kind == TopLevelKind::Leaf
             && children.len() == 1
             && let Some(leaf) = children.pop()
         {
             return leaf;
         }
         let kind = match top.kind {
-            Kind::Raidz { parity } => format!("raidz{parity}"),
+            TopLevelKind::Raidz { parity } => format!("raidz{parity}"),
             _ => "mirror".to_owned(),
         };
         VdevView {
@@ -442,15 +445,15 @@ impl Teller<'_> {
         let is_well = slot
             .leaves
             .iter()
-            .all(|leaf| leaf.state == State::Online && !leaf.is_incomplete);
+            .all(|leaf| leaf.state == VdevState::Online && !leaf.is_incomplete);
         let is_any = slot
             .leaves
             .iter()
-            .any(|leaf| matches!(leaf.state, State::Online | State::Degraded));
+            .any(|leaf| matches!(leaf.state, VdevState::Online | VdevState::Degraded));
         let state = match (is_well, is_any) {
-            (true, _) => State::Online,
-            (false, true) => State::Degraded,
-            (false, false) => State::Unavailable,
+            (true, _) => VdevState::Online,
+            (false, true) => VdevState::Degraded,
+            (false, false) => VdevState::Unavailable,
         };
         VdevView {
             name: format!("{what}-{at}"),
@@ -464,7 +467,7 @@ impl Teller<'_> {
     fn leaf(&self, leaf: &LeafStatus) -> VdevView {
         let place = self.places.get(&leaf.guid);
         let trouble = place.and_then(|place| place.trouble.clone());
-        let is_there = matches!(leaf.state, State::Online | State::Degraded);
+        let is_there = matches!(leaf.state, VdevState::Online | VdevState::Degraded);
         let is_old = self.behind.contains(&leaf.leaf);
         let shrank = self.short.iter().find(|of| of.leaf == leaf.guid).map(|of| {
             format!(
@@ -483,7 +486,7 @@ impl Teller<'_> {
             _ if is_there && leaf.is_incomplete => Some("missed writes".to_owned()),
             _ if shrank.is_some() => shrank,
             _ if self.failing.contains(&leaf.leaf) => Some("too many errors".to_owned()),
-            State::Faulted | State::Removed | State::Unavailable => trouble,
+            VdevState::Faulted | VdevState::Removed | VdevState::Unavailable => trouble,
             _ => None,
         };
         VdevView {
@@ -537,8 +540,8 @@ impl Teller<'_> {
             )
         };
         let note = match cache.state {
-            State::Online if cache.is_in_use => Some(counts()),
-            State::Online => Some("not used: memory is too small for its index".to_owned()),
+            VdevState::Online if cache.is_in_use => Some(counts()),
+            VdevState::Online => Some("not used: memory is too small for its index".to_owned()),
             _ => place.and_then(|place| place.trouble.clone()),
         };
         VdevView {

@@ -18,7 +18,7 @@ use store::log::group::{MAX_PAYLOAD, OpenGroup};
 use store::pool::{self, Recipe};
 use store::volume::blocks;
 
-use crate::pool_thread::PoolHost;
+use crate::pool_thread::PoolThread;
 use crate::read_ahead::{Ahead, Passed, Read, Readers};
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
@@ -46,7 +46,7 @@ const _: () = assert!(READ_AHEAD_SHARE > UNCOUNTED_SHARE as u64);
 /// Volume, or snapshot, which is read-only.
 #[derive(Debug)]
 pub struct PoolVolume {
-    host: Arc<PoolHost>,
+    host: Arc<PoolThread>,
     dataset: DatasetId,
     /// Full name, including the pool's name, as of the last query of the pool.
     name: Mutex<String>,
@@ -75,7 +75,7 @@ impl PoolVolume {
     /// # Errors
     /// No volume has this name, or the pool does not answer.
     pub fn open(
-        host: Arc<PoolHost>,
+        host: Arc<PoolThread>,
         name: &str,
         granularity: u32,
     ) -> Result<Self, pool::PoolError> {

@@ -12,7 +12,7 @@ use config::history::Note;
 use config::placement;
 use config::store::Store;
 use control::{Author, ControlAddress, ControlServer, Plane, Transactions};
-use initiator::host_adapter::Host;
+use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
 use pools::{Disks, Pools, PoolsOptions};
@@ -88,7 +88,7 @@ pub struct Daemon {
     service: Arc<Service>,
     plane: Arc<Plane>,
     pools: Arc<Pools>,
-    initiator: Arc<Host>,
+    initiator: Arc<HostAdapter>,
     control: ControlServer,
 }
 
@@ -102,7 +102,7 @@ impl Daemon {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Pools and logical units may lie on disks that the initiator reaches. Its sessions come up
         // by themselves.
-        let initiator = Arc::new(Host::new());
+        let initiator = Arc::new(HostAdapter::new());
         initiator.begin(&config.initiator);
         let pools = Pools::start(PoolsOptions {
             state: options.state.clone(),

@@ -43,7 +43,7 @@ const MEDIUM_ACCESS: [u8; 1] = [0x28];
 
 /// Meaning of a change of reservations or access states for one nexus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct NexusVerdict {
     /// Whether a persistent reservation forbids reading.
     pub(crate) reads_conflict: bool,
     /// Whether a persistent reservation forbids writing.
@@ -329,7 +329,7 @@ impl ItlNexus {
 
     /// Takes over the new meaning of the unit's reservations for this nexus. The caller holds the
     /// unit's lock.
-    pub(crate) fn set_verdict(&self, verdict: Verdict) {
+    pub(crate) fn set_verdict(&self, verdict: NexusVerdict) {
         self.set_gate(READS_CONFLICT, verdict.reads_conflict);
         self.set_gate(WRITES_CONFLICT, verdict.writes_conflict);
         self.set_gate(RESERVED_BY_OTHER, verdict.reserved_by_other);

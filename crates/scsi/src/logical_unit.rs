@@ -10,7 +10,7 @@ use crate::BlockRange;
 use crate::alua::{AccessState, TargetPortGroups, UnitAccess};
 use crate::command::block::read_write;
 use crate::image;
-use crate::itl_nexus::{ItlNexus, Verdict};
+use crate::itl_nexus::{ItlNexus, NexusVerdict};
 use crate::medium::readiness::Readiness;
 use crate::medium::statistics::Statistics;
 use crate::medium::thin_provisioning::Space;
@@ -785,10 +785,10 @@ impl RareState {
     }
 
     /// Returns the present meaning of the reservations for a nexus.
-    fn verdict(&self, nexus: &Nexus) -> Verdict {
+    fn verdict(&self, nexus: &Nexus) -> NexusVerdict {
         let port = nexus.target_port.relative_port_id;
         let conflicts = |class| self.reservations.conflicts(&nexus.initiator, port, class);
-        Verdict {
+        NexusVerdict {
             reads_conflict: conflicts(AccessClass::Read),
             writes_conflict: conflicts(AccessClass::Write),
             reserved_by_other: self.reserve6.is_some_and(|holder| holder != nexus.id),

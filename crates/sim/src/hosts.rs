@@ -23,12 +23,12 @@ mod host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use store::vdev::Kind;
+use store::vdev::TopLevelKind;
 
 use crate::disk::{Behaviour, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, Disk};
 use crate::random::Random;
 use content::Content;
-use host::{Host, Purpose};
+use host::{Purpose, SimulatedHost};
 
 /// Size of each disk in MiB.
 const DISK_MIB: u64 = 16;
@@ -201,7 +201,7 @@ struct World {
     now_us: u64,
     random: Random,
     disks: Vec<Disk>,
-    hosts: Vec<Host>,
+    hosts: Vec<SimulatedHost>,
     flights: BTreeMap<u64, Flight>,
     next_id: u64,
     /// Host that opened the pool last.
@@ -213,13 +213,13 @@ struct World {
     next_traffic_us: u64,
 }
 
-const SHAPES: &[&[(Kind, usize)]] = &[
-    &[(Kind::Leaf, 1)],
-    &[(Kind::Leaf, 1), (Kind::Leaf, 1)],
-    &[(Kind::Mirror, 2)],
-    &[(Kind::Mirror, 3)],
-    &[(Kind::Raidz { parity: 1 }, 3)],
-    &[(Kind::Raidz { parity: 2 }, 4)],
+const SHAPES: &[&[(TopLevelKind, usize)]] = &[
+    &[(TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Mirror, 2)],
+    &[(TopLevelKind::Mirror, 3)],
+    &[(TopLevelKind::Raidz { parity: 1 }, 3)],
+    &[(TopLevelKind::Raidz { parity: 2 }, 4)],
 ];
 
 /// Runs a history.
@@ -250,7 +250,7 @@ impl World {
         let sectors = (DISK_MIB * 1024 + 1536) / 4;
         let disks = (0..count).map(|_| Disk::new(sectors, Behaviour::default(), random.fork()));
         let disks: Vec<Disk> = disks.collect();
-        let hosts = (0..2).map(|number| Host::new(number, &mut random));
+        let hosts = (0..2).map(|number| SimulatedHost::new(number, &mut random));
         Self {
             trouble,
             now_us: 0,
@@ -269,7 +269,7 @@ impl World {
         .with_pool(shape)
     }
 
-    fn with_pool(mut self, shape: &[(Kind, usize)]) -> Self {
+    fn with_pool(mut self, shape: &[(TopLevelKind, usize)]) -> Self {
         let size = self.disks[0].sectors() * crate::disk::SECTOR_SIZE as u64;
         let are_clones = self.trouble == Trouble::Clones;
         for host in &mut self.hosts {

@@ -28,7 +28,7 @@ pub struct KeptFile {
 
 /// File as it was found.
 #[derive(Debug)]
-pub struct Found<T> {
+pub struct FoundFile<T> {
     /// Newest whole generation, and its content.
     pub content: Option<(u64, T)>,
     /// Damage of the file; `None` if the file is as it was written, or never existed.
@@ -78,7 +78,7 @@ impl KeptFile {
 
     /// Finds the newest whole generation, and changes no file. `open` checks bytes, and returns
     /// their generation and content.
-    pub fn load<T>(&mut self, open: impl Fn(&[u8]) -> Result<(u64, T), Unfit>) -> Found<T> {
+    pub fn load<T>(&mut self, open: impl Fn(&[u8]) -> Result<(u64, T), Unfit>) -> FoundFile<T> {
         let main = read(&self.path).and_then(|bytes| Ok((open(&bytes)?, bytes)));
         let numbers = self.generations().unwrap_or_default();
         let newest_copy = numbers.last().copied();
@@ -124,7 +124,7 @@ impl KeptFile {
             is_newer,
             damaged,
         });
-        Found {
+        FoundFile {
             content: best,
             trouble,
         }

@@ -28,5 +28,5 @@ pub mod steps;
 
 pub use frame::Unfit;
 pub use frame::{open_json, seal_json};
-pub use kept_file::{Found, KeptFile, Trouble};
+pub use kept_file::{FoundFile, KeptFile, Trouble};
 pub use private::write_private;

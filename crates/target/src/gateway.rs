@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backends::Backends;
-use initiator::host_adapter::Host;
+use initiator::host_adapter::HostAdapter;
 use model::backend::Follows;
 use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
@@ -38,7 +38,7 @@ pub(super) fn refuse_closed_pool(pools: &Pools, spec: &UnitSpec) -> Result<(), A
 /// # Errors
 /// A unit would lose its only way to its device.
 pub(super) fn refuse_to_cut(
-    host: &Host,
+    host: &HostAdapter,
     before: &Config,
     after: &Config,
     pools: &Pools,

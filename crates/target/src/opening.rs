@@ -140,7 +140,7 @@ impl Opener {
             logical.enable_tokens(epoch);
         }
         let state_file = self.state_file(&spec.naa);
-        let loaded = state::load(&state_file).map_err(|lost| ApplyError {
+        let loaded = state_file::load(&state_file).map_err(|lost| ApplyError {
             object: format!("lu {}", spec.name),
             message: format!("{STATE} is lost: {}", lost.reason),
             next: lost.next,

@@ -38,7 +38,7 @@ use crate::connection::listener::{self, Acceptor};
 use backends::Backends;
 use config::placement;
 use hint::Place;
-use initiator::host_adapter::Host;
+use initiator::host_adapter::HostAdapter;
 use isns::{Announcement, Registrar, Timing};
 use model::config::Config;
 use pools::Pools;
@@ -60,7 +60,7 @@ pub struct ServiceOptions {
     /// Pools that volumes come from.
     pub pools: Arc<Pools>,
     /// Initiator that reaches other machines' disks. It follows the configuration already.
-    pub initiator: Arc<Host>,
+    pub initiator: Arc<HostAdapter>,
 }
 
 /// Function that gives units the present names of their volumes.
@@ -82,7 +82,7 @@ pub struct Service {
     space_monitor: SpaceMonitor,
     second_try: Arc<Recurring>,
     /// Client of other storage.
-    host: Arc<Host>,
+    host: Arc<HostAdapter>,
     /// Lock of a try to serve units that could not be served before. It is taken before `changing`.
     trying: Mutex<()>,
     follow: OnceLock<Follow>,

@@ -85,7 +85,7 @@ impl Opener {
         let config = unit_config(spec, capabilities, geometry).ok()?;
         let logical = LogicalUnit::new(config, self.groups.clone());
         let state_file = self.state_file(&spec.naa);
-        if let Ok(loaded) = state::load(&state_file)
+        if let Ok(loaded) = state_file::load(&state_file)
             && let Some(image) = loaded.image
         {
             // If the image is invalid, the unit is not served before that is resolved.

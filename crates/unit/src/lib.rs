@@ -16,7 +16,6 @@
 //! - `space`: the space of thin units, and the wishes of their devices;
 //! - [`hindrances`]: everything that stops I/O of a unit, in words; want of space: `shortage`.
 
-pub mod state_file;
 mod alone;
 pub mod command;
 pub mod execution;
@@ -27,5 +26,6 @@ pub mod retirement;
 pub mod shape;
 mod shortage;
 mod space;
+pub mod state_file;
 pub mod transition;
 pub mod unit;

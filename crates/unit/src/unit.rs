@@ -100,7 +100,7 @@ impl Unit {
     /// The state could not be stored.
     pub fn try_to_store_state(&self) -> Result<(), BlockError> {
         let image = self.logical.image_to_save();
-        state::save(&self.state_file, &image).map(drop)
+        state_file::save(&self.state_file, &image).map(drop)
     }
 
     /// Reports whether writes that need space fail, or would fail.

@@ -8,7 +8,7 @@ use block::delay::DelayDevice;
 use block::fault::{Fault, FaultDevice, Rule, When};
 use block::file::{FileDevice, FileOptions};
 use block::memory::MemoryDevice;
-use block::statistics::{Kind, StatisticsDevice};
+use block::statistics::{RequestKind, StatisticsDevice};
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Durability, Foreseen, Geometry, Lane, LatencySplit,
     Request, Submitted, Ticket, Usage,
@@ -174,7 +174,10 @@ fn statistics_count_what_passes() {
                 len: 512,
             })
             .expect_err("outside");
-        let (reads, writes) = (counters.summary(Kind::Read), counters.summary(Kind::Write));
+        let (reads, writes) = (
+            counters.summary(RequestKind::Read),
+            counters.summary(RequestKind::Write),
+        );
         assert_eq!(
             (writes.requests, writes.bytes, writes.failures),
             (2, 12288, 0)
@@ -182,7 +185,7 @@ fn statistics_count_what_passes() {
         assert_eq!((reads.requests, reads.bytes, reads.failures), (2, 4608, 1));
         assert!(writes.latency(1.0) >= writes.latency(0.5));
         assert!(writes.latency(0.5).expect("counted") < Duration::from_secs(10));
-        assert_eq!(counters.summary(Kind::Flush).latency(0.5), None);
+        assert_eq!(counters.summary(RequestKind::Flush).latency(0.5), None);
     }
 }
 
@@ -209,7 +212,7 @@ fn a_delay_holds_requests_back() {
     assert!(start.elapsed() >= Duration::from_millis(125));
 }
 
-fn rule(kind: Kind, when: When, fault: Fault) -> Rule {
+fn rule(kind: RequestKind, when: When, fault: Fault) -> Rule {
     Rule {
         kind: Some(kind),
         range: None,
@@ -223,7 +226,7 @@ fn a_failed_flush_is_never_acknowledged_later() {
     for inner in [memory(), file().1] {
         let device = Arc::new(FaultDevice::new(inner, 1));
         device.add(rule(
-            Kind::Flush,
+            RequestKind::Flush,
             When::Nth(2),
             Fault::Fail(BlockErrorKind::Write),
         ));
@@ -243,13 +246,13 @@ fn a_failed_flush_is_never_acknowledged_later() {
 #[test]
 fn a_lost_write_fails_the_flush() {
     let device = Arc::new(FaultDevice::new(memory(), 1));
-    device.add(rule(Kind::Write, When::Nth(2), Fault::Lost));
+    device.add(rule(RequestKind::Write, When::Nth(2), Fault::Lost));
     let mut driver = Driver::new(Arc::clone(&device) as Arc<dyn BlockDevice>, Path::Uring);
     driver.write(0, &[1; 512]);
     driver.write(512, &[1; 512]);
     assert_eq!(driver.read(512, 512), [0; 512]);
     driver.flush().expect_err("the second write is lost");
-    device.add(rule(Kind::Write, When::Always, Fault::Lost));
+    device.add(rule(RequestKind::Write, When::Always, Fault::Lost));
     driver
         .try_write(0, &[2; 512], true)
         .expect_err("a durable write is not lost silently");
@@ -260,7 +263,7 @@ fn a_torn_write_keeps_its_first_blocks_and_fails() {
     for inner in [memory(), file().1] {
         let device = Arc::new(FaultDevice::new(inner, 1));
         device.add(Rule {
-            kind: Some(Kind::Write),
+            kind: Some(RequestKind::Write),
             range: Some(8192..8704),
             when: When::Always,
             fault: Fault::Torn(1300),
@@ -283,7 +286,7 @@ fn chance_is_reproducible() {
     let failures = |seed| {
         let device = FaultDevice::new(memory(), seed);
         device.add(rule(
-            Kind::Read,
+            RequestKind::Read,
             When::PerMillion(300_000),
             Fault::Fail(BlockErrorKind::Medium),
         ));

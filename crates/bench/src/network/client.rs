@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::{ANSWER_LIMIT, Control};
 use super::error::NetworkError;
-use super::message::{Cookie, DEFAULT_BLOCK, State, TestParameters, TestResults};
+use super::message::{Cookie, DEFAULT_BLOCK, EndState, TestParameters, TestResults};
 use super::socket::Dial;
 use super::stream::{self, Stream, Work};
 use crate::machine::cpu_time;
@@ -142,7 +142,7 @@ pub struct Opened {
     pub(super) control: Control,
     pub(super) cookie: Cookie,
     /// Answer of the other end: a test may begin, or bytes come back.
-    pub(super) state: State,
+    pub(super) state: EndState,
     /// Time from the cookie to the answer: the other end's program and the path.
     pub answer: Duration,
 }
@@ -212,8 +212,8 @@ fn open_once(settings: &TestSettings, prefix: &[u8]) -> Result<Opened, NetworkEr
     let state = control.state(ANSWER_LIMIT)?;
     let answer = asked.elapsed();
     match state {
-        State::ParamExchange => {}
-        State::Echo if cookie.wants_echo() => {}
+        EndState::ParamExchange => {}
+        EndState::Echo if cookie.wants_echo() => {}
         state => {
             return Err(NetworkError::Protocol(format!(
                 "it began with state {state:?}"
@@ -255,10 +255,10 @@ pub fn measure(
         client_version: concat!("sandstone ", env!("CARGO_PKG_VERSION")).to_owned(),
         ..TestParameters::default()
     })?;
-    control.expect(State::CreateStreams)?;
+    control.expect(EndState::CreateStreams)?;
     let streams = connect(settings, direction, &cookie)?;
-    control.expect(State::TestStart)?;
-    control.expect(State::TestRunning)?;
+    control.expect(EndState::TestStart)?;
+    control.expect(EndState::TestRunning)?;
     let cpu = cpu_time();
     let began = Instant::now();
     let mut observed = Observed::new(&streams, direction, began);
@@ -271,7 +271,7 @@ pub fn measure(
     });
     ended?;
     let (elapsed, tcp) = (observed.seconds(), TcpInfo::of(&streams[0].socket));
-    control.send_state(State::TestEnd)?;
+    control.send_state(EndState::TestEnd)?;
     let mine = stream::results(&streams, cpu, Duration::from_secs_f64(elapsed));
     let theirs = exchange(&mut control, &mine)?;
     if stop.load(Ordering::Relaxed) {
@@ -312,11 +312,11 @@ fn connect(
 
 /// Exchanges the counts of both ends after the test.
 fn exchange(control: &mut Control, mine: &TestResults) -> Result<TestResults, NetworkError> {
-    control.expect(State::ExchangeResults)?;
+    control.expect(EndState::ExchangeResults)?;
     control.send_json(mine)?;
     let theirs = control.json()?;
-    control.expect(State::DisplayResults)?;
-    control.send_state(State::IperfDone)?;
+    control.expect(EndState::DisplayResults)?;
+    control.send_state(EndState::IperfDone)?;
     Ok(theirs)
 }
 

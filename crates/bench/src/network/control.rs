@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{NetworkError, is_timeout};
-use super::message::{self, Cookie, State};
+use super::message::{self, Cookie, EndState};
 
 /// Longest time for one answer.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -66,12 +66,12 @@ impl Control {
         self.send(&cookie.0)
     }
 
-    pub(super) fn send_state(&mut self, state: State) -> Result<(), NetworkError> {
+    pub(super) fn send_state(&mut self, state: EndState) -> Result<(), NetworkError> {
         self.send(&[state.byte()])
     }
 
     /// Returns the next state, within `limit`.
-    pub(super) fn state(&mut self, limit: Duration) -> Result<State, NetworkError> {
+    pub(super) fn state(&mut self, limit: Duration) -> Result<EndState, NetworkError> {
         let mut byte = [0];
         self.read(&mut byte, limit)
             .map_err(NetworkError::socket("receive from the other end"))?;
@@ -79,7 +79,7 @@ impl Control {
     }
 
     /// Returns a state if one has arrived already.
-    pub(super) fn state_if_any(&mut self) -> Result<Option<State>, NetworkError> {
+    pub(super) fn state_if_any(&mut self) -> Result<Option<EndState>, NetworkError> {
         let mut byte = [0];
         match self.read(&mut byte, LOOK) {
             Ok(()) => self.understand(byte[0]).map(Some),
@@ -88,11 +88,11 @@ impl Control {
         }
     }
 
-    fn understand(&mut self, byte: u8) -> Result<State, NetworkError> {
-        match State::read(byte) {
-            Some(State::AccessDenied) => Err(NetworkError::Busy),
-            Some(State::ServerTerminate | State::ClientTerminate) => Err(NetworkError::Ended),
-            Some(State::ServerError) => {
+    fn understand(&mut self, byte: u8) -> Result<EndState, NetworkError> {
+        match EndState::read(byte) {
+            Some(EndState::AccessDenied) => Err(NetworkError::Busy),
+            Some(EndState::ServerTerminate | EndState::ClientTerminate) => Err(NetworkError::Ended),
+            Some(EndState::ServerError) => {
                 let mut numbers = [0; 8];
                 self.read(&mut numbers, ANSWER_LIMIT)
                     .map_err(NetworkError::socket("receive the reason for the refusal"))?;
@@ -105,7 +105,7 @@ impl Control {
     }
 
     /// Waits for one state, and accepts no other.
-    pub(super) fn expect(&mut self, wanted: State) -> Result<(), NetworkError> {
+    pub(super) fn expect(&mut self, wanted: EndState) -> Result<(), NetworkError> {
         match self.state(ANSWER_LIMIT)? {
             state if state == wanted => Ok(()),
             state => Err(NetworkError::Protocol(format!(

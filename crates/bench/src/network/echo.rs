@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::client::Opened;
 use super::control::{ANSWER_LIMIT, Control};
 use super::error::{NetworkError, is_timeout};
-use super::message::{COOKIE_LEN, Cookie, State};
+use super::message::{COOKIE_LEN, Cookie, EndState};
 
 /// Bytes of a message that goes to and fro: as small as an iSCSI header.
 const MESSAGE: usize = 48;
@@ -75,7 +75,7 @@ impl Echo {
     /// # Errors
     /// The other end names no port.
     pub fn new(opened: Opened, server: SocketAddr) -> Result<Result<Self, Opened>, NetworkError> {
-        if opened.state != State::Echo {
+        if opened.state != EndState::Echo {
             return Ok(Err(opened));
         }
         let Opened {
@@ -144,7 +144,7 @@ pub(super) fn serve(control: &mut Control, cookie: &Cookie, stop: &AtomicBool) -
     never_fragment(&udp)?;
     let [high, low] = udp.local_addr()?.port().to_be_bytes();
     let mut stream = control.stream();
-    stream.write_all(&[State::Echo.byte(), high, low])?;
+    stream.write_all(&[EndState::Echo.byte(), high, low])?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| reflect(&udp, peer, cookie, &over));

@@ -14,7 +14,7 @@ pub const DEFAULT_PORT: u16 = 5201;
 pub const COOKIE_LEN: usize = 37;
 
 /// Prefix of the cookie of a connection that wants its bytes back. An iperf3 server takes the
-/// connection for a test; Sandstone's server answers [`State::Echo`].
+/// connection for a test; Sandstone's server answers [`EndState::Echo`].
 pub const ECHO_PREFIX: &[u8] = b"sandstone-echo-";
 
 /// Longest JSON that is read. 128 streams take 30 KiB; a server that sends its whole output takes
@@ -36,7 +36,7 @@ pub const MAX_TIME_S: u32 = 24 * 3600;
 /// State that one end sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
-pub enum State {
+pub enum EndState {
     /// The server has all streams.
     TestStart = 1,
     /// Data may flow.
@@ -65,23 +65,23 @@ pub enum State {
     ServerError = -2,
 }
 
-impl State {
+impl EndState {
     /// Decodes a byte; `None` for a byte that nobody should send.
     pub fn read(byte: u8) -> Option<Self> {
-        const ALL: [State; 13] = [
-            State::TestStart,
-            State::TestRunning,
-            State::TestEnd,
-            State::ParamExchange,
-            State::CreateStreams,
-            State::ServerTerminate,
-            State::ClientTerminate,
-            State::ExchangeResults,
-            State::DisplayResults,
-            State::IperfDone,
-            State::Echo,
-            State::AccessDenied,
-            State::ServerError,
+        const ALL: [EndState; 13] = [
+            EndState::TestStart,
+            EndState::TestRunning,
+            EndState::TestEnd,
+            EndState::ParamExchange,
+            EndState::CreateStreams,
+            EndState::ServerTerminate,
+            EndState::ClientTerminate,
+            EndState::ExchangeResults,
+            EndState::DisplayResults,
+            EndState::IperfDone,
+            EndState::Echo,
+            EndState::AccessDenied,
+            EndState::ServerError,
         ];
         ALL.into_iter().find(|state| state.byte() == byte)
     }
@@ -395,7 +395,7 @@ mod tests {
                 prop_assert!(framed_len(*header).is_none_or(|len| len <= MAX_JSON));
             }
             for byte in &bytes {
-                prop_assert!(State::read(*byte).is_none_or(|state| state.byte() == *byte));
+                prop_assert!(EndState::read(*byte).is_none_or(|state| state.byte() == *byte));
             }
             // The parameters may be accepted or not, but nothing unchecked may come of them.
             if let Ok(parameters) = serde_json::from_slice::<TestParameters>(&bytes) {

@@ -19,7 +19,7 @@ use socket2::SockRef;
 use super::control::{ANSWER_LIMIT, Control};
 use super::echo;
 use super::error::NetworkError;
-use super::message::{COOKIE_LEN, Cookie, MAX_PARALLEL, State, TestParameters, TestResults};
+use super::message::{COOKIE_LEN, Cookie, EndState, MAX_PARALLEL, TestParameters, TestResults};
 use super::socket::set_window;
 use super::stream::{self, Stream, Work};
 use crate::machine::cpu_time;
@@ -196,7 +196,7 @@ impl Desk<'_> {
                 return;
             }
             Seating::Busy => {
-                let _ = control.send_state(State::AccessDenied);
+                let _ = control.send_state(EndState::AccessDenied);
                 return;
             }
             Seating::Test(streams) => streams,
@@ -227,10 +227,10 @@ impl Desk<'_> {
         client: SocketAddr,
         arrivals: &Receiver<(u64, TcpStream)>,
     ) -> Result<Served, NetworkError> {
-        control.send_state(State::ParamExchange)?;
+        control.send_state(EndState::ParamExchange)?;
         let parameters: TestParameters = control.json()?;
         if let Err(refusal) = parameters.check() {
-            let mut answer = vec![State::ServerError.byte()];
+            let mut answer = vec![EndState::ServerError.byte()];
             answer.extend_from_slice(&refusal.number.to_be_bytes());
             answer.extend_from_slice(&[0; 4]);
             control.send(&answer)?;
@@ -239,10 +239,10 @@ impl Desk<'_> {
                 refusal.reason
             )));
         }
-        control.send_state(State::CreateStreams)?;
+        control.send_state(EndState::CreateStreams)?;
         let streams = self.gather(&parameters, arrivals)?;
-        control.send_state(State::TestStart)?;
-        control.send_state(State::TestRunning)?;
+        control.send_state(EndState::TestStart)?;
+        control.send_state(EndState::TestRunning)?;
         let work = Work {
             block: parameters.len,
             bits_per_s: parameters.bandwidth,
@@ -257,10 +257,10 @@ impl Desk<'_> {
             // arrived or cannot arrive any more. A client that has closed already does not wait.
             let _ = stream.socket.shutdown(Shutdown::Write);
         }
-        control.send_state(State::ExchangeResults)?;
+        control.send_state(EndState::ExchangeResults)?;
         let _theirs: TestResults = control.json()?;
         control.send_json(&mine)?;
-        control.send_state(State::DisplayResults)?;
+        control.send_state(EndState::DisplayResults)?;
         // Nothing is lost if the client just closes.
         let _ = control.state(ANSWER_LIMIT);
         let moved = |sends: bool| {
@@ -331,7 +331,7 @@ impl Desk<'_> {
         let end = Instant::now() + Duration::from_secs(u64::from(agreed)) + GRACE;
         loop {
             match control.state_if_any()? {
-                Some(State::TestEnd) => return Ok(()),
+                Some(EndState::TestEnd) => return Ok(()),
                 Some(state) => {
                     return Err(NetworkError::Protocol(format!(
                         "it sent {state:?} during the test"
@@ -340,11 +340,11 @@ impl Desk<'_> {
                 None => {}
             }
             if self.stop.load(Ordering::Relaxed) {
-                control.send_state(State::ServerTerminate)?;
+                control.send_state(EndState::ServerTerminate)?;
                 return Err(NetworkError::Interrupted);
             }
             if Instant::now() >= end {
-                control.send_state(State::ServerTerminate)?;
+                control.send_state(EndState::ServerTerminate)?;
                 return Err(NetworkError::Protocol(
                     "the client did not end its test".to_owned(),
                 ));

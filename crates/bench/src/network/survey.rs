@@ -11,7 +11,7 @@ use super::client::{self, Direction, Interval, Opened, TestSettings, Throughput}
 use super::echo::{Echo, RoundTrips};
 use super::error::NetworkError;
 use super::interface::{Interface, source_address};
-use super::message::{ECHO_PREFIX, State};
+use super::message::{ECHO_PREFIX, EndState};
 use super::path_mtu::{PathMtu, Prober};
 use super::wire::Packing;
 use model::initiator::settings::Bind;
@@ -125,7 +125,7 @@ pub fn survey(
     }
     if let Some(mut opened) = waiting {
         // Nothing was to be measured with this connection.
-        opened.control.send_state(State::ClientTerminate)?;
+        opened.control.send_state(EndState::ClientTerminate)?;
     }
     Ok(survey)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{self, Direction, TestSettings};
 use super::error::NetworkError;
-use super::message::{Cookie, State, TestParameters, frame};
+use super::message::{Cookie, EndState, TestParameters, frame};
 use super::path_mtu::Method;
 use super::server::Background;
 use super::survey::{OtherEnd, Step, survey};
@@ -80,7 +80,7 @@ fn a_test_that_follows_another_waits_until_iperf3_listens_again() {
         std::thread::sleep(Duration::from_millis(300));
         let listener = TcpListener::bind(address).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
-        stream.write_all(&[State::ParamExchange.byte()]).unwrap();
+        stream.write_all(&[EndState::ParamExchange.byte()]).unwrap();
     });
     let first = client::open_next(&settings(address));
     assert!(is_closed.try_recv().is_ok() && first.is_ok(), "{first:?}");
@@ -102,7 +102,7 @@ fn begin(server: SocketAddr) -> TcpStream {
     stream.write_all(&Cookie::new(b"").unwrap().0).unwrap();
     let mut state = [0];
     stream.read_exact(&mut state).unwrap();
-    assert_eq!(State::read(state[0]), Some(State::ParamExchange));
+    assert_eq!(EndState::read(state[0]), Some(EndState::ParamExchange));
     stream
 }
 
@@ -123,7 +123,7 @@ fn clients_that_mean_ill_are_sent_away_and_others_served_after_them() {
         len: 1000,
         ..TestParameters::default()
     });
-    let refused = [State::ServerError.byte(), 0, 0, 0, 13, 0, 0, 0, 0];
+    let refused = [EndState::ServerError.byte(), 0, 0, 0, 13, 0, 0, 0, 0];
     let cases: [(&[u8], &[u8]); 5] = [
         (&[0xff; 4], &[]),
         (&[0, 0, 0, 0], &[]),
@@ -152,7 +152,7 @@ fn clients_that_mean_ill_are_sent_away_and_others_served_after_them() {
     let mut stream = begin(server.address);
     stream.write_all(&frame(&good).unwrap()).unwrap();
     let began = Instant::now();
-    assert_eq!(rest(&stream), [State::CreateStreams.byte()]);
+    assert_eq!(rest(&stream), [EndState::CreateStreams.byte()]);
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
@@ -167,13 +167,13 @@ fn a_client_that_reads_to_the_end_is_not_waited_for() {
         stream.write_all(&cookie.0).unwrap();
         stream
     };
-    let expect = |mut stream: &TcpStream, state: State| {
+    let expect = |mut stream: &TcpStream, state: EndState| {
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
-        assert_eq!(State::read(byte[0]), Some(state));
+        assert_eq!(EndState::read(byte[0]), Some(state));
     };
     let mut control = connect();
-    expect(&control, State::ParamExchange);
+    expect(&control, EndState::ParamExchange);
     let wanted = TestParameters {
         tcp: true,
         time: 1,
@@ -183,15 +183,15 @@ fn a_client_that_reads_to_the_end_is_not_waited_for() {
         ..TestParameters::default()
     };
     control.write_all(&frame(&wanted).unwrap()).unwrap();
-    expect(&control, State::CreateStreams);
+    expect(&control, EndState::CreateStreams);
     let mut data = connect();
-    expect(&control, State::TestStart);
-    expect(&control, State::TestRunning);
+    expect(&control, EndState::TestStart);
+    expect(&control, EndState::TestRunning);
     data.read_exact(&mut [0; 1000]).unwrap();
-    control.write_all(&[State::TestEnd.byte()]).unwrap();
+    control.write_all(&[EndState::TestEnd.byte()]).unwrap();
     // iperf3 reads this before it looks at the control connection again.
     data.read_to_end(&mut Vec::new()).unwrap();
-    expect(&control, State::ExchangeResults);
+    expect(&control, EndState::ExchangeResults);
 }
 
 fn wait_until_free(server: SocketAddr) {
@@ -208,7 +208,7 @@ fn datagrams_come_back_only_to_whom_they_belong() {
     stream.write_all(&cookie.0).unwrap();
     let mut answer = [0; 3];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(State::read(answer[0]), Some(State::Echo));
+    assert_eq!(EndState::read(answer[0]), Some(EndState::Echo));
     let port = u16::from_be_bytes([answer[1], answer[2]]);
     let udp = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     udp.connect((Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -3,7 +3,7 @@
 /// A scale from its low end (0) to its high end (1).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
-    kind: Kind,
+    kind: ScaleKind,
     low: f64,
     high: f64,
     /// Values with a tick, ascending.
@@ -11,7 +11,7 @@ pub(super) struct Scale {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ScaleKind {
     Linear,
     Logarithmic,
     /// Share that is not yet reached, by powers of ten: 90 %, 99 %, 99.9 % are equally far apart.
@@ -29,7 +29,7 @@ impl Scale {
         let step = round_step(greatest / 4.0);
         let steps = (greatest / step - 1e-9).ceil() as u32;
         Self {
-            kind: Kind::Linear,
+            kind: ScaleKind::Linear,
             low: 0.0,
             high: step * f64::from(steps),
             ticks: (0..=steps).map(|index| step * f64::from(index)).collect(),
@@ -82,7 +82,7 @@ impl Scale {
             ticks.retain(|tick| *tick >= low * 0.999 && *tick <= high * 1.001);
         }
         Self {
-            kind: Kind::Logarithmic,
+            kind: ScaleKind::Logarithmic,
             low,
             high,
             ticks,
@@ -96,7 +96,7 @@ impl Scale {
         let all = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
         let high = 100.0 - 10f64.powf(2.0 - nines);
         Self {
-            kind: Kind::Percentile,
+            kind: ScaleKind::Percentile,
             low: 0.0,
             high,
             ticks: all.into_iter().filter(|tick| *tick <= high).collect(),
@@ -107,9 +107,9 @@ impl Scale {
     /// to the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let along = |value: f64| match self.kind {
-            Kind::Linear => value,
-            Kind::Logarithmic => value.max(f64::MIN_POSITIVE).log10(),
-            Kind::Percentile => -(1.0 - value / 100.0).max(f64::MIN_POSITIVE).log10(),
+            ScaleKind::Linear => value,
+            ScaleKind::Logarithmic => value.max(f64::MIN_POSITIVE).log10(),
+            ScaleKind::Percentile => -(1.0 - value / 100.0).max(f64::MIN_POSITIVE).log10(),
         };
         let (low, high) = (along(self.low), along(self.high));
         let place = (along(value) - low) / (high - low);

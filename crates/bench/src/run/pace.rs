@@ -5,13 +5,13 @@ use crate::parameters::Pace;
 /// The pace of one worker.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    kind: Kind,
+    kind: PaceKind,
     /// Number of accesses started so far.
     started: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PaceKind {
     Closed,
     /// Nanoseconds between two starts, and the earliest next start.
     Limited(f64, f64),
@@ -35,9 +35,9 @@ impl Pacer {
         let interval = |iops: f64| 1e9 * f64::from(workers.max(1)) / iops;
         let first = |iops: f64| interval(iops) * f64::from(worker) / f64::from(workers.max(1));
         let kind = match pace {
-            Pace::Closed => Kind::Closed,
-            Pace::Limited(iops) => Kind::Limited(interval(iops), first(iops)),
-            Pace::Open(iops) => Kind::Open(interval(iops), first(iops)),
+            Pace::Closed => PaceKind::Closed,
+            Pace::Limited(iops) => PaceKind::Limited(interval(iops), first(iops)),
+            Pace::Open(iops) => PaceKind::Open(interval(iops), first(iops)),
         };
         Self { kind, started: 0 }
     }
@@ -47,8 +47,8 @@ impl Pacer {
     #[inline]
     pub fn turn(&mut self, now_ns: u64) -> Turn {
         let turn = match &mut self.kind {
-            Kind::Closed => Turn::Start(now_ns),
-            Kind::Limited(interval, next) => {
+            PaceKind::Closed => Turn::Start(now_ns),
+            PaceKind::Limited(interval, next) => {
                 if (now_ns as f64) < *next {
                     Turn::Wait(next.ceil() as u64)
                 } else {
@@ -58,7 +58,7 @@ impl Pacer {
                     Turn::Start(now_ns)
                 }
             }
-            Kind::Open(interval, first) => {
+            PaceKind::Open(interval, first) => {
                 let due = (*first + self.started as f64 * *interval).ceil() as u64;
                 if now_ns < due {
                     Turn::Wait(due)
@@ -77,7 +77,7 @@ impl Pacer {
     /// started.
     pub fn unstarted(&self, end_ns: u64) -> u64 {
         match self.kind {
-            Kind::Open(interval, first) if end_ns as f64 > first => {
+            PaceKind::Open(interval, first) if end_ns as f64 > first => {
                 let due = ((end_ns as f64 - first) / interval).ceil() as u64;
                 due.saturating_sub(self.started)
             }

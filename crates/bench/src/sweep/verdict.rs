@@ -30,7 +30,7 @@ pub struct Best {
 
 /// Result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct SweepResult {
     /// Settings with which all others are compared.
     pub baseline: Settings,
     /// Comparisons of all others, in the order of the plan.
@@ -41,7 +41,7 @@ pub struct Found {
 
 /// Compares all settings of a sweep with the first. `alpha` is the chance that any settings without
 /// an effect seem to have one.
-pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> Found {
+pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> SweepResult {
     let of = |wanted: &Settings| -> Vec<&Run> {
         let mut runs: Vec<&Run> = results
             .runs
@@ -54,7 +54,7 @@ pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> Found {
         runs
     };
     let Some((baseline, others)) = settings.split_first() else {
-        return Found {
+        return SweepResult {
             baseline: Settings::new(),
             against: Vec::new(),
             best: Vec::new(),
@@ -67,7 +67,7 @@ pub fn find(results: &Results, settings: &[Settings], alpha: f64) -> Found {
         comparison: compare(&start, &of(settings), Made::InTurns, alpha_each),
     };
     let against: Vec<Against> = others.iter().map(against).collect();
-    Found {
+    SweepResult {
         best: best(&start, baseline, &against),
         baseline: baseline.clone(),
         against,

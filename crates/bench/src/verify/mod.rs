@@ -37,7 +37,7 @@ pub fn memory_needed(len: u64, block: u32) -> u64 {
 /// Wrong content that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Found {
+pub enum WrongContent {
     /// The block as it was before its last writes, which were lost.
     Stale {
         /// Number of times that the block had been written then.
@@ -60,7 +60,7 @@ pub enum Found {
     Foreign,
 }
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for WrongContent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stale { generation } => write!(f, "stale: generation {generation}"),
@@ -83,7 +83,7 @@ pub struct Mismatch {
     /// Number of times that the block has been written.
     pub expected_generation: u32,
     /// Content that was found instead.
-    pub found: Found,
+    pub found: WrongContent,
 }
 
 impl std::fmt::Display for Mismatch {
@@ -286,20 +286,20 @@ impl Verifier {
             self.report.unread = self.report.unread.saturating_sub(1);
         }
         let found = match stamp::read(&self.scratch) {
-            Reading::Whole(found) if found.run != self.run => Found::OtherRun,
-            Reading::Whole(found) if found.lba != lba => Found::WrongPlace {
+            Reading::Whole(found) if found.run != self.run => WrongContent::OtherRun,
+            Reading::Whole(found) if found.lba != lba => WrongContent::WrongPlace {
                 lba: found.lba,
                 generation: found.generation,
             },
             Reading::Whole(found) if (expected..=doubtful_up_to).contains(&found.generation) => {
                 return;
             }
-            Reading::Whole(found) => Found::Stale {
+            Reading::Whole(found) => WrongContent::Stale {
                 generation: found.generation,
             },
-            Reading::Damaged => Found::Torn,
-            Reading::Zeros => Found::Zeros,
-            Reading::Foreign => Found::Foreign,
+            Reading::Damaged => WrongContent::Torn,
+            Reading::Zeros => WrongContent::Zeros,
+            Reading::Foreign => WrongContent::Foreign,
         };
         self.report.mismatches += 1;
         if self.report.details.len() < DETAILED {

@@ -22,7 +22,7 @@ fn written(verifier: &mut Verifier, offset: u64, len: u32) -> Pages {
     bytes
 }
 
-fn only(verifier: &Verifier) -> &Found {
+fn only(verifier: &Verifier) -> &WrongContent {
     assert_eq!(verifier.report().mismatches, 1, "{:?}", verifier.report());
     &verifier.report().details[0].found
 }
@@ -49,7 +49,7 @@ fn a_lost_write_is_stale() {
     let old = written(&mut verifier, 8192, 512);
     written(&mut verifier, 8192, 512);
     verifier.check(8192, &old);
-    assert_eq!(only(&verifier), &Found::Stale { generation: 1 });
+    assert_eq!(only(&verifier), &WrongContent::Stale { generation: 1 });
     let words = verifier.report().details[0].to_string();
     assert_eq!(
         words,
@@ -59,7 +59,10 @@ fn a_lost_write_is_stale() {
 
 #[test]
 fn a_first_write_that_was_lost_leaves_what_was_there() {
-    for (there, found) in [(vec![0; 512], Found::Zeros), (vec![9; 512], Found::Foreign)] {
+    for (there, found) in [
+        (vec![0; 512], WrongContent::Zeros),
+        (vec![9; 512], WrongContent::Foreign),
+    ] {
         let mut verifier = Verifier::new(PART, 512, 1);
         written(&mut verifier, 8192, 512);
         verifier.check(8192, &Pages::from_bytes(&there));
@@ -72,7 +75,7 @@ fn a_block_from_elsewhere_is_known() {
     let mut verifier = Verifier::new(PART, 512, 1);
     let bytes = written(&mut verifier, 8192, 1024);
     verifier.check(8192, &bytes.slice(512..1024));
-    let found = Found::WrongPlace {
+    let found = WrongContent::WrongPlace {
         lba: 17,
         generation: 1,
     };
@@ -86,7 +89,7 @@ fn a_torn_block_is_known() {
     let new = written(&mut verifier, 8192, 4096);
     let torn = [&new.to_vec()[..2048], &old.to_vec()[2048..]].concat();
     verifier.check(8192, &Pages::from_bytes(&torn));
-    assert_eq!(only(&verifier), &Found::Torn);
+    assert_eq!(only(&verifier), &WrongContent::Torn);
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn blocks_of_another_run_are_known() {
     let mut verifier = Verifier::new(PART, 512, 2);
     written(&mut verifier, 8192, 512);
     verifier.check(8192, &bytes);
-    assert_eq!(only(&verifier), &Found::OtherRun);
+    assert_eq!(only(&verifier), &WrongContent::OtherRun);
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn after_a_failed_write_old_and_new_are_right_until_it_is_written_again() {
     verifier.check(8192, &third);
     assert_eq!(verifier.report().mismatches, 0);
     verifier.check(8192, &second);
-    assert_eq!(only(&verifier), &Found::Stale { generation: 2 });
+    assert_eq!(only(&verifier), &WrongContent::Stale { generation: 2 });
 }
 
 #[test]

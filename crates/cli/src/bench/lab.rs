@@ -18,7 +18,7 @@ use lab::run::{Plan, Step, run as make};
 use model::{Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum LabVerb {
     /// List the experiments
     List(ListArgs),
     /// Run an experiment, or all of them (needs root)
@@ -72,9 +72,9 @@ const COLUMNS: &[Column<Row>] = &[
     left("about", |row, _| row.about.to_owned()),
 ];
 
-pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: LabVerb, t: &mut Terminal<'_>) -> Done {
     match verb {
-        Verb::List(list) => {
+        LabVerb::List(list) => {
             let row = |one: &Experiment| Row {
                 name: one.name,
                 about: one.about,
@@ -83,7 +83,7 @@ pub(super) fn run(verb: Verb, t: &mut Terminal<'_>) -> Done {
             print(t, &list, COLUMNS, &rows, "there are no experiments")?;
             Ok(())
         }
-        Verb::Run(args) => experiment(&args, t),
+        LabVerb::Run(args) => experiment(&args, t),
     }
 }
 

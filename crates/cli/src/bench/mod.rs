@@ -20,7 +20,7 @@ mod target;
 mod transfer;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum BenchVerb {
     /// Measure a file, a block device, memory or a logical unit (iscsi://…)
     Run(run::Args),
     /// List the built-in profiles and their parts
@@ -33,7 +33,7 @@ pub(super) enum Verb {
     Network(network::Args),
     /// Repeat the field reports on a network inside this machine
     #[command(subcommand)]
-    Lab(lab::Verb),
+    Lab(lab::LabVerb),
     /// Show what differs between two saved results, and what does not
     Compare(compare::Args),
     /// Make one page of HTML from saved results: pictures, every figure, differences, and commands
@@ -45,17 +45,17 @@ pub(super) enum Verb {
     Export(transfer::ExportArgs),
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: BenchVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
-        Verb::Run(args) => run::run(&args, connection, t),
-        Verb::Profiles(args) => profiles::run(&args, t),
-        Verb::Sweep(args) => sweep::run(&args, connection, t),
-        Verb::Knobs(args) => knobs::run(&args, t),
-        Verb::Lab(verb) => lab::run(verb, t),
-        Verb::Network(args) => network::run(&args, t),
-        Verb::Compare(args) => compare::run(&args, t),
-        Verb::Report(args) => report::run(&args, t),
-        Verb::Import(args) => transfer::import(&args, t),
-        Verb::Export(args) => transfer::export(&args, t),
+        BenchVerb::Run(args) => run::run(&args, connection, t),
+        BenchVerb::Profiles(args) => profiles::run(&args, t),
+        BenchVerb::Sweep(args) => sweep::run(&args, connection, t),
+        BenchVerb::Knobs(args) => knobs::run(&args, t),
+        BenchVerb::Lab(verb) => lab::run(verb, t),
+        BenchVerb::Network(args) => network::run(&args, t),
+        BenchVerb::Compare(args) => compare::run(&args, t),
+        BenchVerb::Report(args) => report::run(&args, t),
+        BenchVerb::Import(args) => transfer::import(&args, t),
+        BenchVerb::Export(args) => transfer::export(&args, t),
     }
 }

@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
     use bench::results::{Machine, Measurement, Target};
-    use bench::verify::{Found, Mismatch, VerifyReport};
+    use bench::verify::{Mismatch, VerifyReport, WrongContent};
     use bench::workload::Stream;
 
     fn results(measurement: Measurement) -> Results {
@@ -291,7 +291,7 @@ mod tests {
         let details = vec![Mismatch {
             lba: 1,
             expected_generation: 1,
-            found: Found::Zeros,
+            found: WrongContent::Zeros,
         }];
         for failed in [
             VerifyReport {

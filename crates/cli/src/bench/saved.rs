@@ -63,7 +63,7 @@ pub(super) fn network(path: &Path) -> Result<NetworkResult, Error> {
 }
 
 /// Kind of file.
-struct Kind {
+struct SavedKind {
     /// Contents of the file, in words.
     holds: &'static str,
     /// Format that this program reads.
@@ -76,7 +76,7 @@ struct Kind {
     other: (&'static str, &'static str),
 }
 
-const STORAGE: Kind = Kind {
+const STORAGE: SavedKind = SavedKind {
     holds: "results",
     format: results::FORMAT,
     next: "name a file that bench run --save wrote; convert files of other tools with bench import first",
@@ -87,7 +87,7 @@ const STORAGE: Kind = Kind {
     ),
 };
 
-const NETWORK: Kind = Kind {
+const NETWORK: SavedKind = SavedKind {
     holds: "result of bench network",
     format: result::FORMAT,
     next: "measure the path with `sandstone bench network HOST --save FILE` and name that file",
@@ -106,7 +106,7 @@ struct Outline {
     survey: Option<IgnoredAny>,
 }
 
-fn read<T: DeserializeOwned>(path: &Path, kind: &Kind) -> Result<T, Error> {
+fn read<T: DeserializeOwned>(path: &Path, kind: &SavedKind) -> Result<T, Error> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
         let message = format!("could not read {name}: {error}");

@@ -23,7 +23,7 @@ use bench::sweep::in_vain;
 use bench::sweep::knob::{Commands, Knob, Names, Registry, Setup};
 use bench::sweep::plan::{self, Design, MAX_SETTINGS, Settings};
 use bench::sweep::session_knobs::session_knobs;
-use bench::sweep::verdict::{Best, Found, find};
+use bench::sweep::verdict::{Best, SweepResult, find};
 use bench::sweep::volume_knobs::MADE_WITH;
 use bench::workload::Workload;
 use model::Error;
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 /// Answer of a sweep that is printed as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
-    found: &'a Found,
+    found: &'a SweepResult,
     results: &'a Results,
 }
 
@@ -365,7 +365,7 @@ const COLUMNS: &[Column<Line>] = &[
 fn show(
     args: &Args,
     registry: &Registry,
-    found: &Found,
+    found: &SweepResult,
     results: &Results,
     t: &mut Terminal<'_>,
 ) -> Done {
@@ -404,7 +404,7 @@ fn show(
 /// Prints the setting to use, and the commands for it.
 fn recommend(
     registry: &Registry,
-    (found, results): (&Found, &Results),
+    (found, results): (&SweepResult, &Results),
     best: &Best,
     t: &mut Terminal<'_>,
 ) -> Done {

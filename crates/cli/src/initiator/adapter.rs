@@ -12,7 +12,7 @@ use control::answer::AdapterView;
 use control::endpoint::initiator;
 
 #[derive(Debug, Subcommand)]
-pub(in super::super) enum Verb {
+pub(in super::super) enum AdapterVerb {
     /// Show the adapter
     #[command(visible_alias = "list")]
     Get(Get),
@@ -41,10 +41,10 @@ pub(in super::super) struct Set {
     edit: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: AdapterVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::Get(args) => {
+        AdapterVerb::Get(args) => {
             let adapter: AdapterView = client.call(&initiator::ADAPTER, &[])?;
             if args.json {
                 return table::json(t, &adapter);
@@ -70,7 +70,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             lines.extend(times::lines(&adapter));
             super::print_lines(t, &adapter.adapter, &lines)
         }
-        Verb::Set(args) => {
+        AdapterVerb::Set(args) => {
             let body = SetInitiator {
                 name: args.name,
                 times: args.times.spec(),

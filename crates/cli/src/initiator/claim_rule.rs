@@ -12,7 +12,7 @@ use control::endpoint::rules::PspChoice;
 use multipath::{RuleText, RuleView};
 
 #[derive(Debug, Subcommand)]
-pub(in super::super) enum Verb {
+pub(in super::super) enum ClaimRuleVerb {
     /// List the rules, the system's first
     #[command(visible_alias = "show")]
     List(List),
@@ -100,16 +100,16 @@ impl Rule {
     }
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: ClaimRuleVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::List(args) => {
+        ClaimRuleVerb::List(args) => {
             let mut rules: Vec<RuleView> = client.call(&rules::LIST, &[])?;
             rules.retain(|rule| !args.user || rule.group == "user");
             let none = "no user rules; add one with `sandstone initiator claimrule add`";
             print(t, &args.list, &COLUMNS, &rules, none)
         }
-        Verb::Add(args) => {
+        ClaimRuleVerb::Add(args) => {
             let body = RuleText {
                 psp: args.psp,
                 psp_option: args.psp_option,
@@ -119,7 +119,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&rules::ADD, &[], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::Remove(args) => {
+        ClaimRuleVerb::Remove(args) => {
             let body = args.rule.text();
             let request = Request::with(&rules::REMOVE, &[], &body);
             remove(t, &client, &args.removal, &request, false)

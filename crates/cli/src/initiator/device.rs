@@ -15,7 +15,7 @@ use control::endpoint::initiator;
 use model::quantity::{format_size, format_time};
 
 #[derive(Debug, Subcommand)]
-pub(in super::super) enum Verb {
+pub(in super::super) enum DeviceVerb {
     /// List devices
     #[command(visible_alias = "show")]
     List(ListOf),
@@ -70,10 +70,10 @@ pub(in super::super) struct Reset {
     edit: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: DeviceVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
-        Verb::List(args) => {
+        DeviceVerb::List(args) => {
             let devices = args.fetch(connection)?;
             print(
                 t,
@@ -83,13 +83,13 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 "no devices; `sandstone initiator session list` shows the sessions that should have some",
             )
         }
-        Verb::Get(args) => {
+        DeviceVerb::Get(args) => {
             // clap makes sure that one of them is given.
             let name = args.device.as_deref().or(args.name.as_deref());
             let device = client.call(&initiator::DEVICE, &[name.unwrap_or_default()])?;
             get(t, &device, args.json)
         }
-        Verb::Set(args) => {
+        DeviceVerb::Set(args) => {
             let body = SetDevice {
                 psp: args.psp,
                 preferred_path: args.preferred_path,
@@ -100,7 +100,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let request = Request::with(&initiator::SET_DEVICE, &[&args.device], &body);
             make(t, &client, &args.edit, &request)
         }
-        Verb::Reset(args) => {
+        DeviceVerb::Reset(args) => {
             let request = Request::bare(&initiator::RESET_DEVICE, &[&args.device]);
             make(t, &client, &args.edit, &request)
         }

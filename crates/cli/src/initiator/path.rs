@@ -12,7 +12,7 @@ use model::initiator::view::InitiatorPath;
 use multipath::PathSnapshot;
 
 #[derive(Debug, Subcommand)]
-pub(in super::super) enum Verb {
+pub(in super::super) enum PathVerb {
     /// List paths; dead ones with the reason
     #[command(visible_alias = "show")]
     List(ListOf),
@@ -35,8 +35,8 @@ struct Row {
     way: InitiatorPath,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
-    let Verb::List(args) = verb;
+pub(super) fn run(verb: PathVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let PathVerb::List(args) = verb;
     let devices = args.fetch(connection)?;
     let mut rows: Vec<Row> = devices.into_iter().flat_map(rows).collect();
     rows.sort_by(|a, b| (&a.device, &a.path.runtime_name).cmp(&(&b.device, &b.path.runtime_name)));

@@ -14,7 +14,7 @@ use control::endpoint::initiator;
 use multipath::Psp;
 
 #[derive(Debug, Subcommand)]
-pub(in super::super) enum Verb {
+pub(in super::super) enum PspVerb {
     /// List the policies
     #[command(visible_alias = "show")]
     List(ListArgs),
@@ -51,20 +51,20 @@ struct Policy {
     description: &'static str,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(verb: PspVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     match verb {
-        Verb::List(args) => {
+        PspVerb::List(args) => {
             let policies = Psp::ALL.map(|psp| Policy {
                 name: psp.name(),
                 description: psp.description(),
             });
             print(t, &args, &POLICIES, &policies, "no policies")
         }
-        Verb::Get(args) => {
+        PspVerb::Get(args) => {
             let devices = args.fetch(connection)?;
             print(t, &args.list, &LIMITS, &devices, "no devices")
         }
-        Verb::Set(args) => set(args, connection, t),
+        PspVerb::Set(args) => set(args, connection, t),
     }
 }
 

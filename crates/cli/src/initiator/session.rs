@@ -10,14 +10,18 @@ use control::endpoint::initiator;
 use model::initiator::view::InitiatorSession;
 
 #[derive(Debug, Subcommand)]
-pub(in super::super) enum Verb {
+pub(in super::super) enum InitiatorSessionVerb {
     /// List sessions; those that are down with the reason
     #[command(visible_alias = "show")]
     List(ListArgs),
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
-    let Verb::List(args) = verb;
+pub(super) fn run(
+    verb: InitiatorSessionVerb,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
+    let InitiatorSessionVerb::List(args) = verb;
     let sessions: Vec<InitiatorSession> = connection.client().call(&initiator::SESSIONS, &[])?;
     print(
         t,

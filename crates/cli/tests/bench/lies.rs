@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bench::parameters::Parameters;
 use bench::results::Measurement;
 use bench::run::measure::{Phase, Watch, measure};
-use bench::verify::Found;
+use bench::verify::WrongContent;
 use bench::workload::{Stream, Workload};
 use block::fault::{Fault, FaultDevice, Rule, When};
 use block::memory::MemoryDevice;
-use block::statistics::Kind;
+use block::statistics::RequestKind;
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, Pages, Request, Submitted,
     Ticket, Usage,
@@ -225,9 +225,9 @@ fn every_lie_about_a_write_is_found_and_called_what_it_is() {
         let report = measurement.verify.clone().unwrap();
         assert_eq!(report.mismatches, lies * BLOCKS_PER_WRITE, "{lie:?}");
         let expected = match lie {
-            Lie::Drop => Found::Stale { generation: 1 },
-            Lie::Zero => Found::Zeros,
-            _ => Found::Torn,
+            Lie::Drop => WrongContent::Stale { generation: 1 },
+            Lie::Zero => WrongContent::Zeros,
+            _ => WrongContent::Torn,
         };
         assert!(
             report
@@ -249,10 +249,12 @@ fn a_misplaced_write_is_found_where_it_went_and_where_it_is_missing() {
         .unwrap();
     let lies = device.lies.load(Ordering::Relaxed);
     assert_eq!(report.mismatches, 2 * lies * BLOCKS_PER_WRITE);
-    let went = |found: &Found| matches!(found, Found::WrongPlace { generation: 2, .. });
-    let missing = |found: &Found| *found == Found::Stale { generation: 1 };
-    let counted =
-        |which: &dyn Fn(&Found) -> bool| report.details.iter().filter(|m| which(&m.found)).count();
+    let went =
+        |found: &WrongContent| matches!(found, WrongContent::WrongPlace { generation: 2, .. });
+    let missing = |found: &WrongContent| *found == WrongContent::Stale { generation: 1 };
+    let counted = |which: &dyn Fn(&WrongContent) -> bool| {
+        report.details.iter().filter(|m| which(&m.found)).count()
+    };
     assert_eq!((counted(&went), counted(&missing)), (16, 16), "{report:?}");
 }
 
@@ -271,7 +273,7 @@ fn a_read_from_the_wrong_place_is_found_while_running() {
         report
             .details
             .iter()
-            .all(|m| matches!(m.found, Found::WrongPlace { .. })),
+            .all(|m| matches!(m.found, WrongContent::WrongPlace { .. })),
         "{report:?}"
     );
 }
@@ -330,7 +332,7 @@ fn written_once_with(len: u64, rule: Rule) -> Measurement {
 #[test]
 fn what_cannot_be_read_back_is_unread() {
     let rule = Rule {
-        kind: Some(Kind::Read),
+        kind: Some(RequestKind::Read),
         range: Some(MIB..MIB + 1),
         when: When::Always,
         fault: Fault::Fail(BlockErrorKind::Medium),
@@ -347,7 +349,7 @@ fn what_cannot_be_read_back_is_unread() {
 fn what_is_not_even_tried_because_all_fails_is_unread() {
     let len = 104 * MIB;
     let rule = Rule {
-        kind: Some(Kind::Read),
+        kind: Some(RequestKind::Read),
         // A hundred failures are enough to give up.
         range: Some(0..100 * MIB),
         when: When::Always,
@@ -363,7 +365,7 @@ fn what_is_not_even_tried_because_all_fails_is_unread() {
 #[test]
 fn a_flush_that_fails_is_no_proof() {
     let rule = Rule {
-        kind: Some(Kind::Flush),
+        kind: Some(RequestKind::Flush),
         range: None,
         when: When::Always,
         fault: Fault::Fail(BlockErrorKind::Write),
@@ -404,7 +406,7 @@ fn what_nobody_waited_for_is_unread() {
 fn failures_are_no_lies() {
     let honest = Arc::new(MemoryDevice::new(LEN, 512, LEN).unwrap());
     let device = Arc::new(FaultDevice::new(honest, 7));
-    for kind in [Kind::Read, Kind::Write] {
+    for kind in [RequestKind::Read, RequestKind::Write] {
         device.add(Rule {
             kind: Some(kind),
             range: None,
@@ -413,7 +415,7 @@ fn failures_are_no_lies() {
         });
     }
     device.add(Rule {
-        kind: Some(Kind::Write),
+        kind: Some(RequestKind::Write),
         range: None,
         when: When::PerMillion(20_000),
         fault: Fault::Torn(2048),

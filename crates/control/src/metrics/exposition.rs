@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 /// Kind of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// A value that only grows, until the daemon restarts.
     Counter,
     Gauge,
@@ -20,10 +20,10 @@ pub(super) struct Exposition {
 
 impl Exposition {
     /// Begins a family. Its samples follow.
-    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+    pub(super) fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
         };
         debug_assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
         self.name = name;
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn labels_may_hold_whatever_paths_do() {
         let mut out = Exposition::default();
-        out.family("sandstone_things", Kind::Gauge, "Things.");
+        out.family("sandstone_things", MetricKind::Gauge, "Things.");
         out.sample(&[], 3);
         out.sample(&[("path", "a\"b\\c\nd"), ("kind", "x")], 0.5);
         let expected = "# HELP sandstone_things Things.\n# TYPE sandstone_things gauge\nsandstone_things 3\n\

@@ -8,7 +8,7 @@ mod vdevs;
 
 use std::collections::BTreeMap;
 
-use self::exposition::{Exposition, Kind};
+use self::exposition::{Exposition, MetricKind};
 use super::answer::Status;
 use model::data_plane::UnitStatus;
 use model::hindrance::HindranceKind;
@@ -36,7 +36,7 @@ pub(super) fn text(daemon: &Daemon) -> String {
 fn whole(out: &mut Exposition, status: &Status) {
     out.family(
         "sandstone_build_info",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Version of the running daemon; the value is always 1.",
     );
     out.sample(&[("version", &status.version)], 1);
@@ -80,7 +80,7 @@ fn whole(out: &mut Exposition, status: &Status) {
         ),
     ];
     for (name, help, value) in figures {
-        out.family(name, Kind::Gauge, help);
+        out.family(name, MetricKind::Gauge, help);
         out.sample(&[], value);
     }
 }
@@ -89,8 +89,8 @@ fn whole(out: &mut Exposition, status: &Status) {
 type OfUnit = fn(&UnitStatus) -> Option<u64>;
 
 fn units(out: &mut Exposition, units: &[UnitStatus]) {
-    use Kind::{Counter, Gauge};
-    let families: [(&str, Kind, &str, OfUnit); 10] = [
+    use MetricKind::{Counter, Gauge};
+    let families: [(&str, MetricKind, &str, OfUnit); 10] = [
         (
             "sandstone_lu_online",
             Gauge,
@@ -163,7 +163,7 @@ fn units(out: &mut Exposition, units: &[UnitStatus]) {
 fn hindrances(out: &mut Exposition, units: &[UnitStatus]) {
     out.family(
         "sandstone_lu_hindrances",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of states of each kind that stop or refuse I/O of a logical unit, or soon will.",
     );
     for unit in units {

@@ -1,6 +1,6 @@
 //! Metrics of whole pools: their state, their space, and their scrubs and resilvers.
 
-use super::exposition::{Exposition, Kind};
+use super::exposition::{Exposition, MetricKind};
 use model::pool::scan::ScanView;
 use model::pool::status::PoolView;
 
@@ -10,7 +10,7 @@ const STATES: [&str; 4] = ["ONLINE", "DEGRADED", "SUSPENDED", "UNAVAIL"];
 pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     out.family(
         "sandstone_pool_state",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Whether the pool is in this state.",
     );
     for pool in pools {
@@ -22,7 +22,7 @@ pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     figures(out, pools);
     out.family(
         "sandstone_pool_lost_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Bytes of volumes and snapshots without a correct copy, found since the pool was opened or cleared; \
          a lower bound.",
     );
@@ -88,7 +88,7 @@ fn figures(out: &mut Exposition, pools: &[PoolView]) {
         ),
     ];
     for (name, help, value) in families {
-        out.family(name, Kind::Gauge, help);
+        out.family(name, MetricKind::Gauge, help);
         for pool in pools {
             if let Some(value) = value(pool) {
                 out.sample(&[("pool", &pool.name)], value);
@@ -139,7 +139,7 @@ fn scans(out: &mut Exposition, pools: &[PoolView]) {
         ),
     ];
     for (name, help, value) in families {
-        out.family(name, Kind::Gauge, help);
+        out.family(name, MetricKind::Gauge, help);
         for pool in pools {
             let Some(scan) = &pool.scan_status else {
                 continue;

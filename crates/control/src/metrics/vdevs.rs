@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::exposition::{Exposition, Kind};
+use super::exposition::{Exposition, MetricKind};
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 
@@ -57,7 +57,7 @@ pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     let all = placed(pools);
     out.family(
         "sandstone_pool_vdev_errors_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Errors since the pool was opened or cleared: reads and writes that failed, and wrong checksums.",
     );
     for of in all.iter().filter(|of| of.class != "spare") {
@@ -81,100 +81,100 @@ pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
     }
 }
 
-const FAMILIES: [(&str, Kind, &str, OfVdev); 16] = [
+const FAMILIES: [(&str, MetricKind, &str, OfVdev); 16] = [
     (
         "sandstone_pool_vdev_online",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Whether the vdev or device is online; for a spare, whether it is available or in use.",
         |of| Some(matches!(&*of.state, "ONLINE" | "AVAIL" | "INUSE").into()),
     ),
     (
         "sandstone_pool_vdev_size_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Bytes of a top-level vdev, parity included; for a log or cache, its capacity.",
         |of| Some(of.allocated? + of.free?),
     ),
     (
         "sandstone_pool_vdev_allocated_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Bytes in use of a top-level vdev, log or cache.",
         |of| of.allocated,
     ),
     (
         "sandstone_pool_vdev_reads_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Reads since the pool was opened: requests of a device, blocks of a mirror or raidz.",
         |of| Some(of.io?.read.operations),
     ),
     (
         "sandstone_pool_vdev_read_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Bytes of the reads since the pool was opened.",
         |of| Some(of.io?.read.bytes),
     ),
     (
         "sandstone_pool_vdev_writes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Writes since the pool was opened: requests of a device, blocks of a mirror or raidz.",
         |of| Some(of.io?.write.operations),
     ),
     (
         "sandstone_pool_vdev_written_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Bytes of the writes since the pool was opened.",
         |of| Some(of.io?.write.bytes),
     ),
     (
         "sandstone_pool_log_in_use",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Whether durable writes are answered from the log vdev.",
         |of| Some(of.log.as_ref()?.is_in_use.into()),
     ),
     (
         "sandstone_pool_log_records_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Groups of writes on the log vdev since the pool was opened.",
         |of| Some(of.log.as_ref()?.records),
     ),
     (
         "sandstone_pool_log_written_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Bytes of the groups of writes on the log vdev since the pool was opened.",
         |of| Some(of.log.as_ref()?.bytes),
     ),
     (
         "sandstone_pool_log_failures_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Times that the log vdev failed since the pool was opened.",
         |of| Some(of.log.as_ref()?.failures),
     ),
     (
         "sandstone_pool_cache_hits_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Reads that the cache vdev answered since the pool was opened.",
         |of| Some(of.cache.as_ref()?.hits),
     ),
     (
         "sandstone_pool_cache_misses_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Reads that were neither in memory nor on the cache vdev.",
         |of| Some(of.cache.as_ref()?.misses),
     ),
     (
         "sandstone_pool_cache_rejected_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Reads of the cache vdev that returned wrong data; the pool answered them.",
         |of| Some(of.cache.as_ref()?.rejected),
     ),
     (
         "sandstone_pool_cache_written_bytes_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Bytes that were written to the cache vdev.",
         |of| Some(of.cache.as_ref()?.written),
     ),
     (
         "sandstone_pool_vdev_incomplete",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Whether the device lacks data that other devices have.",
         |of| of.guid.as_ref().map(|_| of.is_incomplete.into()),
     ),

@@ -14,7 +14,7 @@ const MAX_NOTES: usize = 100;
 
 /// Answer of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct PortalAnswer {
     /// Targets that can be used, under the names in the answer.
     pub targets: Vec<DiscoveredTarget>,
     /// Whether something was left out.
@@ -24,7 +24,7 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-impl Found {
+impl PortalAnswer {
     /// Limits the notes, so that a portal cannot cause endless output.
     fn limit_notes(&mut self) {
         let more = self.notes.len().saturating_sub(MAX_NOTES);
@@ -36,9 +36,9 @@ impl Found {
 }
 
 /// Reads the answer of the portal at this address.
-pub(super) fn found(text: &[u8], asked: SocketAddr) -> Found {
+pub(super) fn found(text: &[u8], asked: SocketAddr) -> PortalAnswer {
     let Answer { targets, left_out } = send_targets::parse(text);
-    let mut found = Found {
+    let mut found = PortalAnswer {
         targets: Vec::new(),
         has_left_out: !left_out.is_empty(),
         notes: left_out
@@ -118,11 +118,11 @@ fn checked(portal: DiscoveredPortal, asked: SocketAddr) -> Result<DiscoveredPort
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Found {
+    fn read(text: &str) -> PortalAnswer {
         found(text.as_bytes(), SocketAddr::from(([10, 0, 0, 1], 3260)))
     }
 
-    fn rows(found: &Found) -> Vec<(&str, &str, u16)> {
+    fn rows(found: &PortalAnswer) -> Vec<(&str, &str, u16)> {
         let targets = found.targets.iter();
         targets
             .flat_map(|t| t.portals.iter().map(move |p| (t, p)))

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use super::super::commands::CommandLimits;
 use super::super::link::LinkError;
-use super::super::nexus::{State, us};
+use super::super::nexus::{NexusState, us};
 use super::{Fabric, Target};
 use model::initiator::settings::{Bind, DeviceSettings, SessionSettings, TargetSettings};
 
@@ -86,7 +86,7 @@ impl Fabric {
         self.targets[target].settings.session = settings;
         let nexuses = self.nexuses.iter_mut();
         for nexus in nexuses.filter(|nexus| nexus.target == target) {
-            if let State::Down { retry_us } = &mut nexus.state {
+            if let NexusState::Down { retry_us } = &mut nexus.state {
                 *retry_us = latest.min(*retry_us);
             }
         }
@@ -129,7 +129,7 @@ impl Fabric {
     pub(super) fn is_wanted(&self, at: usize) -> bool {
         let nexus = &self.nexuses[at];
         nexus.parting_until_us.is_none()
-            && !matches!(nexus.state, State::Leaving { .. } | State::Gone)
+            && !matches!(nexus.state, NexusState::Leaving { .. } | NexusState::Gone)
     }
 
     /// Marks a session as no longer wanted.
@@ -158,7 +158,7 @@ impl Fabric {
             return;
         };
         let is_idle = match &mut nexus.state {
-            State::Up { link } => link.is_idle(),
+            NexusState::Up { link } => link.is_idle(),
             _ => true,
         };
         if !is_idle && now < until {
@@ -177,9 +177,9 @@ impl Fabric {
             self.give_up_confirmation(at, now);
         }
         if self.waits_for_fence(at, now) {
-            if matches!(self.nexuses[at].state, State::Gone) {
+            if matches!(self.nexuses[at].state, NexusState::Gone) {
                 let retry_us = now + FENCE_AGAIN_US;
-                self.nexuses[at].state = State::Down { retry_us };
+                self.nexuses[at].state = NexusState::Down { retry_us };
                 if self.nexuses[at].fence_from_us.is_some() {
                     // The session's own portal refuses it.
                     self.take_detour(at, now);

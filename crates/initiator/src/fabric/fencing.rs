@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 
-use super::super::nexus::{Nexus, State, us};
+use super::super::nexus::{Nexus, NexusState, us};
 use super::Fabric;
 use model::initiator::settings::Bind;
 
@@ -35,7 +35,7 @@ impl Fabric {
                 self.nexuses[at].fence_from_us = None;
                 self.drop_link(at);
                 // A detour that fails at once counts as one more failed try.
-                self.nexuses[at].state = State::Down { retry_us: now };
+                self.nexuses[at].state = NexusState::Down { retry_us: now };
                 self.connect(at, Some(through), now);
             }
             None => self.nexuses[at].fence_from_us = Some(now + DETOUR_AFTER_US),
@@ -82,7 +82,9 @@ impl Fabric {
         others
             .filter(move |(other, sibling)| *other != at && sibling.target == target)
             .map(|(_, sibling)| sibling)
-            .filter(|sibling| !matches!(sibling.state, State::Gone | State::Leaving { .. }))
+            .filter(|sibling| {
+                !matches!(sibling.state, NexusState::Gone | NexusState::Leaving { .. })
+            })
             .filter(move |sibling| sibling.portal_group() == group)
     }
 

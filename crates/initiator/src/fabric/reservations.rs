@@ -29,7 +29,7 @@ const IDLE_US: u64 = 2_000;
 #[derive(Debug)]
 pub(super) struct Reservation {
     fence: Fence,
-    stage: Stage,
+    stage: ReservationStage,
     errands: BTreeMap<PathId, Errand>,
     job: Option<Job>,
     /// Order that follows the job.
@@ -37,7 +37,7 @@ pub(super) struct Reservation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ReservationStage {
     /// The paths are registered; another host may hold the reservation.
     Registered,
     /// One path takes the reservation; the others wait for it.
@@ -81,19 +81,27 @@ impl Fabric {
         let FenceOrder { fence, goal } = order;
         let before = self.devices[device].reservation.take();
         let stage = match (goal, before.as_ref().map(|of| of.stage)) {
-            (Goal::Release, None | Some(Stage::Unsupported | Stage::Lost | Stage::Leaving)) => {
+            (
+                Goal::Release,
+                None
+                | Some(
+                    ReservationStage::Unsupported
+                    | ReservationStage::Lost
+                    | ReservationStage::Leaving,
+                ),
+            ) => {
                 self.let_all_through(device, now);
                 // The caller may have stopped waiting.
                 return drop(reply.send(End::Done));
             }
-            (Goal::Release, Some(_)) => Stage::Leaving,
-            (Goal::Take { .. }, _) => Stage::Taking,
-            _ => Stage::Registered,
+            (Goal::Release, Some(_)) => ReservationStage::Leaving,
+            (Goal::Take { .. }, _) => ReservationStage::Taking,
+            _ => ReservationStage::Registered,
         };
         let held = before.filter(|_| goal == Goal::Release);
         let goal = match held.as_ref().map(|of| of.stage) {
             // The reservation belongs to another host.
-            Some(Stage::Registered) => Goal::Leave,
+            Some(ReservationStage::Registered) => Goal::Leave,
             _ => goal,
         };
         self.devices[device].reservation = Some(Reservation {
@@ -204,13 +212,17 @@ impl Fabric {
         }
         let is_taking = |of: &Errand| matches!(of.reserving.goal(), Goal::Take { .. });
         let goal = match (reservation.stage, reservation.job.as_ref()) {
-            (Stage::Unsupported | Stage::Leaving, _) => return true,
-            (Stage::Lost, _) => return false,
-            (Stage::Registered, _) => Goal::Register,
-            (Stage::Held, _) => Goal::Join,
-            (Stage::Taking, Some(job)) if !reservation.errands.values().any(is_taking) => job.goal,
+            (ReservationStage::Unsupported | ReservationStage::Leaving, _) => return true,
+            (ReservationStage::Lost, _) => return false,
+            (ReservationStage::Registered, _) => Goal::Register,
+            (ReservationStage::Held, _) => Goal::Join,
+            (ReservationStage::Taking, Some(job))
+                if !reservation.errands.values().any(is_taking) =>
+            {
+                job.goal
+            }
             // The path joins when another path has taken the device.
-            (Stage::Taking, _) => return false,
+            (ReservationStage::Taking, _) => return false,
         };
         self.begin_errand(device, path, goal, Some(now), now);
         false
@@ -222,7 +234,7 @@ impl Fabric {
         let Some(reservation) = &self.devices[device].reservation else {
             return;
         };
-        if reservation.stage != Stage::Held || reservation.errands.contains_key(&path) {
+        if reservation.stage != ReservationStage::Held || reservation.errands.contains_key(&path) {
             return;
         }
         let Some(of) = self.path_of_mut(device, path).filter(|of| of.is_known) else {
@@ -292,17 +304,17 @@ impl Fabric {
         let is_of_job = reservation.job.as_ref().is_some_and(|job| job.goal == goal);
         match (goal, &end) {
             (_, End::Unsupported) => {
-                reservation.stage = Stage::Unsupported;
+                reservation.stage = ReservationStage::Unsupported;
                 reservation.errands.clear();
             }
-            (Goal::Take { .. }, End::Done) => reservation.stage = Stage::Held,
+            (Goal::Take { .. }, End::Done) => reservation.stage = ReservationStage::Held,
             (Goal::Join, End::Others(by)) => {
                 tracing::error!(
                     device = name,
                     key = format!("{by:#018x}"),
                     "another host has reserved the device"
                 );
-                reservation.stage = Stage::Lost;
+                reservation.stage = ReservationStage::Lost;
                 reservation.errands.clear();
                 if let Some(job) = &mut reservation.job {
                     job.end = Some(end.clone());
@@ -406,7 +418,8 @@ impl Fabric {
             // The job begins when a path comes.
             (None, false) => return,
         };
-        let is_taken = reservation.stage == Stage::Held || reservation.stage == Stage::Unsupported;
+        let is_taken = reservation.stage == ReservationStage::Held
+            || reservation.stage == ReservationStage::Unsupported;
         let is_over = match job.goal {
             Goal::Release | Goal::Leave => true,
             Goal::Take { .. } => !is_taken,
@@ -448,7 +461,10 @@ impl Fabric {
             }
             let once = reservation.job.as_ref().map(|job| job.goal);
             let once = once.filter(|goal| matches!(goal, Goal::Take { .. } | Goal::Release));
-            let is_needed = matches!(reservation.stage, Stage::Taking | Stage::Leaving);
+            let is_needed = matches!(
+                reservation.stage,
+                ReservationStage::Taking | ReservationStage::Leaving
+            );
             if let Some(goal) = once.filter(|_| is_needed && reservation.errands.is_empty()) {
                 let others = self.paths_of(device, |of| of.is_known || of.waits_to_take_part);
                 let other = others.iter().find(|(nexus, _)| *nexus != at);
@@ -518,9 +534,9 @@ impl Fabric {
     /// Returns the state of a device's fence.
     pub(in super::super) fn fence_state(&self, device: usize) -> FenceState {
         match self.devices[device].reservation.as_ref().map(|of| of.stage) {
-            Some(Stage::Held) => FenceState::Held,
-            Some(Stage::Unsupported) => FenceState::Unsupported,
-            Some(Stage::Lost) => FenceState::Lost,
+            Some(ReservationStage::Held) => FenceState::Held,
+            Some(ReservationStage::Unsupported) => FenceState::Unsupported,
+            Some(ReservationStage::Lost) => FenceState::Lost,
             _ => FenceState::Open,
         }
     }

@@ -9,7 +9,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use super::super::attempts::Attempts;
 use super::super::link::{Link, LinkError, Received};
 use super::super::lookup::{Elsewhere, LOOKUP_US, Lookup};
-use super::super::nexus::{Nexus, PathOf, State, suspicion_us, us};
+use super::super::nexus::{Nexus, NexusState, PathOf, suspicion_us, us};
 use super::super::scan::Scan;
 use super::fencing::DETOUR_AFTER_US;
 use super::traffic::Exchange;
@@ -46,7 +46,7 @@ impl Fabric {
             moved_to: None,
             redirected: None,
             bind,
-            state: State::Down { retry_us: now },
+            state: NexusState::Down { retry_us: now },
             paths: Vec::new(),
             scan: None,
             scan_at_us: None,
@@ -83,9 +83,9 @@ impl Fabric {
         let (target, nexus) = (self.nexuses[at].target, &mut self.nexuses[at]);
         let session = &self.targets[target].settings.session;
         match &nexus.state {
-            State::Down { .. } if has_left => self.take_leave(at, now),
-            State::Down { retry_us } if *retry_us <= now => self.connect(at, None, now),
-            State::Coming {
+            NexusState::Down { .. } if has_left => self.take_leave(at, now),
+            NexusState::Down { retry_us } if *retry_us <= now => self.connect(at, None, now),
+            NexusState::Coming {
                 since_us, detour, ..
             } => {
                 let slow = now >= since_us + us(session.login_timeout);
@@ -97,22 +97,22 @@ impl Fabric {
                     self.take_detour(at, now);
                 }
             }
-            State::Up { .. } => {
+            NexusState::Up { .. } => {
                 self.listen(at, alone, now);
                 self.take_leave(at, now);
             }
-            State::Leaving { until_us, .. } if *until_us <= now => {
+            NexusState::Leaving { until_us, .. } if *until_us <= now => {
                 self.drop_link(at);
-                self.nexuses[at].state = State::Gone;
+                self.nexuses[at].state = NexusState::Gone;
             }
-            State::Down { .. } | State::Leaving { .. } | State::Gone => {}
+            NexusState::Down { .. } | NexusState::Leaving { .. } | NexusState::Gone => {}
         }
     }
 
     pub(super) fn nexus_deadline_us(&mut self, at: usize) -> Option<u64> {
         let alone = self.is_alone(at);
         let nexus = &self.nexuses[at];
-        let outstanding = matches!(&nexus.state, State::Up { link } if link.outstanding() > 0);
+        let outstanding = matches!(&nexus.state, NexusState::Up { link } if link.outstanding() > 0);
         let settings = &self.targets[nexus.target].settings.session;
         nexus.deadline_us(settings, outstanding, alone)
     }
@@ -124,7 +124,7 @@ impl Fabric {
     fn listen(&mut self, at: usize, alone: bool, now: u64) {
         let nexus = &mut self.nexuses[at];
         let alive = self.targets[nexus.target].settings.session.keep_alive;
-        let State::Up { link } = &mut nexus.state else {
+        let NexusState::Up { link } = &mut nexus.state else {
             return;
         };
         let Some((session, out)) = link.session() else {
@@ -216,7 +216,7 @@ impl Fabric {
         if let Err(error) = epoll::add(&*self.epoll, &link, data, flags) {
             return self.lose(at, LinkError::Connect(error.into()));
         }
-        nexus.state = State::Coming {
+        nexus.state = NexusState::Coming {
             link,
             since_us: now,
             detour: is_detour,
@@ -353,7 +353,7 @@ impl Fabric {
     fn leave(&mut self, at: usize) {
         let now = self.now_us();
         let nexus = &mut self.nexuses[at];
-        let State::Up { link } = &mut nexus.state else {
+        let NexusState::Up { link } = &mut nexus.state else {
             return;
         };
         let Some((session, out)) = link.session().filter(|_| !nexus.is_leaving) else {
@@ -373,7 +373,7 @@ impl Fabric {
 
     fn logged_in(&mut self, at: usize, login: Box<iscsi::initiator::LoggedIn>, now: u64) {
         let nexus = &mut self.nexuses[at];
-        let State::Coming { detour, .. } = nexus.state else {
+        let NexusState::Coming { detour, .. } = nexus.state else {
             return;
         };
         if let Some(offer) = nexus.attempts.succeeded() {
@@ -397,15 +397,17 @@ impl Fabric {
                 .settings
                 .session
                 .back_off;
-            self.nexuses[at].state = State::Down {
+            self.nexuses[at].state = NexusState::Down {
                 retry_us: now + us(back_off.after(1)),
             };
             return self.take_leave(at, now);
         }
         let lun = self.targets[self.nexuses[at].target].settings.lun;
         let nexus = &mut self.nexuses[at];
-        if let State::Coming { link, .. } = std::mem::replace(&mut nexus.state, State::Gone) {
-            nexus.state = State::Up { link };
+        if let NexusState::Coming { link, .. } =
+            std::mem::replace(&mut nexus.state, NexusState::Gone)
+        {
+            nexus.state = NexusState::Up { link };
         }
         nexus.redirections = 0;
         nexus.up_since_us = now;
@@ -423,13 +425,15 @@ impl Fabric {
 
     /// Closes a connection without a logout.
     pub(super) fn drop_link(&mut self, at: usize) {
-        let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
+        let state = std::mem::replace(&mut self.nexuses[at].state, NexusState::Gone);
         match state {
-            State::Coming { link, .. } | State::Up { link } | State::Leaving { link, .. } => {
+            NexusState::Coming { link, .. }
+            | NexusState::Up { link }
+            | NexusState::Leaving { link, .. } => {
                 // Closing takes it out of the poller as well.
                 link.abort();
             }
-            State::Down { .. } | State::Gone => {}
+            NexusState::Down { .. } | NexusState::Gone => {}
         }
         self.errands.retain(|_, errand| errand.nexus != at);
         self.aborts.retain(|abort| abort.nexus != at);
@@ -447,16 +451,16 @@ impl Fabric {
     /// session uses its own portal again.
     fn try_another_offer(&mut self, at: usize, now: u64) {
         self.drop_link(at);
-        self.nexuses[at].state = State::Down { retry_us: now };
+        self.nexuses[at].state = NexusState::Down { retry_us: now };
     }
 
     /// Handles a session that is lost, or that was not established.
     pub(in super::super) fn lose(&mut self, at: usize, error: LinkError) {
         let now = self.now_us();
         let state = &self.nexuses[at].state;
-        let was_up = matches!(state, State::Up { .. });
-        let was_detour = matches!(state, State::Coming { detour: true, .. });
-        let leaving = matches!(state, State::Leaving { .. } | State::Gone);
+        let was_up = matches!(state, NexusState::Up { .. });
+        let was_detour = matches!(state, NexusState::Coming { detour: true, .. });
+        let leaving = matches!(state, NexusState::Leaving { .. } | NexusState::Gone);
         let was_scanning = self.nexuses[at].scan.is_some();
         let error = match self.nexuses[at].attempt_failed(error) {
             Some(error) => error,
@@ -521,7 +525,7 @@ impl Fabric {
             let wait = us(back_off.after(nexus.failures));
             now + if is_alone { wait.min(ALONE_US) } else { wait }
         };
-        nexus.state = State::Down { retry_us };
+        nexus.state = NexusState::Down { retry_us };
         self.changes += u64::from(was_up);
         if was_up {
             self.each_path(at, now, |policy, path, now, out| {
@@ -587,14 +591,14 @@ impl Fabric {
 
     /// Logs out through one session.
     pub(super) fn log_out_of(&mut self, at: usize, now: u64) {
-        let state = std::mem::replace(&mut self.nexuses[at].state, State::Gone);
-        if let State::Up { mut link } = state {
+        let state = std::mem::replace(&mut self.nexuses[at].state, NexusState::Gone);
+        if let NexusState::Up { mut link } = state {
             if let Some((session, out)) = link.session() {
                 session.logout(out);
             }
             // If the logout is not sent, the target notices the closed connection.
             let _ = link.flush();
-            self.nexuses[at].state = State::Leaving {
+            self.nexuses[at].state = NexusState::Leaving {
                 link,
                 until_us: now + LOGOUT_US,
             };

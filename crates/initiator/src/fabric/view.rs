@@ -5,7 +5,7 @@ use std::time::Duration;
 use iscsi::initiator::LoggedIn;
 use scsi::application_client::report_luns;
 
-use super::super::nexus::{Nexus, State};
+use super::super::nexus::{Nexus, NexusState};
 use super::{Device, Fabric};
 use model::initiator::settings::SessionSettings;
 use model::initiator::view::{
@@ -25,18 +25,18 @@ impl Fabric {
     fn session(&self, nexus: &Nexus) -> InitiatorSession {
         let state = match &nexus.state {
             _ if nexus.parting_until_us.is_some() => SessionState::LoggingOut,
-            State::Up { .. } if nexus.is_suspect => SessionState::Silent,
-            State::Up { .. } => SessionState::LoggedIn,
-            State::Coming { .. } => SessionState::Connecting,
-            State::Down { .. } => SessionState::Down,
-            State::Leaving { .. } | State::Gone => SessionState::LoggingOut,
+            NexusState::Up { .. } if nexus.is_suspect => SessionState::Silent,
+            NexusState::Up { .. } => SessionState::LoggedIn,
+            NexusState::Coming { .. } => SessionState::Connecting,
+            NexusState::Down { .. } => SessionState::Down,
+            NexusState::Leaving { .. } | NexusState::Gone => SessionState::LoggingOut,
         };
         let (source, in_flight) = match &nexus.state {
-            State::Up { link } => (link.local(), link.outstanding()),
+            NexusState::Up { link } => (link.local(), link.outstanding()),
             _ => (None, 0),
         };
         let retry_ms = match &nexus.state {
-            State::Down { retry_us } => Some(retry_us.saturating_sub(self.now_us()) / 1000),
+            NexusState::Down { retry_us } => Some(retry_us.saturating_sub(self.now_us()) / 1000),
             _ => None,
         };
         let login = nexus.logged_in.as_deref().filter(|_| nexus.is_up());
@@ -110,7 +110,7 @@ impl Fabric {
             .map(|(link, way)| {
                 let nexus = &self.nexuses[way.nexus];
                 let source = match &nexus.state {
-                    State::Up { link } => link.local(),
+                    NexusState::Up { link } => link.local(),
                     _ => None,
                 };
                 InitiatorPath {

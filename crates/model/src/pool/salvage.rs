@@ -1,7 +1,7 @@
 //! Salvage of a volume that has lost blocks: the request, and the pieces of the answer.
 //!
 //! On the wire, a piece has its kind (1 byte), its offset, and its length (8 bytes each,
-//! little-endian). The bytes of a [`Kind::Data`] piece follow, unless they went into a volume.
+//! little-endian). The bytes of a [`PieceKind::Data`] piece follow, unless they went into a volume.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -22,7 +22,7 @@ pub struct SalvageRequest {
 /// Meaning of a piece for its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PieceKind {
     /// The range is the whole volume. This is the first piece.
     Size = 0,
     /// The range was copied.
@@ -41,7 +41,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Meaning of the piece.
-    pub kind: Kind,
+    pub kind: PieceKind,
     /// First byte of the range.
     pub offset: u64,
     /// Length in bytes.
@@ -65,12 +65,12 @@ impl Piece {
         let (kind, rest) = bytes.split_first()?;
         let (offset, len) = rest.split_first_chunk::<8>()?;
         let all = [
-            Kind::Size,
-            Kind::Data,
-            Kind::Hole,
-            Kind::Lost,
-            Kind::End,
-            Kind::Failed,
+            PieceKind::Size,
+            PieceKind::Data,
+            PieceKind::Hole,
+            PieceKind::Lost,
+            PieceKind::End,
+            PieceKind::Failed,
         ];
         Some(Self {
             kind: *all.get(usize::from(*kind))?,
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn pieces_survive_the_wire_and_others_are_none() {
         for (number, kind) in [
-            Kind::Size,
-            Kind::Data,
-            Kind::Hole,
-            Kind::Lost,
-            Kind::End,
-            Kind::Failed,
+            PieceKind::Size,
+            PieceKind::Data,
+            PieceKind::Hole,
+            PieceKind::Lost,
+            PieceKind::End,
+            PieceKind::Failed,
         ]
         .into_iter()
         .enumerate()

@@ -13,7 +13,7 @@ use store::pool::check::{Check, Finding, FindingKind, Owner};
 use store::pool::{Back, LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 
 use crate::devices::disks::Disks;
-use crate::import::found::{Found, describe, find_labels};
+use crate::import::found::{FoundPools, describe, find_labels};
 use crate::import::opening::Remedy;
 use crate::import::overlay::Drive;
 use crate::import::request::open_all;
@@ -98,7 +98,7 @@ fn wrong_devices(pool: &Pool, places: &BTreeMap<u64, PathBuf>) -> Vec<WrongDevic
 }
 
 /// Returns the number of the pool that the request means.
-fn choose(found: &Found, wanted: Option<&str>) -> Result<u64, Error> {
+fn choose(found: &FoundPools, wanted: Option<&str>) -> Result<u64, Error> {
     let described = found
         .pools
         .iter()

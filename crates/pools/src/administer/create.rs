@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use store::catalog::name::check_component;
 use store::pool::{PoolProperty, PoolStatus};
-use store::vdev::{Class, Kind, VdevTree};
+use store::vdev::{Class, TopLevelKind, VdevTree};
 
 use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_files};
 use super::vdev_request::check;
 use crate::devices::label;
 use crate::fence::PoolFence;
-use crate::pool_thread::{Begin, Place, PoolHost, Setup};
 use crate::import::{multihost, opening};
+use crate::pool_thread::{Begin, Place, PoolThread, Setup};
 use crate::registry::{OpenPool, Pools};
 use crate::status::layout;
 use model::pool::create::{CreatePool, ExportView};
@@ -112,7 +112,7 @@ impl Pools {
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };
-        let host = PoolHost::start(&request.name, setup).map_err(|error| {
+        let host = PoolThread::start(&request.name, setup).map_err(|error| {
             Error::new(
                 ErrorKind::Refused,
                 format!("pool {} cannot be made: {}", request.name, error.reason),
@@ -300,11 +300,11 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
 /// Returns how many devices each top-level vdev of a pool may lose.
 pub(crate) fn redundancies(status: &PoolStatus) -> Vec<usize> {
     let tops = status.top_levels.iter();
-    let tops = tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal);
+    let tops = tops.filter(|top| top.kind != TopLevelKind::Hole && top.class == Class::Normal);
     tops.map(|top| match top.kind {
-        Kind::Leaf | Kind::Hole => 0,
-        Kind::Mirror => top.slots.len().saturating_sub(1),
-        Kind::Raidz { parity } => parity.into(),
+        TopLevelKind::Leaf | TopLevelKind::Hole => 0,
+        TopLevelKind::Mirror => top.slots.len().saturating_sub(1),
+        TopLevelKind::Raidz { parity } => parity.into(),
     })
     .collect()
 }

@@ -7,7 +7,7 @@
 //! pool.
 //!
 //! On the wire, a piece is its kind (1 byte), then its start and length (8 bytes each, least
-//! significant byte first). The bytes of a [`Kind::Data`] piece follow, unless they went into a
+//! significant byte first). The bytes of a [`PieceKind::Data`] piece follow, unless they went into a
 //! volume.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::registry::OpenPool;
 use model::Error;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::name::{require_whole, split};
-use model::pool::salvage::{Kind, Piece, SalvageRequest};
+use model::pool::salvage::{Piece, PieceKind, SalvageRequest};
 
 /// Bytes that are read at once.
 const STEP: u64 = 1 << 20;
@@ -101,7 +101,7 @@ impl Salvage {
             offset: 0,
             len: self.size,
         };
-        sink(whole(Kind::Size).encode())?;
+        sink(whole(PieceKind::Size).encode())?;
         let mut at = 0;
         while at < self.size {
             at = match self.step(at, sink) {
@@ -110,7 +110,7 @@ impl Salvage {
                 Err(Stop::Pool(error)) => {
                     let text = error.to_string().into_bytes();
                     let last = Piece {
-                        kind: Kind::Failed,
+                        kind: PieceKind::Failed,
                         offset: at,
                         len: text.len() as u64,
                     };
@@ -124,7 +124,7 @@ impl Salvage {
                 return Err(failed(&error));
             }
         }
-        sink(whole(Kind::End).encode())
+        sink(whole(PieceKind::End).encode())
     }
 
     /// Goes on at a place, and returns the start of the next step.
@@ -141,7 +141,7 @@ impl Salvage {
             Ok(Answer::Extents(runs)) => match runs.first() {
                 Some((len, false)) => {
                     let piece = Piece {
-                        kind: Kind::Hole,
+                        kind: PieceKind::Hole,
                         offset: at,
                         len: *len,
                     };
@@ -188,7 +188,7 @@ impl Salvage {
             return self.copy(range.start..lost.start, sink);
         }
         let piece = Piece {
-            kind: Kind::Lost,
+            kind: PieceKind::Lost,
             offset: range.start,
             len: lost.end - range.start,
         };
@@ -199,7 +199,7 @@ impl Salvage {
     /// Writes bytes to the copy.
     fn put(&self, offset: u64, data: Pages, sink: &mut Sink<'_>) -> Result<(), Stop> {
         let piece = Piece {
-            kind: Kind::Data,
+            kind: PieceKind::Data,
             offset,
             len: data.len() as u64,
         };

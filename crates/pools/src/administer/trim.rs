@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use store::pool::{TrimRefused, TrimState, TrimStatus};
-use store::vdev::{Class, Kind, LeafId};
+use store::vdev::{Class, LeafId, TopLevelKind};
 
 use crate::administer::vdevs::is_meant;
 use crate::pool_thread::Hands;
@@ -67,7 +67,7 @@ fn trim(
         return Err(format!("it takes no changes: {reason}"));
     }
     let tops = hands.pool.status().top_levels.into_iter();
-    let tops = tops.filter(|top| top.class == Class::Normal && top.kind != Kind::Hole);
+    let tops = tops.filter(|top| top.class == Class::Normal && top.kind != TopLevelKind::Hole);
     let leaves = tops.flat_map(|top| top.slots).flat_map(|slot| slot.leaves);
     let all: Vec<Candidate> = leaves
         .map(|leaf| Candidate {

@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
-use store::vdev::Kind;
+use store::vdev::TopLevelKind;
 
 use model::Error;
 use model::device_name::is_remote;
 use model::pool::vdev_request::{Additions, VdevKind, VdevRequest};
 
 /// Returns the kind of vdev in the words of the store.
-pub(crate) fn kind(of: VdevKind) -> Kind {
+pub(crate) fn kind(of: VdevKind) -> TopLevelKind {
     match of {
-        VdevKind::Disk => Kind::Leaf,
-        VdevKind::Mirror => Kind::Mirror,
-        VdevKind::Raidz1 => Kind::Raidz { parity: 1 },
-        VdevKind::Raidz2 => Kind::Raidz { parity: 2 },
-        VdevKind::Raidz3 => Kind::Raidz { parity: 3 },
+        VdevKind::Disk => TopLevelKind::Leaf,
+        VdevKind::Mirror => TopLevelKind::Mirror,
+        VdevKind::Raidz1 => TopLevelKind::Raidz { parity: 1 },
+        VdevKind::Raidz2 => TopLevelKind::Raidz { parity: 2 },
+        VdevKind::Raidz3 => TopLevelKind::Raidz { parity: 3 },
     }
 }
 

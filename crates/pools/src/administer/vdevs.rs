@@ -18,8 +18,8 @@ use store::pool::{PoolError, PoolStatus};
 use store::vdev::{LeafStatus, ShapeError, ShapeErrorKind};
 
 use crate::devices::disks::Disks;
-use crate::pool_thread::Hands;
 use crate::import::multihost;
+use crate::pool_thread::Hands;
 use crate::registry::{OpenPool, Pools};
 use crate::status::layout;
 use model::pool::status::PoolView;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use store::catalog::size::print_size;
-use store::catalog::{Catalog, Dataset, Kind, Native, PROPERTIES, Property, ROOT, Source};
+use store::catalog::{Catalog, Dataset, DatasetKind, Native, PROPERTIES, Property, ROOT, Source};
 use store::format::DatasetId;
 use store::pool::{BlockBytes, DatasetUsage, Pool};
 
@@ -101,13 +101,13 @@ impl Listing {
 }
 
 /// Returns the space figures of a dataset, by the names of zfs's properties.
-fn figures(kind: &Kind, usage: DatasetUsage, selection: &Selection) -> Vec<PropertyView> {
+fn figures(kind: &DatasetKind, usage: DatasetUsage, selection: &Selection) -> Vec<PropertyView> {
     let mut figures = vec![
         ("used", usage.used),
         ("referenced", usage.referenced),
         ("written", usage.written),
     ];
-    if !matches!(kind, Kind::Snapshot(_)) {
+    if !matches!(kind, DatasetKind::Snapshot(_)) {
         figures.extend([
             ("usedbychildren", usage.by_children),
             ("usedbydataset", usage.by_dataset),
@@ -126,7 +126,7 @@ fn figures(kind: &Kind, usage: DatasetUsage, selection: &Selection) -> Vec<Prope
 
 /// Returns the figures of compression. Figures that are unknown for an older program's data are
 /// `-`.
-fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
+fn compression_figures(kind: &DatasetKind, usage: DatasetUsage) -> Vec<PropertyView> {
     let (used, referenced) = (usage.used_blocks, usage.referenced_blocks);
     let unknown = |name| computed(name, "-".to_owned(), "-".to_owned());
     let logical = |name, of: Option<BlockBytes>| match of {
@@ -141,14 +141,14 @@ fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
         None => unknown(name),
     };
     match kind {
-        Kind::Folder | Kind::Volume(_) => vec![
+        DatasetKind::Folder | DatasetKind::Volume(_) => vec![
             logical("logicalused", used),
             logical("logicalreferenced", referenced),
             ratio("compressratio", used),
             ratio("refcompressratio", referenced),
         ],
         // As in zfs, both count all that the snapshot can reach.
-        Kind::Snapshot(_) => vec![
+        DatasetKind::Snapshot(_) => vec![
             logical("logicalreferenced", referenced),
             ratio("compressratio", referenced),
             ratio("refcompressratio", referenced),

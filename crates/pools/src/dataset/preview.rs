@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::catalog::{Kind, Operation};
+use store::catalog::{DatasetKind, Operation};
 use store::format::DatasetId;
 use store::pool::Pool;
 
@@ -67,11 +67,11 @@ fn freed(pool: &Pool, doomed: &BTreeSet<DatasetId>) -> u64 {
     let all = doomed.iter().filter_map(|id| {
         let (dataset, usage) = (catalog.dataset(*id)?, usage.get(id)?);
         match dataset.kind {
-            Kind::Folder => None,
+            DatasetKind::Folder => None,
             // The snapshots of the volume go with it.
-            Kind::Volume(_) => Some(usage.used),
-            Kind::Snapshot(_) if doomed.contains(&dataset.parent) => None,
-            Kind::Snapshot(_) => Some(usage.used),
+            DatasetKind::Volume(_) => Some(usage.used),
+            DatasetKind::Snapshot(_) if doomed.contains(&dataset.parent) => None,
+            DatasetKind::Snapshot(_) => Some(usage.used),
         }
     });
     all.sum()

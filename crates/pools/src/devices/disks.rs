@@ -26,7 +26,7 @@ use block::{
 };
 use hint::Place;
 use initiator::device::MultipathDevice;
-use initiator::host_adapter::Host;
+use initiator::host_adapter::HostAdapter;
 use model::device_name::{self, is_remote};
 use model::{Error, ErrorKind};
 
@@ -50,14 +50,14 @@ const ALL_PATHS_DOWN: Duration = Duration::from_secs(10);
 /// Opens devices for pools.
 #[derive(Clone, Debug, Default)]
 pub struct Disks {
-    initiator: Option<Arc<Host>>,
+    initiator: Option<Arc<HostAdapter>>,
     /// Longest time for sessions to come up.
     login: Duration,
 }
 
 impl Disks {
     /// Returns a source of this machine's devices and of the disks that `initiator` reaches.
-    pub fn with(initiator: Arc<Host>) -> Self {
+    pub fn with(initiator: Arc<HostAdapter>) -> Self {
         Self {
             initiator: Some(initiator),
             login: LOGIN,

@@ -61,7 +61,7 @@ fn is_zero(offset: &u64) -> bool {
 
 /// Result of comparing a present device with the remembered one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum IdentityVerdict {
     Same,
     Other,
     /// The two share no name that could decide.
@@ -88,13 +88,13 @@ impl Identity {
     }
 
     /// Compares the remembered device with the present one, by the strongest name that both have.
-    pub(crate) fn compare(&self, there: &Self) -> Verdict {
+    pub(crate) fn compare(&self, there: &Self) -> IdentityVerdict {
         let by = |is_same: bool| match is_same {
-            true => Verdict::Same,
-            false => Verdict::Other,
+            true => IdentityVerdict::Same,
+            false => IdentityVerdict::Other,
         };
         if self.partition != there.partition {
-            return Verdict::Other;
+            return IdentityVerdict::Other;
         }
         if let (Some(one), Some(other)) = (&self.wwn, &there.wwn) {
             return by(one == other);
@@ -108,7 +108,7 @@ impl Identity {
         let has_kind = |name: &&String| there.by_id.iter().any(|of| kind(of) == kind(name));
         let mut comparable = self.by_id.iter().filter(has_kind).peekable();
         match comparable.peek() {
-            None => Verdict::Unknown,
+            None => IdentityVerdict::Unknown,
             Some(_) => by(comparable.any(|name| there.by_id.contains(name))),
         }
     }
@@ -133,16 +133,16 @@ impl FileIdentity {
         })
     }
 
-    fn compare(&self, there: &Self) -> Verdict {
+    fn compare(&self, there: &Self) -> IdentityVerdict {
         if (self.inode, self.offset) != (there.inode, there.offset) {
-            return Verdict::Other;
+            return IdentityVerdict::Other;
         }
         match (self.born, there.born) {
             // No two file systems created a file of this number in one nanosecond.
-            (Some(one), Some(other)) if one == other => Verdict::Same,
-            (Some(_), Some(_)) => Verdict::Other,
-            _ if self.filesystem == there.filesystem => Verdict::Same,
-            _ => Verdict::Unknown,
+            (Some(one), Some(other)) if one == other => IdentityVerdict::Same,
+            (Some(_), Some(_)) => IdentityVerdict::Other,
+            _ if self.filesystem == there.filesystem => IdentityVerdict::Same,
+            _ => IdentityVerdict::Unknown,
         }
     }
 }
@@ -187,12 +187,12 @@ pub(crate) fn locate(path: &Path, was: Option<&Identity>) -> Located {
     };
     let is = Identity::of(path);
     let verdict = is.as_ref().map(|is| was.compare(is));
-    if verdict == Some(Verdict::Same) {
+    if verdict == Some(IdentityVerdict::Same) {
         return here();
     }
     match (System::default().find(was), is) {
         (Some(found), _) => Located::At(found),
-        (None, Some(is)) if verdict == Some(Verdict::Other) => Located::Stranger {
+        (None, Some(is)) if verdict == Some(IdentityVerdict::Other) => Located::Stranger {
             was: was.clone(),
             is,
         },
@@ -217,20 +217,35 @@ mod tests {
     #[test]
     fn what_says_most_decides() {
         let one = disk("naa.5", "S1", &["ata-A_S1", "wwn-5"]);
-        assert_eq!(one.compare(&one), Verdict::Same);
-        assert_eq!(one.compare(&disk("naa.6", "S1", &[])), Verdict::Other);
-        assert_eq!(one.compare(&disk("", "S1", &[])), Verdict::Same);
-        assert_eq!(one.compare(&disk("", "S2", &["wwn-5"])), Verdict::Other);
-        assert_eq!(one.compare(&disk("", "", &["wwn-5"])), Verdict::Same);
-        assert_eq!(one.compare(&disk("", "", &["ata-A_S2"])), Verdict::Other);
+        assert_eq!(one.compare(&one), IdentityVerdict::Same);
+        assert_eq!(
+            one.compare(&disk("naa.6", "S1", &[])),
+            IdentityVerdict::Other
+        );
+        assert_eq!(one.compare(&disk("", "S1", &[])), IdentityVerdict::Same);
+        assert_eq!(
+            one.compare(&disk("", "S2", &["wwn-5"])),
+            IdentityVerdict::Other
+        );
+        assert_eq!(
+            one.compare(&disk("", "", &["wwn-5"])),
+            IdentityVerdict::Same
+        );
+        assert_eq!(
+            one.compare(&disk("", "", &["ata-A_S2"])),
+            IdentityVerdict::Other
+        );
         // A name that only one of them has decides nothing.
-        assert_eq!(one.compare(&disk("", "", &["usb-A_S1"])), Verdict::Unknown);
-        assert_eq!(one.compare(&Identity::default()), Verdict::Unknown);
+        assert_eq!(
+            one.compare(&disk("", "", &["usb-A_S1"])),
+            IdentityVerdict::Unknown
+        );
+        assert_eq!(one.compare(&Identity::default()), IdentityVerdict::Unknown);
         let second = Identity {
             partition: Some(2),
             ..one.clone()
         };
-        assert_eq!(one.compare(&second), Verdict::Other);
+        assert_eq!(one.compare(&second), IdentityVerdict::Other);
     }
 
     #[test]
@@ -242,14 +257,20 @@ mod tests {
         fs::copy(path("a"), path("b")).expect("copied");
         fs::write(path("a"), "something else").expect("written");
         let is = |name: &str| was.compare(&Identity::of(&path(name)).expect("it is there"));
-        assert_eq!((is("a"), is("b")), (Verdict::Same, Verdict::Other));
+        assert_eq!(
+            (is("a"), is("b")),
+            (IdentityVerdict::Same, IdentityVerdict::Other)
+        );
         assert!(matches!(
             locate(&path("b"), Some(&was)),
             Located::Stranger { .. }
         ));
         fs::rename(path("a"), path("c")).expect("renamed");
         fs::hard_link(path("c"), path("d")).expect("linked");
-        assert_eq!((is("c"), is("d")), (Verdict::Same, Verdict::Same));
+        assert_eq!(
+            (is("c"), is("d")),
+            (IdentityVerdict::Same, IdentityVerdict::Same)
+        );
         // If nothing is there, the device is missing.
         assert_eq!(locate(&path("a"), Some(&was)), Located::At(path("a")));
         assert_eq!(locate(&path("b"), None), Located::At(path("b")));
@@ -263,9 +284,9 @@ mod tests {
             born: None,
             offset: 0,
         };
-        assert_eq!(file(1, 2).compare(&file(1, 2)), Verdict::Same);
-        assert_eq!(file(1, 2).compare(&file(1, 3)), Verdict::Other);
-        assert_eq!(file(1, 2).compare(&file(4, 2)), Verdict::Unknown);
+        assert_eq!(file(1, 2).compare(&file(1, 2)), IdentityVerdict::Same);
+        assert_eq!(file(1, 2).compare(&file(1, 3)), IdentityVerdict::Other);
+        assert_eq!(file(1, 2).compare(&file(4, 2)), IdentityVerdict::Unknown);
     }
 
     #[test]

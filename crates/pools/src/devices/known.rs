@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
 use config::backup::PoolMembers;
-use state_folder::{Found, KeptFile, open_json, seal_json};
+use state_folder::{FoundFile, KeptFile, open_json, seal_json};
 
 /// Pool of this daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl PoolList {
     }
 
     /// Loads the pools of the last run.
-    pub(crate) fn load(&mut self) -> Found<Vec<KnownPool>> {
+    pub(crate) fn load(&mut self) -> FoundFile<Vec<KnownPool>> {
         let found = self
             .file
             .load(|bytes| open_json::<Vec<KnownPool>>(KIND, bytes));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use store::pool::PoolStatus;
-use store::vdev::State;
+use store::vdev::VdevState;
 
 use crate::registry::{OpenPool, Pools};
 use block::backing::Backing;
@@ -47,11 +47,12 @@ fn place_in(pool: &OpenPool, path: &Path) -> Option<PathBuf> {
 fn in_use(status: &PoolStatus) -> BTreeSet<u64> {
     let slots = status.top_levels.iter().flat_map(|top| &top.slots);
     let leaves = slots.flat_map(|slot| &slot.leaves);
-    let leaves = leaves.filter(|leaf| matches!(leaf.state, State::Online | State::Degraded));
+    let leaves =
+        leaves.filter(|leaf| matches!(leaf.state, VdevState::Online | VdevState::Degraded));
     let caches = status
         .caches
         .iter()
-        .filter(|cache| cache.state == State::Online);
+        .filter(|cache| cache.state == VdevState::Online);
     let guids = leaves
         .map(|leaf| leaf.guid)
         .chain(caches.map(|cache| cache.guid));

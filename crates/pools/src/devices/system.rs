@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, makedev, minor};
 
-use super::identity::{FileIdentity, Identity, Verdict};
+use super::identity::{FileIdentity, Identity, IdentityVerdict};
 use model::device_name::is_remote;
 
 /// Folders that hold these facts.
@@ -165,7 +165,8 @@ impl System {
     pub(crate) fn find(&self, wanted: &Identity) -> Option<PathBuf> {
         let entries = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
         let folders = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
-        let is_it = |folder: &PathBuf| wanted.compare(&self.identity(folder)) == Verdict::Same;
+        let is_it =
+            |folder: &PathBuf| wanted.compare(&self.identity(folder)) == IdentityVerdict::Same;
         let is_path = |folder: &PathBuf| multipath_of(folder).is_some();
         let mut found: Vec<PathBuf> = folders
             .filter(is_it)
@@ -207,7 +208,7 @@ mod tests {
         let was = identity(&before, "sdb");
         assert_eq!(was.to_string(), "disk naa.5000c500a");
         let (_root, now) = telling(&[("sdb", wwid, "naa.5b"), ("sdc", wwid, "naa.5000c500a")]);
-        assert_eq!(was.compare(&identity(&now, "sdb")), Verdict::Other);
+        assert_eq!(was.compare(&identity(&now, "sdb")), IdentityVerdict::Other);
         assert_eq!(now.find(&was), Some(now.dev.join("sdc")));
         let (_root, without) = telling(&[("sdb", wwid, "naa.5b")]);
         assert_eq!(without.find(&was), None);

@@ -1,10 +1,10 @@
 //! Missing disks, and whether the pool can do without them.
 
 use store::pool::{Pool, Stop};
-use store::vdev::{LeafStatus, State};
+use store::vdev::{LeafStatus, VdevState};
 
-use crate::pool_thread::Shared;
 use crate::import::reopening::is_troubled;
+use crate::pool_thread::Shared;
 use model::device_name::is_remote;
 
 /// Disks that the pool lacks now and will use again when they return. They are missing, or they are
@@ -33,7 +33,7 @@ impl Absence {
             };
             if leaves.any(is_missed) {
                 absence.is_any = true;
-                absence.is_needed |= is_suspended || top.state == State::Unavailable;
+                absence.is_needed |= is_suspended || top.state == VdevState::Unavailable;
             }
         }
         absence

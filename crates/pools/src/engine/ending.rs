@@ -3,9 +3,9 @@
 
 use store::pool::{PoolError, PoolErrorKind};
 
-use crate::pool_thread::{Order, Shut};
 use super::{Absence, Closing, Engine, PATIENCE, Waiter};
 use crate::engine::answer::block_error;
+use crate::pool_thread::{Order, Shut};
 
 impl Engine {
     /// Stops the pool because another host has it, or may have it. All waiting callers are told,

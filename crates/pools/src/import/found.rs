@@ -28,7 +28,7 @@ pub(crate) struct Candidate {
 
 /// Labels and devices that a search found, by pool.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundPools {
     pub(crate) pools: BTreeMap<u64, Vec<Candidate>>,
     /// Devices that carry labels of open pools, but belong to none of these pools.
     pub(crate) copies: Vec<CopyOfOpen>,
@@ -38,7 +38,7 @@ pub(crate) struct Found {
     pub(crate) unusable: Vec<(PathBuf, String)>,
 }
 
-impl Found {
+impl FoundPools {
     /// Describes every pool that was found, for a listing.
     pub(crate) fn describe(&self) -> Vec<FoundPool> {
         let pools = self.pools.iter().map(|(guid, on)| describe(*guid, on));
@@ -71,8 +71,8 @@ impl Found {
 
 /// Finds all pools on the files, devices and folders in `paths`. If `paths` is empty, it searches
 /// the devices of /dev and the disks of other machines. A device with several names is found once.
-pub(crate) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> Found {
-    let mut found = Found::default();
+pub(crate) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> FoundPools {
+    let mut found = FoundPools::default();
     let mut default = vec![PathBuf::from("/dev")];
     default.extend(disks.remote_names());
     let is_asked = !paths.is_empty();

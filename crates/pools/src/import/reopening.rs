@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use store::pool::{PoolStatus, Stop};
-use store::vdev::{LeafStatus, State};
+use store::vdev::{LeafStatus, VdevState};
 
 use crate::devices::known::{KnownDevice, KnownPool};
 use crate::registry::{OpenPool, Pools};
@@ -25,8 +25,8 @@ use model::{Error, ErrorKind};
 
 /// Reports whether a leaf may be the reason why its pool stopped.
 pub(crate) fn is_troubled(leaf: &LeafStatus, is_suspended: bool) -> bool {
-    let is_away = matches!(leaf.state, State::Removed | State::Unavailable);
-    is_away || is_suspended && (leaf.state == State::Faulted || leaf.errors.write > 0)
+    let is_away = matches!(leaf.state, VdevState::Removed | VdevState::Unavailable);
+    is_away || is_suspended && (leaf.state == VdevState::Faulted || leaf.errors.write > 0)
 }
 
 impl Pools {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 
-use super::found::{Found, describe, find_labels, leaves, missing_log, unaccounted};
+use super::found::{FoundPools, describe, find_labels, leaves, missing_log, unaccounted};
 use super::multihost;
 use super::opening::Remedy;
 use super::remembered::{Remembered, Stranger, accept_strangers, remembered, require_newest};
@@ -16,7 +16,7 @@ use crate::devices::disks::Disks;
 use crate::devices::known::KnownPool;
 use crate::devices::system::{Key, key};
 use crate::fence::PoolFence;
-use crate::pool_thread::{Begin, Place, PoolHost, Setup};
+use crate::pool_thread::{Begin, Place, PoolThread, Setup};
 use crate::registry::{OpenPool, Pools};
 use crate::turn::Turn;
 use block::BlockDevice;
@@ -305,7 +305,7 @@ impl Pools {
         };
         let opened = match into {
             Some(pool) => pool.host.reopen(setup).map(|()| None),
-            None => PoolHost::start(&name, setup).map(Some),
+            None => PoolThread::start(&name, setup).map(Some),
         };
         let host = opened.map_err(|error| {
             let mut reasons = vec![error.reason];
@@ -411,7 +411,7 @@ impl Pools {
     }
 
     /// Finds all pools on the files, devices and folders in `paths`, except open pools.
-    pub(crate) fn find_labels(&self, paths: &[PathBuf]) -> Found {
+    pub(crate) fn find_labels(&self, paths: &[PathBuf]) -> FoundPools {
         let mut found = find_labels(&self.options.disks, paths);
         for (name, pool) in self.all() {
             let Some(on) = found.pools.remove(&pool.guid) else {
@@ -429,7 +429,7 @@ impl Pools {
 }
 
 /// Returns the pool that a name or number means.
-fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
+fn choose(found: &FoundPools, wanted: &str) -> Result<(FoundPool, u64), Error> {
     let is_meant =
         |(name, guid): &&(String, u64)| name == wanted || format!("{guid:016x}") == wanted;
     let open = found.open.iter().find(is_meant);

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use store::pool::{PoolError, PoolStatus, Stop};
-use store::vdev::State;
+use store::vdev::VdevState;
 
 use super::unasked::expands;
 use crate::devices::known::KnownPool;
@@ -207,7 +207,7 @@ fn away(pool: &OpenPool, status: &PoolStatus, ready: &[u64]) -> Vec<(u64, PathBu
     let caches = status.caches.iter().map(|cache| (cache.guid, cache.state));
     let lost = leaves
         .chain(caches)
-        .filter(|(_, state)| matches!(state, State::Removed | State::Unavailable));
+        .filter(|(_, state)| matches!(state, VdevState::Removed | VdevState::Unavailable));
     let lost = lost.map(|(guid, _)| guid);
     let spares = status.spares.iter().copied();
     let lost = lost.chain(spares.filter(|guid| !ready.contains(guid)));

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use store::pool::PoolProperty;
-use store::vdev::{LeafId, State};
+use store::vdev::{LeafId, VdevState};
 
 use crate::devices::{foreign, label};
 use crate::registry::{OpenPool, Pools};
@@ -43,7 +43,10 @@ impl Pools {
                 let mut leaves = tops.flat_map(|top| top.slots).flat_map(|slot| slot.leaves);
                 let leaf = leaves.find(|leaf| leaf.guid == guid);
                 let is_known = leaf.is_some_and(|leaf| {
-                    matches!(leaf.state, State::Online | State::Degraded | State::Faulted)
+                    matches!(
+                        leaf.state,
+                        VdevState::Online | VdevState::Degraded | VdevState::Faulted
+                    )
                 });
                 let leaf: Option<LeafId> = hands.pool.leaf(guid).filter(|_| is_known);
                 leaf.is_some_and(|leaf| hands.pool.pulled(leaf, hands.now_us).is_ok())
@@ -104,7 +107,7 @@ impl Pools {
         let Ok(leaves) = pool.host.handle(|hands| {
             let tops = hands.pool.status().top_levels.into_iter();
             let leaves = tops.flat_map(|top| top.slots).flat_map(|slot| slot.leaves);
-            let online = leaves.filter(|leaf| leaf.state == State::Online);
+            let online = leaves.filter(|leaf| leaf.state == VdevState::Online);
             let open = online.filter_map(|leaf| {
                 let device = hands.devices.of(leaf.leaf)?;
                 Some((leaf.guid, leaf.size, std::sync::Arc::clone(device)))

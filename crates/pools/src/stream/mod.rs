@@ -26,8 +26,8 @@ pub use receive::{Begins, Receiver, WhileServed};
 pub use send::Sender;
 
 use super::dataset::administer;
-use crate::pool_thread::PoolHost;
 use super::registry::OpenPool;
+use crate::pool_thread::PoolThread;
 
 /// Start of the tags of the holds that streams set while they are sent.
 const HOLD: &str = ".send-";
@@ -99,7 +99,7 @@ fn apply(
 }
 
 /// Sends a request to the engine and waits for the answer.
-fn ask(host: &PoolHost, request: Request) -> Result<Answer, PoolError> {
+fn ask(host: &PoolThread, request: Request) -> Result<Answer, PoolError> {
     let answer = host.begin(request).recv();
     answer.unwrap_or_else(|_| Err(host.ended()))
 }

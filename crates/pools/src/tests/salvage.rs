@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use model::pool::import::ImportPool;
-use model::pool::salvage::{Kind, Piece, SalvageRequest};
+use model::pool::salvage::{Piece, PieceKind, SalvageRequest};
 use model::pool::vdev_request::VdevKind;
 
 const SIZE: u64 = 8 << 20;
@@ -34,21 +34,21 @@ fn salvage(pools: &Pools, to: Option<&str>) -> Salvaged {
         let piece = Piece::decode(bytes.first_chunk().expect("a piece")).expect("a piece");
         let range = piece.offset..piece.offset + piece.len;
         match piece.kind {
-            Kind::Size => salvaged.bytes = vec![0; piece.len as usize],
-            Kind::Data => {
+            PieceKind::Size => salvaged.bytes = vec![0; piece.len as usize],
+            PieceKind::Data => {
                 salvaged.copied += piece.len;
                 let data = &bytes[Piece::SIZE..];
                 if to.is_none() {
                     salvaged.bytes[range.start as usize..range.end as usize].copy_from_slice(data);
                 }
             }
-            Kind::Hole => {}
-            Kind::Lost => match salvaged.lost.last_mut() {
+            PieceKind::Hole => {}
+            PieceKind::Lost => match salvaged.lost.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => salvaged.lost.push(range),
             },
-            Kind::End => salvaged.is_over = true,
-            Kind::Failed => panic!("{bytes:?}"),
+            PieceKind::End => salvaged.is_over = true,
+            PieceKind::Failed => panic!("{bytes:?}"),
         }
         Ok(())
     };

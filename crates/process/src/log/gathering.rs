@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::line::{Kind, Line};
+use super::line::{CallSite, Line};
 
 /// Interval after the first line of a group.
 pub(super) const FIRST: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ pub(super) const MOST_OF_A_KIND: usize = 16;
 /// All open groups.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    kinds: HashMap<Kind, HashMap<String, Group>>,
+    kinds: HashMap<CallSite, HashMap<String, Group>>,
 }
 
 /// Lines of one kind about one object and client.

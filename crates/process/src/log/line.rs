@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
 /// A place in the program: file and line.
-pub(super) type Kind = (&'static str, u32);
+pub(super) type CallSite = (&'static str, u32);
 
 /// Fields in which numbers matter, because they name objects and clients.
 const NAMES: [&str; 14] = [
@@ -40,7 +40,7 @@ pub(super) struct Line {
     /// Severity of the line.
     pub(super) level: Level,
     /// Place in the program from which the line comes.
-    pub(super) kind: Kind,
+    pub(super) kind: CallSite,
     /// Words of the line, without the numbers that do not make it new.
     pub(super) about: String,
     /// Message and its fields.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use block::delay::DelayDevice;
 use block::fault::{Fault, FaultDevice, Rule, When};
 use block::memory::MemoryDevice;
-use block::statistics::Kind;
+use block::statistics::RequestKind;
 use block::{BlockDevice, BlockErrorKind};
 use nbd::wire::{command, command_flag, transmission_flag};
 use nbd_server::{Endpoint, Loops, Server, ServerOptions};
@@ -98,15 +98,20 @@ fn what_one_connection_writes_the_others_read() {
 fn failures_are_told_as_what_they_are() {
     for (kind, failure, command, error) in [
         (
-            Kind::Write,
+            RequestKind::Write,
             BlockErrorKind::NoSpace,
             command::WRITE_ZEROES,
             28,
         ),
-        (Kind::Write, BlockErrorKind::Write, command::WRITE_ZEROES, 5),
-        (Kind::Read, BlockErrorKind::Medium, command::READ, 5),
-        (Kind::Read, BlockErrorKind::Gone, command::READ, 5),
-        (Kind::Flush, BlockErrorKind::Write, command::FLUSH, 5),
+        (
+            RequestKind::Write,
+            BlockErrorKind::Write,
+            command::WRITE_ZEROES,
+            5,
+        ),
+        (RequestKind::Read, BlockErrorKind::Medium, command::READ, 5),
+        (RequestKind::Read, BlockErrorKind::Gone, command::READ, 5),
+        (RequestKind::Flush, BlockErrorKind::Write, command::FLUSH, 5),
     ] {
         let device = FaultDevice::new(memory(), 1);
         device.add(Rule {
@@ -118,7 +123,7 @@ fn failures_are_told_as_what_they_are() {
         let server = Running::start(Arc::new(device), 1, 64 << 20);
         let mut client = server.client();
         let found = match (kind, command) {
-            (Kind::Write, _) => client.write(0, &[1; 512], 0),
+            (RequestKind::Write, _) => client.write(0, &[1; 512], 0),
             (_, command::FLUSH) => client.ask(0, command, 0, 0),
             _ => client.ask(0, command, 0, 512),
         };
@@ -156,7 +161,7 @@ fn long_trims_and_zeros_are_done_whole_and_others_served_meanwhile() {
 fn a_trim_that_must_be_durable_is_flushed() {
     let device = FaultDevice::new(memory(), 1);
     device.add(Rule {
-        kind: Some(Kind::Flush),
+        kind: Some(RequestKind::Flush),
         range: None,
         when: When::Always,
         fault: Fault::Fail(BlockErrorKind::Write),

@@ -16,7 +16,7 @@ use store::pool::{
     Protection, RecordRequest, Refusal, Request, RequestId, Stop, Takeover, examine,
 };
 use store::vdev::layout::label_offset;
-use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use store::vdev::{self, Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 use super::Tally;
 use super::content::{BLOCKS, Op};
@@ -76,7 +76,7 @@ struct Taken {
     disks: Vec<usize>,
 }
 
-pub(super) struct Host {
+pub(super) struct SimulatedHost {
     number: usize,
     /// Number of the installation. Clones of one machine share it.
     pub(super) installation: u64,
@@ -107,7 +107,7 @@ pub(super) struct Host {
     brought: Brought,
 }
 
-impl fmt::Debug for Host {
+impl fmt::Debug for SimulatedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
             HostStage::Off { until_us } => format!("off until {until_us}"),
@@ -125,7 +125,7 @@ impl fmt::Debug for Host {
     }
 }
 
-impl Host {
+impl SimulatedHost {
     pub(super) fn new(number: usize, random: &mut Random) -> Self {
         let limits = Limits {
             checkpoint_us: random.one_of(&[50_000, 400_000, 3_000_000]),
@@ -176,13 +176,13 @@ impl Host {
 
     pub(super) fn create(
         &mut self,
-        shape: &[(Kind, usize)],
+        shape: &[(TopLevelKind, usize)],
         size: u64,
         now_us: u64,
         random: &mut Random,
     ) {
         let mut guids = FIRST_LEAF..;
-        let mut top = |(kind, leaves): &(Kind, usize)| {
+        let mut top = |(kind, leaves): &(TopLevelKind, usize)| {
             let leaves = guids
                 .by_ref()
                 .take(*leaves)

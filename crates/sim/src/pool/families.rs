@@ -3,7 +3,7 @@
 
 mod harsher;
 
-use store::vdev::Kind;
+use store::vdev::TopLevelKind;
 
 use super::{PoolSetup, PoolSubject};
 use crate::disk::{Behaviour, Chances};
@@ -13,48 +13,55 @@ use crate::model::{Order, Rules};
 use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
 
-type Shape = [(Kind, usize)];
+type Shape = [(TopLevelKind, usize)];
 
-const RAIDZ1: Kind = Kind::Raidz { parity: 1 };
-const RAIDZ2: Kind = Kind::Raidz { parity: 2 };
-const RAIDZ3: Kind = Kind::Raidz { parity: 3 };
+const RAIDZ1: TopLevelKind = TopLevelKind::Raidz { parity: 1 };
+const RAIDZ2: TopLevelKind = TopLevelKind::Raidz { parity: 2 };
+const RAIDZ3: TopLevelKind = TopLevelKind::Raidz { parity: 3 };
 
 const ANY: &[&Shape] = &[
-    &[(Kind::Leaf, 1)],
-    &[(Kind::Leaf, 1)],
-    &[(Kind::Leaf, 1), (Kind::Leaf, 1)],
-    &[(Kind::Leaf, 1), (Kind::Leaf, 1), (Kind::Leaf, 1)],
-    &[(Kind::Mirror, 2)],
-    &[(Kind::Mirror, 3)],
-    &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
+    &[(TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1)],
+    &[
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Leaf, 1),
+    ],
+    &[(TopLevelKind::Mirror, 2)],
+    &[(TopLevelKind::Mirror, 3)],
+    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2)],
     &[(RAIDZ1, 3)],
     &[(RAIDZ2, 4)],
     &[(RAIDZ3, 5)],
-    &[(RAIDZ1, 3), (Kind::Mirror, 2)],
+    &[(RAIDZ1, 3), (TopLevelKind::Mirror, 2)],
 ];
-const PLAIN: &[&Shape] = &[&[(Kind::Leaf, 1)], &[(Kind::Leaf, 1), (Kind::Leaf, 1)]];
+const PLAIN: &[&Shape] = &[
+    &[(TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1)],
+];
 const REDUNDANT: &[&Shape] = &[
-    &[(Kind::Mirror, 2)],
-    &[(Kind::Mirror, 3)],
-    &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
+    &[(TopLevelKind::Mirror, 2)],
+    &[(TopLevelKind::Mirror, 3)],
+    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2)],
     &[(RAIDZ1, 3)],
     &[(RAIDZ1, 4)],
     &[(RAIDZ2, 4)],
     &[(RAIDZ2, 5)],
     &[(RAIDZ3, 5)],
-    &[(RAIDZ1, 3), (Kind::Mirror, 2)],
+    &[(RAIDZ1, 3), (TopLevelKind::Mirror, 2)],
 ];
 
 /// Shapes for partings. Some labels are left that know of a lost leaf, whichever other leaf of the
 /// first vdev is away.
 const PARTING: &[&Shape] = &[
-    &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
+    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2)],
     &[(RAIDZ1, 3)],
     &[(RAIDZ1, 4)],
     &[(RAIDZ2, 4)],
     &[(RAIDZ3, 5)],
-    &[(RAIDZ1, 3), (Kind::Mirror, 2)],
-    &[(Kind::Mirror, 2), (Kind::Leaf, 1)],
+    &[(RAIDZ1, 3), (TopLevelKind::Mirror, 2)],
+    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Leaf, 1)],
 ];
 
 /// Returns the sectors of a disk with `data_mib` MiB for data.
@@ -199,9 +206,9 @@ pub const HARD: u64 = 1 << 32;
 pub const HARDER: u64 = 1 << 40;
 
 const LOGS: &[&Shape] = &[
-    &[(Kind::Leaf, 1)],
-    &[(Kind::Mirror, 2)],
-    &[(Kind::Leaf, 1), (Kind::Mirror, 2)],
+    &[(TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Mirror, 2)],
+    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)],
 ];
 
 const LIES: Chances = Chances {
@@ -415,7 +422,7 @@ impl Family {
         if self == Self::FailingLogs {
             // A disk that comes back old has silently lost durable data. No other disk may fail
             // beside it.
-            let is_covered = |(kind, leaves): &(Kind, usize)| kind.redundancy(*leaves) > 0;
+            let is_covered = |(kind, leaves): &(TopLevelKind, usize)| kind.redundancy(*leaves) > 0;
             let is_alone = seed.is_multiple_of(2) && setup.logs.iter().all(is_covered);
             let logs = setup.log_disks();
             let one = logs.start + (seed / 2) as usize % logs.len();

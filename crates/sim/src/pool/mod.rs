@@ -37,7 +37,7 @@ use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, Pool
 use store::pool::{
     PoolConfig, PoolProperties, PoolProperty, Recipe, Request, RequestId, ScanKind, ScanState,
 };
-use store::vdev::{DeviceOp, DeviceOutcome, DeviceRequest, IoId, State as VdevState};
+use store::vdev::{DeviceOp, DeviceOutcome, DeviceRequest, IoId, VdevState};
 
 use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};

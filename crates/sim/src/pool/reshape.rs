@@ -5,7 +5,7 @@
 //! spare that stands ready again keeps its content, old labels too, until it stands in once more.
 
 use store::pool::{Pool, RequestId};
-use store::vdev::{Class, Kind, LeafId, LeafSpec, State, TopLevelSpec};
+use store::vdev::{Class, LeafId, LeafSpec, TopLevelKind, TopLevelSpec, VdevState};
 
 use super::{ASKED, PoolSubject};
 use crate::disk::DeviceOp;
@@ -23,7 +23,7 @@ impl PoolSubject {
             .top_levels
             .into_iter()
             .flat_map(|top| top.slots);
-        let leaves: Vec<(LeafId, State, usize)> = slots
+        let leaves: Vec<(LeafId, VdevState, usize)> = slots
             .flat_map(|slot| {
                 let count = slot.leaves.len();
                 let leaves = slot.leaves.into_iter();
@@ -36,7 +36,7 @@ impl PoolSubject {
             Reshape::Online => {
                 let disks = &self.disks;
                 let aside = leaves.iter().filter(|(leaf, state, _)| {
-                    *state == State::Offline && disks.contains_key(&leaf.0)
+                    *state == VdevState::Offline && disks.contains_key(&leaf.0)
                 });
                 // A leaf that has not answered yet is tried another time.
                 let taken = aside.filter(|(leaf, _, _)| pool.online(*leaf, now_us).is_ok());
@@ -100,8 +100,8 @@ impl PoolSubject {
     /// Adds a top-level vdev as redundant as the existing ones.
     fn add(&mut self, pool: &mut Pool, class: Class) {
         let kind = match self.setup.redundancy() {
-            0 => (Kind::Leaf, 1),
-            _ => (Kind::Mirror, 2),
+            0 => (TopLevelKind::Leaf, 1),
+            _ => (TopLevelKind::Mirror, 2),
         };
         let mut leaves = Vec::new();
         let mut disks = Vec::new();

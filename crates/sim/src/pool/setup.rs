@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use store::catalog::request::Texts;
 use store::pool::Limits;
-use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use store::vdev::{self, Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 use crate::operation::VolumeId;
 use crate::random::Random;
@@ -19,10 +19,10 @@ const FIRST_SPARE: u64 = 900;
 #[derive(Clone, Debug)]
 pub struct PoolSetup {
     /// Kinds of its top-level vdevs, with their numbers of leaves.
-    pub shape: Vec<(Kind, usize)>,
+    pub shape: Vec<(TopLevelKind, usize)>,
     /// Kinds of its log vdevs, with their numbers of leaves. They are on the disks behind those of
     /// `shape`.
-    pub logs: Vec<(Kind, usize)>,
+    pub logs: Vec<(TopLevelKind, usize)>,
     /// Sectors that are used of each log vdev's disk; `None` for all.
     pub log_sectors: Option<u64>,
     /// Number of disks behind these that are not used yet.
@@ -57,7 +57,7 @@ pub struct PoolSetup {
 
 impl PoolSetup {
     /// Makes the setup of a seed, with one of these shapes.
-    pub fn random(seed: u64, shapes: &[&[(Kind, usize)]]) -> Self {
+    pub fn random(seed: u64, shapes: &[&[(TopLevelKind, usize)]]) -> Self {
         let mut random = Random::new(seed ^ 0x706f_6f6c).fork();
         let shape = random.one_of(shapes).to_vec();
         let limits = Limits {
@@ -123,9 +123,9 @@ impl PoolSetup {
 
     /// Returns the number of disks whose room is for data, without copies and parity.
     pub(super) fn columns(&self) -> u64 {
-        let of = |(kind, leaves): &(Kind, usize)| match kind {
-            Kind::Raidz { parity } => *leaves as u64 - u64::from(*parity),
-            Kind::Leaf | Kind::Hole | Kind::Mirror => 1,
+        let of = |(kind, leaves): &(TopLevelKind, usize)| match kind {
+            TopLevelKind::Raidz { parity } => *leaves as u64 - u64::from(*parity),
+            TopLevelKind::Leaf | TopLevelKind::Hole | TopLevelKind::Mirror => 1,
         };
         self.shape.iter().map(of).sum()
     }
@@ -154,7 +154,7 @@ impl PoolSetup {
             guid += 1;
             LeafSpec::new(guid, size)
         };
-        let mut top = |(kind, leaves): &(Kind, usize), class| {
+        let mut top = |(kind, leaves): &(TopLevelKind, usize), class| {
             let leaves: Vec<LeafSpec> = (0..*leaves).map(|_| leaf()).collect();
             let mut top = TopLevelSpec::new(*kind, class, leaves);
             if class == Class::Log {
@@ -178,7 +178,7 @@ impl PoolSetup {
     /// Returns the number of disks that may be lost at once, whichever they are.
     pub fn redundancy(&self) -> usize {
         let all = self.shape.iter().chain(&self.logs);
-        let of = |(kind, leaves): &(Kind, usize)| kind.redundancy(*leaves);
+        let of = |(kind, leaves): &(TopLevelKind, usize)| kind.redundancy(*leaves);
         all.map(of).min().unwrap_or(0)
     }
 

@@ -8,7 +8,7 @@ fn sealed(generation: u64) -> Vec<u8> {
     super::super::seal_json("numbers", generation, &generation).expect("JSON")
 }
 
-fn load(path: &Path) -> (KeptFile, Found<u64>) {
+fn load(path: &Path) -> (KeptFile, FoundFile<u64>) {
     let mut file = KeptFile::at(path.to_owned(), 3);
     let found = file.load(|bytes| super::super::open_json::<u64>("numbers", bytes));
     (file, found)
@@ -25,7 +25,7 @@ fn saved() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn content(found: &Found<u64>) -> Option<u64> {
+fn content(found: &FoundFile<u64>) -> Option<u64> {
     found.content.map(|(generation, number)| {
         assert_eq!(generation, number);
         number

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::applied::{Applied, Step};
-use super::dataset::{Dataset, Kind, Receiving, Snapshot, Volume};
+use super::dataset::{Dataset, DatasetKind, Receiving, Snapshot, Volume};
 use super::error::CatalogError;
 use super::operation::{NewDataset, NewSnapshots, NewVolume, Operation};
 use super::properties::Properties;
@@ -117,7 +117,7 @@ impl Catalog {
                 steps.push(Step::Settings { dataset: *volume });
             }
             Operation::NoteReceived { volume, position } => {
-                if let Some(Kind::Volume(state)) = self.kind_mut(*volume)
+                if let Some(DatasetKind::Volume(state)) = self.kind_mut(*volume)
                     && let Some(receiving) = &mut state.receiving
                 {
                     receiving.position = *position;
@@ -144,7 +144,7 @@ impl Catalog {
         }
     }
 
-    fn add(&mut self, new: &NewDataset, kind: Kind) {
+    fn add(&mut self, new: &NewDataset, kind: DatasetKind) {
         self.insert(Dataset {
             id: new.id,
             parent: new.parent,
@@ -159,13 +159,13 @@ impl Catalog {
 
     fn add_folders(&mut self, folders: &[NewDataset]) {
         for folder in folders {
-            self.add(folder, Kind::Folder);
+            self.add(folder, DatasetKind::Folder);
         }
     }
 
     fn add_volume(&mut self, new: &NewVolume, previous: Option<DatasetId>) -> Step {
         let (volume, size, block_size) = (new.dataset.id, new.size, new.block_size);
-        let kind = Kind::Volume(Volume {
+        let kind = DatasetKind::Volume(Volume {
             size,
             block_size,
             previous,
@@ -207,7 +207,7 @@ impl Catalog {
                 guid: new.guid,
                 properties: taken.properties.clone(),
                 received: Properties::default(),
-                kind: Kind::Snapshot(snapshot),
+                kind: DatasetKind::Snapshot(snapshot),
             });
             self.set_previous(new.volume, Some(new.id));
             steps.push(Step::Snapshot {
@@ -226,8 +226,8 @@ impl Catalog {
         let mut volumes = Vec::new();
         for id in ids {
             match self.dataset(*id).map(|dataset| &dataset.kind) {
-                Some(Kind::Snapshot(snapshot)) => snapshots.push((snapshot.epoch, *id)),
-                Some(Kind::Volume(_)) => volumes.push(*id),
+                Some(DatasetKind::Snapshot(snapshot)) => snapshots.push((snapshot.epoch, *id)),
+                Some(DatasetKind::Volume(_)) => volumes.push(*id),
                 _ => {}
             }
         }
@@ -278,7 +278,7 @@ impl Catalog {
 
     fn resize(&mut self, volume: DatasetId, to: u64) -> Step {
         let mut from = to;
-        if let Some(Kind::Volume(state)) = self.kind_mut(volume) {
+        if let Some(DatasetKind::Volume(state)) = self.kind_mut(volume) {
             from = std::mem::replace(&mut state.size, to);
         }
         Step::Resize { volume, from, to }
@@ -308,7 +308,7 @@ impl Catalog {
     }
 
     fn set_receiving(&mut self, id: DatasetId, to: Option<Receiving>) {
-        if let Some(Kind::Volume(volume)) = self.kind_mut(id) {
+        if let Some(DatasetKind::Volume(volume)) = self.kind_mut(id) {
             volume.receiving = to;
         }
     }
@@ -371,13 +371,13 @@ impl Catalog {
         mut change: impl FnMut(&mut std::collections::BTreeMap<String, u64>),
     ) {
         for id in snapshots {
-            if let Some(Kind::Snapshot(snapshot)) = self.kind_mut(*id) {
+            if let Some(DatasetKind::Snapshot(snapshot)) = self.kind_mut(*id) {
                 change(&mut snapshot.holds);
             }
         }
     }
 
-    fn kind_mut(&mut self, id: DatasetId) -> Option<&mut Kind> {
+    fn kind_mut(&mut self, id: DatasetId) -> Option<&mut DatasetKind> {
         self.datasets.get_mut(&id).map(|dataset| &mut dataset.kind)
     }
 }

@@ -30,13 +30,13 @@ pub struct Dataset {
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub received: Properties,
     /// Kind of the dataset.
-    pub kind: Kind,
+    pub kind: DatasetKind,
 }
 
 /// Kind of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DatasetKind {
     /// A folder: it contains folders and volumes, and holds properties for them.
     Folder,
     /// A volume: blocks that are read and written.
@@ -45,7 +45,7 @@ pub enum Kind {
     Snapshot(Snapshot),
 }
 
-impl Kind {
+impl DatasetKind {
     /// Returns the kind as one word.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -143,7 +143,7 @@ impl Dataset {
     /// Returns the facts of a volume.
     pub fn as_volume(&self) -> Option<&Volume> {
         match &self.kind {
-            Kind::Volume(volume) => Some(volume),
+            DatasetKind::Volume(volume) => Some(volume),
             _ => None,
         }
     }
@@ -151,32 +151,32 @@ impl Dataset {
     /// Returns the facts of a snapshot.
     pub fn as_snapshot(&self) -> Option<&Snapshot> {
         match &self.kind {
-            Kind::Snapshot(snapshot) => Some(snapshot),
+            DatasetKind::Snapshot(snapshot) => Some(snapshot),
             _ => None,
         }
     }
 
     /// Reports whether the dataset is a folder.
     pub fn is_folder(&self) -> bool {
-        matches!(self.kind, Kind::Folder)
+        matches!(self.kind, DatasetKind::Folder)
     }
 
     /// Returns the older snapshot that shares blocks with the dataset. The dead list refers to that
     /// snapshot.
     pub fn previous(&self) -> Option<DatasetId> {
         match &self.kind {
-            Kind::Folder => None,
-            Kind::Volume(volume) => volume.previous,
-            Kind::Snapshot(snapshot) => snapshot.previous,
+            DatasetKind::Folder => None,
+            DatasetKind::Volume(volume) => volume.previous,
+            DatasetKind::Snapshot(snapshot) => snapshot.previous,
         }
     }
 
     /// Returns size and volblocksize in bytes, of a dataset that has blocks.
     pub fn geometry(&self) -> Option<(u64, u32)> {
         match &self.kind {
-            Kind::Folder => None,
-            Kind::Volume(volume) => Some((volume.size, volume.block_size)),
-            Kind::Snapshot(snapshot) => Some((snapshot.size, snapshot.block_size)),
+            DatasetKind::Folder => None,
+            DatasetKind::Volume(volume) => Some((volume.size, volume.block_size)),
+            DatasetKind::Snapshot(snapshot) => Some((snapshot.size, snapshot.block_size)),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ROOT;
-use super::dataset::{Dataset, Kind};
+use super::dataset::{Dataset, DatasetKind};
 use super::history::History;
 use super::properties::Properties;
 use crate::format::DatasetId;
@@ -39,7 +39,7 @@ impl Catalog {
             guid,
             properties: Properties::default(),
             received: Properties::default(),
-            kind: Kind::Folder,
+            kind: DatasetKind::Folder,
         });
         catalog
     }
@@ -91,9 +91,9 @@ impl Catalog {
             return;
         };
         let slot = match &mut dataset.kind {
-            Kind::Folder => return,
-            Kind::Volume(volume) => &mut volume.previous,
-            Kind::Snapshot(snapshot) => &mut snapshot.previous,
+            DatasetKind::Folder => return,
+            DatasetKind::Volume(volume) => &mut volume.previous,
+            DatasetKind::Snapshot(snapshot) => &mut snapshot.previous,
         };
         let before = std::mem::replace(slot, previous);
         if let Some(before) = before

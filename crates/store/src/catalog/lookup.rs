@@ -2,7 +2,7 @@
 
 use std::iter::successors;
 
-use super::dataset::{Dataset, Kind};
+use super::dataset::{Dataset, DatasetKind};
 use super::error::{CatalogError, ErrorKind};
 use super::name::Name;
 use super::{Catalog, ROOT};
@@ -71,7 +71,7 @@ impl Catalog {
         }
         let dataset = self.dataset(id)?;
         // '/' does not lead to a snapshot, nor '@' to a folder.
-        let is_snapshot = matches!(dataset.kind, Kind::Snapshot(_));
+        let is_snapshot = matches!(dataset.kind, DatasetKind::Snapshot(_));
         (is_snapshot == name.snapshot.is_some()).then_some(dataset)
     }
 
@@ -85,7 +85,7 @@ impl Catalog {
         let mut parts: Vec<&str> = Vec::new();
         for dataset in self.lineage(id) {
             let separator = match dataset.kind {
-                Kind::Snapshot(_) => "@",
+                DatasetKind::Snapshot(_) => "@",
                 _ => "/",
             };
             if dataset.id != ROOT {
@@ -224,9 +224,9 @@ impl Catalog {
     pub fn volume_of(&self, id: DatasetId) -> Option<DatasetId> {
         let dataset = self.dataset(id)?;
         match dataset.kind {
-            Kind::Folder => None,
-            Kind::Volume(_) => Some(id),
-            Kind::Snapshot(_) => Some(dataset.parent),
+            DatasetKind::Folder => None,
+            DatasetKind::Volume(_) => Some(id),
+            DatasetKind::Snapshot(_) => Some(dataset.parent),
         }
     }
 

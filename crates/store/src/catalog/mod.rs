@@ -30,7 +30,7 @@ mod value;
 mod tests;
 
 pub use applied::{Applied, Step};
-pub use dataset::{Dataset, Kind, Receiving, Snapshot, Volume};
+pub use dataset::{Dataset, DatasetKind, Receiving, Snapshot, Volume};
 pub use error::{CatalogError, ErrorKind};
 pub use history::{History, HistoryEntry};
 pub use index::Catalog;

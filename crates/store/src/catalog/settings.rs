@@ -1,7 +1,7 @@
 //! The effective settings of a dataset, from its own values, those above it, and defaults. They are
 //! typed, for the engine.
 
-use super::dataset::Kind;
+use super::dataset::DatasetKind;
 use super::properties::{Effective, Source};
 use super::property::{Native, Property};
 use super::value::{CachePolicy, ChecksumChoice, CompressionChoice, SyncPolicy, Value};
@@ -178,7 +178,9 @@ impl Catalog {
                 Value::Text(token.map_or_else(|| "-".to_owned(), |token| token.to_string()))
             }
             Native::Createtxg => Value::Number(dataset.as_snapshot()?.epoch.0),
-            Native::Readonly if matches!(dataset.kind, Kind::Snapshot(_)) => Value::Switch(true),
+            Native::Readonly if matches!(dataset.kind, DatasetKind::Snapshot(_)) => {
+                Value::Switch(true)
+            }
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::check::{check_geometry, check_properties, check_receiving};
-use super::dataset::{Dataset, Kind};
+use super::dataset::{Dataset, DatasetKind};
 use super::error::CatalogError;
 use super::history::{History, HistoryEntry};
 use super::name::{MAX_DEPTH, check_component};
@@ -106,10 +106,10 @@ impl Catalog {
         for dataset in self.datasets.values() {
             self.validate_place(dataset)?;
             self.validate_properties(dataset)?;
-            if dataset.kind != Kind::Folder {
+            if dataset.kind != DatasetKind::Folder {
                 self.validate_link(dataset)?;
             }
-            if matches!(dataset.kind, Kind::Snapshot(_)) {
+            if matches!(dataset.kind, DatasetKind::Snapshot(_)) {
                 *own.entry(dataset.parent).or_default() += 1;
             }
         }
@@ -136,7 +136,7 @@ impl Catalog {
         check_component(&dataset.name)?;
         let above = self.dataset(dataset.parent);
         let fits = match dataset.kind {
-            Kind::Snapshot(_) => above.is_some_and(|above| above.as_volume().is_some()),
+            DatasetKind::Snapshot(_) => above.is_some_and(|above| above.as_volume().is_some()),
             _ => above.is_some_and(Dataset::is_folder),
         };
         if !fits {

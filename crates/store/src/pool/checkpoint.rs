@@ -15,9 +15,9 @@
 //! both cases.
 
 mod free_destroyed;
-mod root_ring;
 mod merge;
 mod persist;
+mod root_ring;
 mod writer;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

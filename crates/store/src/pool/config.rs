@@ -10,7 +10,8 @@ use super::open::{OpenError, OpenErrorKind};
 use super::properties::PoolProperties;
 use crate::format::{Epoch, PoolKey};
 use crate::vdev::{
-    Class, Dtl, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree, layout,
+    Class, Dtl, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelKind, TopLevelSpec, VdevTree,
+    layout,
 };
 
 /// Identity, vdevs and settings of a pool.
@@ -295,12 +296,12 @@ impl From<&TopLevelSpec> for StoredTop {
     fn from(top: &TopLevelSpec) -> Self {
         Self {
             kind: match top.kind {
-                Kind::Leaf => StoredKind::Leaf,
-                Kind::Mirror => StoredKind::Mirror,
-                Kind::Raidz { parity: 1 } => StoredKind::Raidz1,
-                Kind::Raidz { parity: 2 } => StoredKind::Raidz2,
-                Kind::Raidz { .. } => StoredKind::Raidz3,
-                Kind::Hole => StoredKind::Hole,
+                TopLevelKind::Leaf => StoredKind::Leaf,
+                TopLevelKind::Mirror => StoredKind::Mirror,
+                TopLevelKind::Raidz { parity: 1 } => StoredKind::Raidz1,
+                TopLevelKind::Raidz { parity: 2 } => StoredKind::Raidz2,
+                TopLevelKind::Raidz { .. } => StoredKind::Raidz3,
+                TopLevelKind::Hole => StoredKind::Hole,
             },
             is_log: top.class == Class::Log,
             leaf_sectors: top.leaf_sectors,
@@ -349,12 +350,12 @@ impl StoredTop {
         number: &impl Fn(&str) -> Result<u64, OpenError>,
     ) -> Result<TopLevelSpec, OpenError> {
         let kind = match self.kind {
-            StoredKind::Leaf => Kind::Leaf,
-            StoredKind::Mirror => Kind::Mirror,
-            StoredKind::Raidz1 => Kind::Raidz { parity: 1 },
-            StoredKind::Raidz2 => Kind::Raidz { parity: 2 },
-            StoredKind::Raidz3 => Kind::Raidz { parity: 3 },
-            StoredKind::Hole => Kind::Hole,
+            StoredKind::Leaf => TopLevelKind::Leaf,
+            StoredKind::Mirror => TopLevelKind::Mirror,
+            StoredKind::Raidz1 => TopLevelKind::Raidz { parity: 1 },
+            StoredKind::Raidz2 => TopLevelKind::Raidz { parity: 2 },
+            StoredKind::Raidz3 => TopLevelKind::Raidz { parity: 3 },
+            StoredKind::Hole => TopLevelKind::Hole,
         };
         let slots = self.slots.into_iter().map(|slot| {
             let leaves = slot.leaves.into_iter().map(|leaf| leaf.open(number));

@@ -21,7 +21,7 @@ use super::state::Pool;
 use super::trim::RECORD;
 use crate::catalog::history::MAX_BYTES;
 use crate::catalog::{
-    Catalog, CatalogError, Dataset, ErrorKind, Kind, Native, NewSnapshots, Operation,
+    Catalog, CatalogError, Dataset, DatasetKind, ErrorKind, Native, NewSnapshots, Operation,
 };
 use crate::format::DatasetId;
 use crate::format::node::FAN_OUT;
@@ -160,8 +160,8 @@ impl Pool {
             });
             sum += longest_entry(dataset);
             sum += match &dataset.kind {
-                Kind::Folder => 0,
-                Kind::Snapshot(_) => {
+                DatasetKind::Folder => 0,
+                DatasetKind::Snapshot(_) => {
                     depths.insert(dataset.id, depth);
                     let parts = match owners.is_settled(dataset.id) {
                         true => owners.lists(dataset.id).map(Deadlist::parts).sum(),
@@ -169,7 +169,7 @@ impl Pool {
                     };
                     CONTENTS + parts * PART
                 }
-                Kind::Volume(volume) => {
+                DatasetKind::Volume(volume) => {
                     let parts = depth + owners.stale_parts(catalog, dataset.id);
                     longest = longest.max(parts);
                     let ahead = volume.receiving.as_ref().map(|_| snapshot_ahead(depth));
@@ -229,7 +229,7 @@ impl<'a> Owners<'a> {
 fn longest_entry(dataset: &Dataset) -> usize {
     let id = |of: DatasetId| ID_DIGITS - digits(of.0.into());
     let mut more = id(dataset.parent) + dataset.previous().map_or(0, id);
-    if let Kind::Volume(volume) = &dataset.kind {
+    if let DatasetKind::Volume(volume) = &dataset.kind {
         let receiving = volume.receiving.iter();
         let numbers = receiving.flat_map(|of| [of.position, of.attempt]);
         let reserved = dataset.properties.get(&Native::Refreservation.into());

@@ -14,10 +14,10 @@
 //! pool, and before anything is written that builds on the groups found. So the next opening finds
 //! exactly the groups that this opening found. Nothing else is written.
 
-mod examination;
 mod behind;
 mod configurations;
 mod copies;
+mod examination;
 mod mark;
 mod parted;
 mod proven;

@@ -35,7 +35,7 @@ use super::state::{Pool, Tag};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::snapshot::deadlist::Deadlist;
-use crate::vdev::{Block, LeafId, Resilver, State, VdevEvent};
+use crate::vdev::{Block, LeafId, Resilver, VdevEvent, VdevState};
 
 use gather::identity;
 use outcome::Short;
@@ -190,7 +190,7 @@ impl Pool {
     /// Returns the leaves that are there and miss data.
     fn incomplete_leaves(&self) -> Vec<Resilver> {
         let online = self.array.leaves().filter(|leaf| {
-            leaf.is_incomplete && matches!(leaf.state, State::Online | State::Degraded)
+            leaf.is_incomplete && matches!(leaf.state, VdevState::Online | VdevState::Degraded)
         });
         online
             .filter_map(|leaf| self.array.start_resilver(leaf.leaf).ok())

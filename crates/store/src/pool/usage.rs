@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{Contents, Pool, Referenced};
-use crate::catalog::{Dataset, Kind};
+use crate::catalog::{Dataset, DatasetKind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
 use crate::map::{Count, Tally};
 use crate::snapshot::deadlist::{BlockCount, Figure};
@@ -130,9 +130,9 @@ impl Pool {
         datasets.reverse();
         for dataset in datasets {
             let usage = match dataset.kind {
-                Kind::Folder => self.folder_usage(dataset.id, &all),
-                Kind::Volume(_) => self.volume_usage(dataset.id),
-                Kind::Snapshot(_) => self.snapshot_usage(dataset),
+                DatasetKind::Folder => self.folder_usage(dataset.id, &all),
+                DatasetKind::Volume(_) => self.volume_usage(dataset.id),
+                DatasetKind::Snapshot(_) => self.snapshot_usage(dataset),
             };
             all.insert(dataset.id, usage.unwrap_or_default());
         }

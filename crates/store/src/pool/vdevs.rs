@@ -16,8 +16,8 @@ use crate::pool::devices::cache_vdevs::CacheStatus;
 use crate::pool::devices::log_vdevs::LogStatus;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
-    Class, LeafId, LeafSpec, LeafStatus, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus,
-    VdevEvent,
+    Class, LeafId, LeafSpec, LeafStatus, ShapeError, SlotKind, TopLevelSpec, TopLevelStatus,
+    VdevEvent, VdevState,
 };
 
 /// State of a pool, as users see it.
@@ -28,7 +28,7 @@ pub struct PoolStatus {
     /// Guid of the pool.
     pub guid: u64,
     /// State of the worst top-level vdev, even if the pool is suspended.
-    pub state: State,
+    pub state: VdevState,
     /// Reason why the pool takes no more changes; `None` if it takes them, or never did.
     pub suspended: Option<String>,
     /// Reason why the pool is not served at all any more; `None` if it is served.
@@ -85,7 +85,9 @@ impl Pool {
         let top_levels = self.top_levels();
         // A pool without its log vdevs is slower, but works.
         let state = top_levels.iter().map(|top| match top.class {
-            Class::Log if severity(&top.state) > severity(&State::Degraded) => State::Degraded,
+            Class::Log if severity(&top.state) > severity(&VdevState::Degraded) => {
+                VdevState::Degraded
+            }
             _ => top.state,
         });
         let state = state.max_by_key(severity);
@@ -95,7 +97,7 @@ impl Pool {
         PoolStatus {
             name: self.config.name.clone(),
             guid: self.config.guid,
-            state: state.unwrap_or(State::Online),
+            state: state.unwrap_or(VdevState::Online),
             suspended: self.suspended_because().map(str::to_owned),
             stopped: self.stopped.clone(),
             protected: self.protected(),
@@ -150,7 +152,7 @@ impl Pool {
         let is_used = leaves.any(|status| {
             let is_given_up = matches!(
                 status.state,
-                State::Offline | State::Faulted | State::Removed
+                VdevState::Offline | VdevState::Faulted | VdevState::Removed
             );
             status.leaf == leaf && !is_given_up
         });
@@ -160,7 +162,7 @@ impl Pool {
     /// Reports whether the device of a leaf went away.
     pub fn is_removed(&self, leaf: LeafId) -> bool {
         let mut leaves = self.array.leaves();
-        leaves.any(|status| status.leaf == leaf && status.state == State::Removed)
+        leaves.any(|status| status.leaf == leaf && status.state == VdevState::Removed)
     }
 
     /// Answers the request when a checkpoint is durable that begins after this call. All changes of
@@ -468,7 +470,9 @@ impl Pool {
             let others = spares.iter().copied();
             self.keep_only(spare, others.filter(|of| is_well(of) || own.is_empty()));
             let out = &mut self.array_output;
-            let failing = leaves.iter().filter(|leaf| leaf.state == State::Degraded);
+            let failing = leaves
+                .iter()
+                .filter(|leaf| leaf.state == VdevState::Degraded);
             for leaf in failing {
                 // Nothing depends on the failing leaf any more. If something does, the call fails
                 // and the leaf stays in use.
@@ -497,30 +501,33 @@ fn is_whole(leaf: &LeafStatus) -> bool {
 
 /// Reports whether the leaf has all data that it should have, and does not fail.
 fn is_well(leaf: &LeafStatus) -> bool {
-    leaf.state == State::Online && is_whole(leaf)
+    leaf.state == VdevState::Online && is_whole(leaf)
 }
 
-fn is_used(state: State) -> bool {
-    matches!(state, State::Online | State::Degraded)
+fn is_used(state: VdevState) -> bool {
+    matches!(state, VdevState::Online | VdevState::Degraded)
 }
 
-fn is_lost(state: State) -> bool {
-    matches!(state, State::Faulted | State::Unavailable | State::Removed)
+fn is_lost(state: VdevState) -> bool {
+    matches!(
+        state,
+        VdevState::Faulted | VdevState::Unavailable | VdevState::Removed
+    )
 }
 
 /// Reports whether another leaf should stand in for a leaf in this state.
-fn is_broken(state: State) -> bool {
-    is_lost(state) || state == State::Degraded
+fn is_broken(state: VdevState) -> bool {
+    is_lost(state) || state == VdevState::Degraded
 }
 
 /// Ranks states: of several, the one with the highest rank is reported for all.
-fn severity(state: &State) -> u8 {
+fn severity(state: &VdevState) -> u8 {
     match state {
-        State::Online => 0,
-        State::Degraded => 1,
-        State::Offline => 2,
-        State::Removed => 3,
-        State::Faulted => 4,
-        State::Unavailable => 5,
+        VdevState::Online => 0,
+        VdevState::Degraded => 1,
+        VdevState::Offline => 2,
+        VdevState::Removed => 3,
+        VdevState::Faulted => 4,
+        VdevState::Unavailable => 5,
     }
 }

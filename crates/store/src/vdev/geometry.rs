@@ -7,7 +7,7 @@ use pages::{PAGE_SIZE, Pages};
 use smallvec::{SmallVec, smallvec};
 
 use super::raidz;
-use super::tree::{Kind, TopLevel};
+use super::tree::{TopLevel, TopLevelKind};
 
 /// A part of a block that one slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ impl TopLevel {
             return None;
         }
         match self.kind {
-            Kind::Hole => None,
-            Kind::Leaf | Kind::Mirror => Some(Geometry {
+            TopLevelKind::Hole => None,
+            TopLevelKind::Leaf | TopLevelKind::Mirror => Some(Geometry {
                 columns: smallvec![Column {
                     slot: None,
                     sector,
@@ -68,7 +68,7 @@ impl TopLevel {
                 parity: 0,
                 padding: SmallVec::new(),
             }),
-            Kind::Raidz { parity } => Some(raidz::geometry(
+            TopLevelKind::Raidz { parity } => Some(raidz::geometry(
                 self.slots.len() as u64,
                 u64::from(parity),
                 sector,
@@ -80,12 +80,12 @@ impl TopLevel {
     /// Returns the sectors that a block of `sectors` of payload takes.
     pub(super) fn footprint(&self, sectors: u16) -> u32 {
         match self.kind {
-            Kind::Raidz { parity } => raidz::footprint(
+            TopLevelKind::Raidz { parity } => raidz::footprint(
                 self.slots.len() as u32,
                 u32::from(parity),
                 u32::from(sectors),
             ),
-            Kind::Leaf | Kind::Mirror | Kind::Hole => u32::from(sectors),
+            TopLevelKind::Leaf | TopLevelKind::Mirror | TopLevelKind::Hole => u32::from(sectors),
         }
     }
 }

@@ -30,7 +30,6 @@
 //! - Every [`DeviceRequest`] is answered once, at the latest when the device is closed.
 //! - Events of faults are made durable in the labels.
 
-mod raw_leaf;
 mod counts;
 mod device;
 mod dispatch;
@@ -45,6 +44,7 @@ mod leaf;
 mod operation;
 mod queue;
 mod raidz;
+mod raw_leaf;
 mod read;
 mod shape;
 mod status;
@@ -72,8 +72,10 @@ pub use operation::{
 };
 pub use queue::Limits;
 pub use shape::{ShapeError, ShapeErrorKind};
-pub use status::{ErrorCounts, LeafStatus, SlotStatus, State, TopLevelStatus};
-pub use tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree};
+pub use status::{ErrorCounts, LeafStatus, SlotStatus, TopLevelStatus, VdevState};
+pub use tree::{
+    Class, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelKind, TopLevelSpec, VdevTree,
+};
 
 use dispatch::InFlight;
 use leaf::Leaf;
@@ -171,8 +173,8 @@ impl Array {
             let top = self.top_levels.get(usize::from(place.vdev()))?;
             let footprint = top.footprint(pointer.sectors);
             let share = match top.kind {
-                Kind::Raidz { .. } => footprint.div_ceil(top.slots.len() as u32),
-                Kind::Leaf | Kind::Mirror | Kind::Hole => footprint,
+                TopLevelKind::Raidz { .. } => footprint.div_ceil(top.slots.len() as u32),
+                TopLevelKind::Leaf | TopLevelKind::Mirror | TopLevelKind::Hole => footprint,
             };
             let is_there = top.leaves().any(|of| of == leaf);
             is_there.then_some(u64::from(share))

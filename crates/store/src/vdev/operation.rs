@@ -9,14 +9,14 @@ use pages::Pages;
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, DeviceRequest, LeafId};
 use super::double::DoubleOperation;
 use super::flush::FlushOperation;
-use crate::vdev::raw_leaf::LabelOperation;
 use super::read::ReadOperation;
-use super::status::State;
+use super::status::VdevState;
 use super::trim::TrimOperation;
 use super::write::WriteOperation;
 use crate::checksum;
 use crate::format::{Address, Algorithm, Epoch, Pointer};
 use crate::vdev::heal::repair::RepairOperation;
+use crate::vdev::raw_leaf::LabelOperation;
 
 /// Proof that a block's bytes are the right ones.
 #[derive(Clone)]
@@ -288,7 +288,7 @@ pub enum VdevEvent {
         /// Leaf that changed.
         leaf: LeafId,
         /// State from now on.
-        state: State,
+        state: VdevState,
         /// Reason of the change.
         reason: String,
     },

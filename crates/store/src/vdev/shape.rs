@@ -11,7 +11,7 @@ use super::dtl::Dtl;
 use super::leaf::Leaf;
 use super::operation::Output;
 use super::tree::{
-    Class, Kind, LeafSpec, LeafState, Slot, SlotKind, SlotSpec, TopLevel, TopLevelSpec,
+    Class, LeafSpec, LeafState, Slot, SlotKind, SlotSpec, TopLevel, TopLevelKind, TopLevelSpec,
 };
 use crate::format::{Address, Epoch};
 
@@ -119,14 +119,14 @@ impl Array {
         let top = self.top_levels.get(usize::from(vdev)).ok_or_else(|| {
             ShapeError::of_tree(ShapeErrorKind::NoSuchLeaf, format!("vdev {vdev}"))
         })?;
-        if top.class != Class::Log || top.kind == Kind::Hole {
+        if top.class != Class::Log || top.kind == TopLevelKind::Hole {
             let context = "only log vdevs can be removed";
             return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
         }
         let leaves: Vec<LeafId> = top.leaves().collect();
         leaves.into_iter().for_each(|leaf| self.dismiss(leaf, out));
         let top = &mut self.top_levels[usize::from(vdev)];
-        (top.kind, top.leaf_sectors, top.is_unflushable) = (Kind::Hole, 0, false);
+        (top.kind, top.leaf_sectors, top.is_unflushable) = (TopLevelKind::Hole, 0, false);
         top.inner_labels = None;
         top.slots.clear();
         self.settle(now_us, out);
@@ -159,14 +159,14 @@ impl Array {
         let vdev = self.leaf(beside).vdev;
         if !matches!(
             self.top_levels[usize::from(vdev)].kind,
-            Kind::Leaf | Kind::Mirror
+            TopLevelKind::Leaf | TopLevelKind::Mirror
         ) {
             let context = "a leaf is attached to a leaf or a mirror";
             return Err(ShapeError::new(ShapeErrorKind::WrongKind, beside, context));
         }
         let leaf = self.insert_newcomer(vdev, new)?;
         let top = &mut self.top_levels[usize::from(vdev)];
-        top.kind = Kind::Mirror;
+        top.kind = TopLevelKind::Mirror;
         top.slots.push(Slot {
             kind: SlotKind::Single,
             leaves: smallvec![leaf],
@@ -217,7 +217,7 @@ impl Array {
             .slots
             .iter()
             .any(|slot| slot.leaves.contains(&leaf) && slot.leaves.len() > 1);
-        if !is_shared && (top.kind != Kind::Mirror || top.slots.len() < 2) {
+        if !is_shared && (top.kind != TopLevelKind::Mirror || top.slots.len() < 2) {
             let context = "only leaves of mirrors and of replacements are detached";
             return Err(ShapeError::new(ShapeErrorKind::WrongKind, leaf, context));
         }
@@ -234,8 +234,8 @@ impl Array {
             }
         }
         top.slots.retain(|slot| !slot.leaves.is_empty());
-        if top.kind == Kind::Mirror && top.slots.len() == 1 {
-            top.kind = Kind::Leaf;
+        if top.kind == TopLevelKind::Mirror && top.slots.len() == 1 {
+            top.kind = TopLevelKind::Leaf;
         }
         self.settle(now_us, out);
         Ok(())
@@ -333,7 +333,7 @@ impl Array {
         let smallest = smallest.unwrap_or(0);
         let leaf_sectors = spec.leaf_sectors.unwrap_or(smallest);
         let total = leaf_sectors.saturating_mul(spec.slots.len() as u64);
-        if spec.kind != Kind::Hole && (leaf_sectors == 0 || leaf_sectors > smallest) {
+        if spec.kind != TopLevelKind::Hole && (leaf_sectors == 0 || leaf_sectors > smallest) {
             let context =
                 format!("{leaf_sectors} sectors of data on each leaf, the smallest has {smallest}");
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
@@ -418,11 +418,13 @@ impl Array {
 fn check_slots(spec: &TopLevelSpec) -> Result<(), ShapeError> {
     let count = spec.slots.len();
     let (least, most) = match spec.kind {
-        Kind::Hole => (0, 0),
-        Kind::Leaf => (1, 1),
-        Kind::Mirror => (2, 255),
-        Kind::Raidz { parity } if (1..=3).contains(&parity) => (usize::from(parity) + 1, 255),
-        Kind::Raidz { parity } => {
+        TopLevelKind::Hole => (0, 0),
+        TopLevelKind::Leaf => (1, 1),
+        TopLevelKind::Mirror => (2, 255),
+        TopLevelKind::Raidz { parity } if (1..=3).contains(&parity) => {
+            (usize::from(parity) + 1, 255)
+        }
+        TopLevelKind::Raidz { parity } => {
             let context = format!("raidz has parity 1, 2 or 3, not {parity}");
             return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
         }

@@ -7,14 +7,14 @@ use super::counts::{BlockIo, LeafIo};
 use super::device::LeafId;
 use super::layout;
 use super::tree::{
-    Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevel, TopLevelSpec, VdevTree,
+    Class, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevel, TopLevelKind, TopLevelSpec, VdevTree,
 };
 use crate::format::Epoch;
 use crate::format::label::{COPIES, LABEL_SIZE};
 
 /// Health of a leaf or a top-level vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum VdevState {
     /// All is well.
     Online,
     /// Everything can be read, but a part of the redundancy is missing.
@@ -29,7 +29,7 @@ pub enum State {
     Removed,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for VdevState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Online => "ONLINE",
@@ -63,7 +63,7 @@ pub struct LeafStatus {
     /// Size of its device in bytes.
     pub size: u64,
     /// Health of the leaf.
-    pub state: State,
+    pub state: VdevState,
     /// Errors of the leaf.
     pub errors: ErrorCounts,
     /// Work of its device.
@@ -87,11 +87,11 @@ pub struct TopLevelStatus {
     /// Number of the vdev in addresses.
     pub vdev: u16,
     /// Kind of the vdev: how it keeps its blocks.
-    pub kind: Kind,
+    pub kind: TopLevelKind,
     /// Purpose of the vdev.
     pub class: Class,
     /// Health of the vdev: faulted if blocks cannot be read any more.
-    pub state: State,
+    pub state: VdevState,
     /// Sectors in its address space, parity included.
     pub sectors: u64,
     /// Children of the vdev.
@@ -108,7 +108,8 @@ impl TopLevelStatus {
     /// Reports whether more of its slots lack a part than redundancy covers. If so, blocks in those
     /// parts may be unreadable until a leaf that has them is back.
     pub fn is_lacking(&self) -> bool {
-        let is_used = |leaf: &LeafStatus| matches!(leaf.state, State::Online | State::Degraded);
+        let is_used =
+            |leaf: &LeafStatus| matches!(leaf.state, VdevState::Online | VdevState::Degraded);
         let is_whole = |leaf: &LeafStatus| is_used(leaf) && !leaf.is_incomplete;
         let lacks = |slot: &&SlotStatus| !slot.leaves.iter().any(is_whole);
         self.slots.iter().filter(lacks).count() > self.kind.redundancy(self.slots.len())
@@ -146,10 +147,10 @@ impl Array {
     pub fn is_writable(&self, vdev: u16) -> bool {
         let top = self.top_levels.get(usize::from(vdev));
         let takes_blocks = top.is_some_and(|top| {
-            top.class == Class::Normal && top.kind != Kind::Hole && !top.is_unflushable
+            top.class == Class::Normal && top.kind != TopLevelKind::Hole && !top.is_unflushable
         });
         let state = || self.top_level_state(usize::from(vdev));
-        takes_blocks && matches!(state(), State::Online | State::Degraded)
+        takes_blocks && matches!(state(), VdevState::Online | VdevState::Degraded)
     }
 
     /// Reports whether a log vdev takes the log, and keeps its data. At least one of its leaves
@@ -158,7 +159,7 @@ impl Array {
         let top = self.top_levels.get(usize::from(vdev));
         let is_whole = |leaf: LeafId| self.leaf(leaf).is_complete();
         top.is_some_and(|top| {
-            let is_log = top.class == Class::Log && top.kind != Kind::Hole;
+            let is_log = top.class == Class::Log && top.kind != TopLevelKind::Hole;
             is_log && !top.is_unflushable && top.leaves().any(is_whole)
         })
     }
@@ -198,7 +199,7 @@ impl Array {
     /// Returns the number of leaves whose sectors make up the space of a top-level vdev.
     pub fn columns_of(&self, vdev: u16) -> u64 {
         match self.top_levels.get(usize::from(vdev)) {
-            Some(top) if matches!(top.kind, Kind::Raidz { .. }) => top.slots.len() as u64,
+            Some(top) if matches!(top.kind, TopLevelKind::Raidz { .. }) => top.slots.len() as u64,
             _ => 1,
         }
     }
@@ -273,12 +274,12 @@ impl Array {
     pub(super) fn leaf_status(&self, id: LeafId) -> LeafStatus {
         let leaf = self.leaf(id);
         let state = match leaf.state {
-            LeafState::Online if leaf.abandoned > 0 => State::Unavailable,
-            LeafState::Online => State::Online,
-            LeafState::Offline => State::Offline,
-            LeafState::Faulted => State::Faulted,
-            LeafState::Unavailable => State::Unavailable,
-            LeafState::Removed | LeafState::Detached => State::Removed,
+            LeafState::Online if leaf.abandoned > 0 => VdevState::Unavailable,
+            LeafState::Online => VdevState::Online,
+            LeafState::Offline => VdevState::Offline,
+            LeafState::Faulted => VdevState::Faulted,
+            LeafState::Unavailable => VdevState::Unavailable,
+            LeafState::Removed | LeafState::Detached => VdevState::Removed,
         };
         LeafStatus {
             leaf: id,
@@ -291,7 +292,7 @@ impl Array {
         }
     }
 
-    fn top_level_state(&self, vdev: usize) -> State {
+    fn top_level_state(&self, vdev: usize) -> VdevState {
         let top = &self.top_levels[vdev];
         let lost = top
             .slots
@@ -310,10 +311,10 @@ impl Array {
             .count();
         let is_whole = top.leaves().all(|leaf| self.leaf(leaf).is_complete());
         match top.kind {
-            Kind::Hole => State::Online,
-            _ if away > top.redundancy() => State::Unavailable,
-            _ if lost > 0 || !is_whole || top.is_unflushable => State::Degraded,
-            _ => State::Online,
+            TopLevelKind::Hole => VdevState::Online,
+            _ if away > top.redundancy() => VdevState::Unavailable,
+            _ if lost > 0 || !is_whole || top.is_unflushable => VdevState::Degraded,
+            _ => VdevState::Online,
         }
     }
 }

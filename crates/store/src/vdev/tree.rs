@@ -18,7 +18,7 @@ pub struct VdevTree {
 
 /// Kind of a top-level vdev: how it keeps its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TopLevelKind {
     /// Blocks lie on one leaf.
     Leaf,
     /// Blocks lie on each of the leaves.
@@ -32,7 +32,7 @@ pub enum Kind {
     Hole,
 }
 
-impl Kind {
+impl TopLevelKind {
     /// Returns how many of `slots` slots may be lost without losing a block.
     pub fn redundancy(self, slots: usize) -> usize {
         match self {
@@ -57,7 +57,7 @@ pub enum Class {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopLevelSpec {
     /// Kind of the vdev: how it keeps its blocks.
-    pub kind: Kind,
+    pub kind: TopLevelKind,
     /// Purpose of the vdev.
     pub class: Class,
     /// Sectors used of each leaf; `None` for as many as the smallest leaf has. It is given if the
@@ -71,7 +71,11 @@ pub struct TopLevelSpec {
 
 impl TopLevelSpec {
     /// Makes a top-level vdev of whole leaves that uses all of the smallest.
-    pub fn new(kind: Kind, class: Class, leaves: impl IntoIterator<Item = LeafSpec>) -> Self {
+    pub fn new(
+        kind: TopLevelKind,
+        class: Class,
+        leaves: impl IntoIterator<Item = LeafSpec>,
+    ) -> Self {
         let slots = leaves.into_iter().map(SlotSpec::single).collect();
         Self {
             kind,
@@ -100,8 +104,8 @@ impl TopLevelSpec {
     /// each.
     pub fn inner_extents(&self, vdev: u16) -> impl Iterator<Item = Extent> {
         let columns = match self.kind {
-            Kind::Raidz { .. } => self.slots.len() as u64,
-            Kind::Leaf | Kind::Mirror | Kind::Hole => 1,
+            TopLevelKind::Raidz { .. } => self.slots.len() as u64,
+            TopLevelKind::Leaf | TopLevelKind::Mirror | TopLevelKind::Hole => 1,
         };
         let rows = self.inner_labels.filter(|_| self.class == Class::Normal);
         rows.into_iter().flatten().map(move |row| Extent {
@@ -207,7 +211,7 @@ impl LeafSpec {
 /// A top-level vdev at work.
 #[derive(Clone, Debug)]
 pub(super) struct TopLevel {
-    pub(super) kind: Kind,
+    pub(super) kind: TopLevelKind,
     pub(super) class: Class,
     pub(super) slots: Vec<Slot>,
     /// Sectors used of each leaf.
@@ -237,9 +241,9 @@ impl TopLevel {
     /// Returns the sectors in the vdev's address space.
     pub(super) fn sectors(&self) -> u64 {
         match self.kind {
-            Kind::Hole => 0,
-            Kind::Leaf | Kind::Mirror => self.leaf_sectors,
-            Kind::Raidz { .. } => self.leaf_sectors * self.slots.len() as u64,
+            TopLevelKind::Hole => 0,
+            TopLevelKind::Leaf | TopLevelKind::Mirror => self.leaf_sectors,
+            TopLevelKind::Raidz { .. } => self.leaf_sectors * self.slots.len() as u64,
         }
     }
 

@@ -10,7 +10,7 @@ use super::device::{DeviceError, LeafId};
 use super::layout;
 use super::operation::{Answer, ArrayDone, ArrayError, Operation, Output, Priority, Waiter};
 use super::queue::{Job, Work};
-use super::tree::Kind;
+use super::tree::TopLevelKind;
 use crate::format::Address;
 
 #[derive(Debug)]
@@ -76,8 +76,8 @@ impl Array {
             .checked_add(sectors)
             .filter(|end| *end <= top.sectors())?;
         let columns = match top.kind {
-            Kind::Raidz { .. } => top.slots.len() as u64,
-            Kind::Leaf | Kind::Mirror | Kind::Hole => 1,
+            TopLevelKind::Raidz { .. } => top.slots.len() as u64,
+            TopLevelKind::Leaf | TopLevelKind::Mirror | TopLevelKind::Hole => 1,
         };
         let mut ranges = SmallVec::new();
         for column in 0..columns {

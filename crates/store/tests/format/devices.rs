@@ -3,7 +3,7 @@
 //! At the end of the story, the disks of blocks do nothing any more, one after the other. Writes
 //! that were acknowledged since then are on the log vdev only.
 
-use store::vdev::{Class, Kind};
+use store::vdev::{Class, TopLevelKind};
 
 use super::disks::Disk;
 use super::engine::World;
@@ -36,9 +36,9 @@ pub(crate) const BEGUN: Step = Step::BeginReceive {
 pub(crate) fn make_image() -> Vec<Disk> {
     let mut world = World::of(
         &[
-            (Kind::Leaf, Class::Normal, 1),
-            (Kind::Mirror, Class::Normal, 2),
-            (Kind::Mirror, Class::Log, 2),
+            (TopLevelKind::Leaf, Class::Normal, 1),
+            (TopLevelKind::Mirror, Class::Normal, 2),
+            (TopLevelKind::Mirror, Class::Log, 2),
         ],
         SPARES.len() as u64,
         MEMORY,

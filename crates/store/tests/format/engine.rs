@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use store::cache::Cache;
-use store::catalog::Kind;
+use store::catalog::DatasetKind;
 use store::catalog::request::{
     CloneSnapshot, CreateVolume, Destroy, ReceiveInto, Rename, Resize, Rollback, SetProperties,
     TakeSnapshots,
@@ -71,11 +71,11 @@ pub(crate) fn new_config(top_levels: Vec<TopLevelSpec>) -> PoolConfig {
 impl World {
     /// Creates a pool of a raidz1 of three, a mirror of two and a raidz3 of five.
     pub(crate) fn create() -> Self {
-        let raidz = |parity| vdev::Kind::Raidz { parity };
+        let raidz = |parity| vdev::TopLevelKind::Raidz { parity };
         Self::of(
             &[
                 (raidz(1), Class::Normal, 3),
-                (vdev::Kind::Mirror, Class::Normal, 2),
+                (vdev::TopLevelKind::Mirror, Class::Normal, 2),
                 (raidz(3), Class::Normal, 5),
             ],
             0,
@@ -85,7 +85,11 @@ impl World {
 
     /// Creates a pool of top-level vdevs with these numbers of disks, which come in this order, and
     /// `spares` spares behind them. The block cache has `memory` bytes.
-    pub(crate) fn of(shape: &[(vdev::Kind, Class, u64)], spares: u64, memory: usize) -> Self {
+    pub(crate) fn of(
+        shape: &[(vdev::TopLevelKind, Class, u64)],
+        spares: u64,
+        memory: usize,
+    ) -> Self {
         let mut guids = FIRST_GUID..;
         let mut some = |count: u64| -> Vec<LeafSpec> {
             let guids = guids.by_ref().take(count as usize);
@@ -219,7 +223,7 @@ impl World {
             .pool
             .catalog()
             .datasets()
-            .filter(|dataset| dataset.kind != Kind::Folder)
+            .filter(|dataset| dataset.kind != DatasetKind::Folder)
             .filter(|dataset| self.pool.catalog().receiving(dataset.id).is_none())
             .filter_map(|dataset| Some((dataset.id, dataset.geometry()?)))
             .map(|(id, geometry)| (self.name(id), id, geometry))

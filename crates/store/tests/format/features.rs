@@ -8,7 +8,7 @@ use store::format::label::LABEL_SIZE;
 use store::pool::PoolConfig;
 use store::pool::features::{Feature, FeatureState, Need};
 use store::vdev::layout::label_offset;
-use store::vdev::{Class, Kind, LeafSpec, TopLevelSpec};
+use store::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec};
 
 use super::disks::{self, Disk};
 use super::engine::{FIRST_GUID, MEMORY, World, new_config};
@@ -21,10 +21,10 @@ const IMAGES: &[u8] = include_bytes!("features.images.zst");
 /// Size of the smallest disk whose vdev has inner labels.
 const LEAF: u64 = 34 << 20;
 
-const SHAPES: [(Kind, u64); 3] = [
-    (Kind::Leaf, 1),
-    (Kind::Mirror, 2),
-    (Kind::Raidz { parity: 1 }, 3),
+const SHAPES: [(TopLevelKind, u64); 3] = [
+    (TopLevelKind::Leaf, 1),
+    (TopLevelKind::Mirror, 2),
+    (TopLevelKind::Raidz { parity: 1 }, 3),
 ];
 
 const ONCE: &[(&str, &str)] = &[];
@@ -65,7 +65,7 @@ const fn write(block: u64, what: What) -> Step {
 struct Set(usize);
 
 impl Set {
-    fn all() -> impl Iterator<Item = (Self, (Kind, u64))> {
+    fn all() -> impl Iterator<Item = (Self, (TopLevelKind, u64))> {
         let sets = (0..1 << Feature::ALL.len()).map(Self);
         sets.flat_map(|set| SHAPES.map(|shape| (set, shape)))
     }
@@ -83,7 +83,7 @@ impl Set {
     }
 
     /// Returns the configuration of a pool that has these features active, and enables no other.
-    fn config(self, (kind, count): (Kind, u64)) -> PoolConfig {
+    fn config(self, (kind, count): (TopLevelKind, u64)) -> PoolConfig {
         let leaves = (FIRST_GUID..).take(count as usize);
         let leaves = leaves.map(|guid| LeafSpec::new(guid, LEAF));
         let top = TopLevelSpec::new(kind, Class::Normal, leaves);
@@ -108,7 +108,7 @@ impl Set {
         PoolConfig::decode(&serde_json::to_vec(&config).expect("JSON")).expect("a configuration")
     }
 
-    fn make(self, shape: (Kind, u64)) -> Vec<Disk> {
+    fn make(self, shape: (TopLevelKind, u64)) -> Vec<Disk> {
         let mut world = World::of_config(self.config(shape), LEAF, MEMORY);
         for (number, step) in self.story().iter().enumerate() {
             world.follow(number, step);
@@ -118,7 +118,7 @@ impl Set {
 }
 
 /// Returns each image, with its features and its shape.
-fn images() -> impl Iterator<Item = (Set, (Kind, u64), Vec<Disk>)> {
+fn images() -> impl Iterator<Item = (Set, (TopLevelKind, u64), Vec<Disk>)> {
     let mut disks = disks::unpack_most(IMAGES, 1 << 28).into_iter();
     Set::all().map(move |(set, shape)| {
         let own = disks.by_ref().take(shape.1 as usize).collect();

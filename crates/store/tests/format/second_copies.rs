@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use store::vdev::{Class, Kind};
+use store::vdev::{Class, TopLevelKind};
 
 use super::disks::{self, Disk, SECTOR};
 use super::engine::{MEMORY, World};
@@ -50,7 +50,7 @@ const fn write(name: &'static str, block: u64, what: What) -> Step {
 }
 
 fn two_disks() -> World {
-    World::of(&[(Kind::Leaf, Class::Normal, 1); 2], 0, MEMORY)
+    World::of(&[(TopLevelKind::Leaf, Class::Normal, 1); 2], 0, MEMORY)
 }
 
 /// Returns the sectors of the data areas that lie in two places: of each pair the first one, and

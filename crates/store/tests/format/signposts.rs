@@ -3,7 +3,7 @@
 //! has such records, which are of version 2.
 
 use store::pool::OpenErrorKind;
-use store::vdev::{Class, Kind};
+use store::vdev::{Class, TopLevelKind};
 
 use super::disks::{self, Disk, SECTOR};
 use super::engine::{MEMORY, World};
@@ -41,7 +41,7 @@ const fn text(block: u64) -> Step {
 }
 
 fn three_disks() -> World {
-    World::of(&[(Kind::Leaf, Class::Normal, 1); 3], 0, MEMORY)
+    World::of(&[(TopLevelKind::Leaf, Class::Normal, 1); 3], 0, MEMORY)
 }
 
 const VOLUME: Step = Step::Volume {

@@ -88,7 +88,7 @@ impl Service {
             }
         }
         for gone in gone {
-            if let Err(error) = state::remove(&self.opener.state_file(&gone.naa)) {
+            if let Err(error) = state_file::remove(&self.opener.state_file(&gone.naa)) {
                 tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
             }
         }

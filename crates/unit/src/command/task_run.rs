@@ -165,8 +165,9 @@ impl<S: Peers> Core<S> {
             Step::Save { image } => {
                 run.answer = Answer::Saved;
                 let path = entry.mapped.unit.state_file.clone();
-                self.lane
-                    .run_blocking(Ticket::new(token.0), move || state::save(&path, &image));
+                self.lane.run_blocking(Ticket::new(token.0), move || {
+                    state_file::save(&path, &image)
+                });
                 return Begun::Waits(Waiting::Device);
             }
             step => step,

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GO_ON: &str = "; then sweep again into another file: bench report takes both";
 
 /// State of the target.
-struct State<'a> {
+struct TargetState<'a> {
     args: &'a Args,
     opened: Opened,
     options: BTreeMap<String, String>,
@@ -46,7 +46,7 @@ struct State<'a> {
     journal: Option<Journal>,
 }
 
-impl State<'_> {
+impl TargetState<'_> {
     /// Opens the target of a setting, with its options.
     fn open_anew(&mut self, setup: &Setup) -> Result<(), Error> {
         let target = &self.args.target;
@@ -97,7 +97,7 @@ impl Plan {
             false => None,
         };
         let (volume, made) = self.volumes(args, connection, results, journal.as_mut())?;
-        let mut state = State {
+        let mut state = TargetState {
             args,
             opened,
             options: BTreeMap::new(),
@@ -110,7 +110,7 @@ impl Plan {
             journal,
         };
         let ended = self.run_with_cache(&mut state, results, progress);
-        let State {
+        let TargetState {
             cache,
             volume,
             made,
@@ -174,7 +174,7 @@ impl Plan {
 
     fn run_with_cache(
         &self,
-        state: &mut State<'_>,
+        state: &mut TargetState<'_>,
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
@@ -193,7 +193,7 @@ impl Plan {
 
     fn run_rounds(
         &self,
-        state: &mut State<'_>,
+        state: &mut TargetState<'_>,
         results: &mut Results,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
@@ -264,7 +264,7 @@ impl Plan {
     /// Runs all workloads of a setting, once.
     fn run_setting(
         &self,
-        state: &mut State<'_>,
+        state: &mut TargetState<'_>,
         (round, setting): (u32, usize),
         title: &str,
         results: &mut Results,
@@ -322,7 +322,7 @@ impl Plan {
     }
 
     /// Turns the target to a setting.
-    fn turn_to(&self, state: &mut State<'_>, setting: usize) -> Result<(), Error> {
+    fn turn_to(&self, state: &mut TargetState<'_>, setting: usize) -> Result<(), Error> {
         let setup = &self.setups[setting];
         let mut turned = setup.write_cache != state.is_on;
         if let (Some((cache, _)), Some(on), true) = (&state.cache, setup.write_cache, turned) {
@@ -350,7 +350,7 @@ impl Plan {
 
     /// Reports whether the target still gives the first setting, which all are compared with. If
     /// so, the target is there, and refused only the setting.
-    fn first_is_there(&self, state: &mut State<'_>) -> bool {
+    fn first_is_there(&self, state: &mut TargetState<'_>) -> bool {
         let setup = &self.setups[0];
         let is_there = state.open_anew(setup).is_ok();
         if is_there {

@@ -62,7 +62,7 @@ impl From<ChapError> for SecurityError {
 
 /// State of the stage.
 #[derive(Debug)]
-enum State {
+enum SecurityState {
     AwaitAuthMethod,
     AwaitChapAlgorithm,
     AwaitChapResponse(ChapChallenge),
@@ -73,7 +73,7 @@ enum State {
 #[derive(Debug)]
 pub(super) struct SecurityNegotiation {
     authentication: Authentication,
-    state: State,
+    state: SecurityState,
     authenticated_as: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl SecurityNegotiation {
     pub(super) const fn new(authentication: Authentication) -> Self {
         Self {
             authentication,
-            state: State::AwaitAuthMethod,
+            state: SecurityState::AwaitAuthMethod,
             authenticated_as: None,
         }
     }
@@ -89,9 +89,9 @@ impl SecurityNegotiation {
     /// Reports whether the stage may be left: all that is required has been proved.
     pub(super) const fn may_leave(&self) -> bool {
         match self.state {
-            State::Done => true,
-            State::AwaitAuthMethod => matches!(self.authentication, Authentication::None),
-            State::AwaitChapAlgorithm | State::AwaitChapResponse(_) => false,
+            SecurityState::Done => true,
+            SecurityState::AwaitAuthMethod => matches!(self.authentication, Authentication::None),
+            SecurityState::AwaitChapAlgorithm | SecurityState::AwaitChapResponse(_) => false,
         }
     }
 
@@ -109,14 +109,16 @@ impl SecurityNegotiation {
         out: &mut TextOutput,
     ) -> Result<(), SecurityError> {
         match &self.state {
-            State::AwaitAuthMethod => self.await_auth_method(keys, wants_to_leave, entropy, out),
-            State::AwaitChapAlgorithm => self.await_chap_algorithm(keys, entropy, out),
-            State::AwaitChapResponse(challenge) => {
+            SecurityState::AwaitAuthMethod => {
+                self.await_auth_method(keys, wants_to_leave, entropy, out)
+            }
+            SecurityState::AwaitChapAlgorithm => self.await_chap_algorithm(keys, entropy, out),
+            SecurityState::AwaitChapResponse(challenge) => {
                 let challenge = challenge.clone();
                 self.await_chap_response(keys, &challenge, out)
             }
-            State::Done if keys.is_empty() => Ok(()),
-            State::Done => Err(ChapError::BadKey("security key").into()),
+            SecurityState::Done if keys.is_empty() => Ok(()),
+            SecurityState::Done => Err(ChapError::BadKey("security key").into()),
         }
     }
 
@@ -146,12 +148,12 @@ impl SecurityNegotiation {
         match self.authentication {
             Authentication::None if offers("None") => {
                 out.push("AuthMethod", "None");
-                self.state = State::Done;
+                self.state = SecurityState::Done;
                 Ok(())
             }
             Authentication::Chap { .. } if offers("CHAP") => {
                 out.push("AuthMethod", "CHAP");
-                self.state = State::AwaitChapAlgorithm;
+                self.state = SecurityState::AwaitChapAlgorithm;
                 // Some initiators send CHAP_A along.
                 if keys.chap_a.is_some() {
                     self.await_chap_algorithm_of(keys, entropy, out)
@@ -187,7 +189,7 @@ impl SecurityNegotiation {
         out.push("CHAP_A", algorithm as u8);
         out.push("CHAP_I", challenge.identifier());
         out.push("CHAP_C", challenge.challenge_text());
-        self.state = State::AwaitChapResponse(challenge);
+        self.state = SecurityState::AwaitChapResponse(challenge);
         Ok(())
     }
 
@@ -225,7 +227,7 @@ impl SecurityNegotiation {
             (Some(_), None) => return Err(ChapError::BadKey("CHAP_C").into()),
         }
         self.authenticated_as = Some(name.to_owned());
-        self.state = State::Done;
+        self.state = SecurityState::Done;
         Ok(())
     }
 }

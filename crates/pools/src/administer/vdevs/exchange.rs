@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use store::vdev::State;
+use store::vdev::VdevState;
 
 use super::new_device::settle_in;
 use super::{Site, is_same};
@@ -36,7 +36,7 @@ impl Site<'_> {
             });
         }
         let is_alone = is_same(new, &old.path);
-        if is_alone && matches!(old.leaf.state, State::Online | State::Degraded) {
+        if is_alone && matches!(old.leaf.state, VdevState::Online | VdevState::Degraded) {
             return Err(Error::new(
                 ErrorKind::InUse,
                 format!("{} is in use by the pool", old.path.display()),

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use store::vdev::{Class, Kind, ShapeError, TopLevelStatus};
+use store::vdev::{Class, ShapeError, TopLevelKind, TopLevelStatus};
 
 use super::super::create::redundancies;
 use super::super::new_devices::{NewDevices, check_devices, make_files};
 use super::super::vdev_request::check;
 use super::{Site, failed, in_turn, is_meant, refused};
 use crate::devices::label;
-use crate::pool_thread::Hands;
 use crate::import::opening::paths;
+use crate::pool_thread::Hands;
 use model::pool::vdev_request::{Additions, VdevRequest};
 use model::{Error, ErrorKind};
 
@@ -149,7 +149,7 @@ impl Site<'_> {
             Err(Error::new(ErrorKind::Refused, message, next))
         };
         match log {
-            Some(top) if top.kind == Kind::Leaf || name == title(top) => {
+            Some(top) if top.kind == TopLevelKind::Leaf || name == title(top) => {
                 Ok(Removable::Log(top.vdev))
             }
             Some(top) => refuse(
@@ -221,7 +221,7 @@ fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError>
 /// Reports whether `name` means a log vdev, or a leaf of one.
 fn is_log(top: &TopLevelStatus, name: &str, is_it: &dyn Fn(&u64) -> bool) -> bool {
     let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-    top.kind != Kind::Hole && name == title(top) || leaves.any(|leaf| is_it(&leaf.guid))
+    top.kind != TopLevelKind::Hole && name == title(top) || leaves.any(|leaf| is_it(&leaf.guid))
 }
 
 /// Returns the name of a mirrored log in the pool's status.

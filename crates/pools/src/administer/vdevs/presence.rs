@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use store::pool::{LeafLabels, OpenErrorKind, examine};
-use store::vdev::{ShapeErrorKind, State};
+use store::vdev::{ShapeErrorKind, VdevState};
 
 use super::{Named, Site, failed, in_turn, refused};
 use crate::devices::identity::{Identity, Located, locate};
@@ -41,7 +41,7 @@ impl Site<'_> {
         }
         let leaves = leaves
             .iter()
-            .filter(|named| named.leaf.state != State::Offline);
+            .filter(|named| named.leaf.state != VdevState::Offline);
         let leaves = leaves.map(|named| (named.path.display().to_string(), named));
         in_turn("put aside", leaves, |named| {
             let leaf = named.leaf.leaf;
@@ -112,7 +112,7 @@ impl Site<'_> {
     fn clear_caches(&self, names: &[String]) -> Result<(), Error> {
         for guid in names.iter().filter_map(|name| self.cache(name)) {
             let of_guid = self.status.caches.iter().find(|cache| cache.guid == guid);
-            let is_used = of_guid.is_some_and(|cache| cache.state == State::Online);
+            let is_used = of_guid.is_some_and(|cache| cache.state == VdevState::Online);
             let place = self.pool.host.places().remove(&guid).unwrap_or_default();
             let device = match is_used {
                 true => None,
@@ -142,7 +142,7 @@ impl Site<'_> {
     /// Reopens a leaf's device and uses it.
     pub(super) fn bring_online(&self, named: &Named) -> Result<(), Error> {
         let (leaf, guid) = (named.leaf.leaf, named.leaf.guid);
-        if matches!(named.leaf.state, State::Online | State::Degraded) {
+        if matches!(named.leaf.state, VdevState::Online | VdevState::Degraded) {
             return Ok(());
         }
         // The device of a spare in use is still open, for the time when the spare leaves its place.
@@ -310,7 +310,8 @@ impl Site<'_> {
 
     /// Reports whether the labels of a device and those of the devices in use tell two histories.
     fn is_parted(&self, labels: LeafLabels) -> bool {
-        let is_used = |named: &Named| matches!(named.leaf.state, State::Online | State::Degraded);
+        let is_used =
+            |named: &Named| matches!(named.leaf.state, VdevState::Online | VdevState::Degraded);
         let used = self.leaves().into_iter().filter(is_used);
         let used: Vec<PathBuf> = used.map(|named| named.path).collect();
         let mut all = self.disks().look_at_all(&used);
@@ -405,7 +406,7 @@ impl Site<'_> {
         };
         let caches = self.status.caches.iter();
         // A device that was taken offline stays offline until the user names it.
-        let caches = caches.filter(|cache| cache.state != State::Offline);
+        let caches = caches.filter(|cache| cache.state != VdevState::Offline);
         let caches = caches.filter(|cache| names.is_empty() || is_named(cache.guid));
         let caches: Vec<String> = caches.map(|of| format!("{:016x}", of.guid)).collect();
         let named = if names.is_empty() {
@@ -418,7 +419,7 @@ impl Site<'_> {
             self.shape("clear", &named.path, move |hands| hands.pool.clear(leaf))?;
             let is_lost = matches!(
                 named.leaf.state,
-                State::Faulted | State::Removed | State::Unavailable
+                VdevState::Faulted | VdevState::Removed | VdevState::Unavailable
             );
             if is_lost && let Err(error) = self.bring_online(&named) {
                 // The counts are cleared. The state says that the device is still missing.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use store::pool::PoolConfig;
-use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
+use store::vdev::{Class, LeafSpec, LeafState, TopLevelKind, TopLevelSpec};
 
 use super::name_of;
 use model::pool::twins::TwinsView;
@@ -50,7 +50,7 @@ impl Layout<'_> {
     fn top_level(&self, number: usize, top: &TopLevelSpec) -> Vec<VdevView> {
         let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
         let children: Vec<VdevView> = leaves.flat_map(|leaf| self.leaf(leaf)).collect();
-        if top.kind == Kind::Leaf {
+        if top.kind == TopLevelKind::Leaf {
             return children;
         }
         let is_whole =
@@ -85,7 +85,7 @@ impl Layout<'_> {
 
     fn tops(&self, class: Class) -> impl Iterator<Item = (usize, &TopLevelSpec)> {
         let tops = self.config.tree.top_levels.iter().enumerate();
-        tops.filter(move |(_, top)| top.class == class && top.kind != Kind::Hole)
+        tops.filter(move |(_, top)| top.class == class && top.kind != TopLevelKind::Hole)
     }
 
     /// Counts slots without a usable leaf.
@@ -135,8 +135,8 @@ impl Layout<'_> {
 /// Returns the name of a top-level vdev, for example `raidz1-0`.
 fn top_level_name(number: usize, top: &TopLevelSpec) -> String {
     match top.kind {
-        Kind::Raidz { parity } => format!("raidz{parity}-{number}"),
-        Kind::Mirror => format!("mirror-{number}"),
-        Kind::Leaf | Kind::Hole => format!("disk-{number}"),
+        TopLevelKind::Raidz { parity } => format!("raidz{parity}-{number}"),
+        TopLevelKind::Mirror => format!("mirror-{number}"),
+        TopLevelKind::Leaf | TopLevelKind::Hole => format!("disk-{number}"),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::BlockErrorKind;
 use block::fault::{Fault, FaultDevice, Rule, When};
 use block::memory::MemoryDevice;
-use block::statistics::Kind;
+use block::statistics::RequestKind;
 use model::data_plane::DataPlane as _;
 use model::hindrance::{Clearing, HindranceKind, Stops};
 
@@ -22,7 +22,7 @@ fn lost_writes_are_seen_and_flushes_go_on_when_they_were_acknowledged() {
     let memory = MemoryDevice::new(8 * BLOCK as u64, BLOCK as u32, 1 << 20).unwrap();
     let device = Arc::new(FaultDevice::new(Arc::new(memory), 7));
     device.add(Rule {
-        kind: Some(Kind::Flush),
+        kind: Some(RequestKind::Flush),
         range: None,
         when: When::Nth(1),
         fault: Fault::Fail(BlockErrorKind::Write),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::blocks::Blocks;
 use super::*;
 use crate::catalog::request::{Holds, Inherit, Rename, Resize, Rollback, SetProperties};
-use crate::catalog::{Dataset, Kind};
+use crate::catalog::{Dataset, DatasetKind};
 
 /// An operation to try: its kind, and numbers to choose with.
 type Try = (u8, u8, u8, u8, bool);
@@ -202,7 +202,7 @@ fn live(tries: &[Try]) -> (Catalog, Vec<Operation>) {
             .into_iter()
             .zip([tried.1, tried.2, tried.3, tried.1 / 2])
         {
-            let Kind::Volume(state) = &volume.kind else {
+            let DatasetKind::Volume(state) = &volume.kind else {
                 continue;
             };
             let end = state.size / u64::from(state.block_size);

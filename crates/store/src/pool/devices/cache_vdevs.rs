@@ -31,7 +31,7 @@ use crate::pool::request::{Event, PoolError, PoolErrorKind};
 use crate::pool::state::Pool;
 use crate::vdev::{
     DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafIo,
-    LeafSpec, LeafState, ShapeError, ShapeErrorKind, State, VdevEvent, layout,
+    LeafSpec, LeafState, ShapeError, ShapeErrorKind, VdevEvent, VdevState, layout,
 };
 
 /// First leaf number of cache vdevs, and first number of their requests.
@@ -58,7 +58,7 @@ pub struct CacheStatus {
     /// Bytes of blocks that the cache vdev can give.
     pub used: u64,
     /// State of the device.
-    pub state: State,
+    pub state: VdevState,
     /// Whether the cache vdev is used: the device is there, and the block cache has room for its
     /// index.
     pub is_in_use: bool,
@@ -117,13 +117,13 @@ enum What {
 }
 
 impl Device {
-    fn state(&self) -> State {
+    fn state(&self) -> VdevState {
         match self.spec.state {
-            LeafState::Online => State::Online,
-            LeafState::Faulted => State::Faulted,
-            LeafState::Offline => State::Offline,
-            LeafState::Unavailable => State::Unavailable,
-            LeafState::Removed | LeafState::Detached => State::Removed,
+            LeafState::Online => VdevState::Online,
+            LeafState::Faulted => VdevState::Faulted,
+            LeafState::Offline => VdevState::Offline,
+            LeafState::Unavailable => VdevState::Unavailable,
+            LeafState::Removed | LeafState::Detached => VdevState::Removed,
         }
     }
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::vdev::{LeafId, State, TopLevelStatus};
+use crate::vdev::{LeafId, TopLevelStatus, VdevState};
 
 /// Errors within [`WINDOW_US`] that are too many, as in zpool.
 const TOO_MANY: u32 = 10;
@@ -59,11 +59,11 @@ impl Failures {
     pub(in crate::pool) fn mark(&self, tops: &mut [TopLevelStatus]) {
         for top in tops {
             let leaves = top.slots.iter_mut().flat_map(|slot| &mut slot.leaves);
-            for leaf in leaves.filter(|leaf| leaf.state == State::Online) {
+            for leaf in leaves.filter(|leaf| leaf.state == VdevState::Online) {
                 if self.0.get(&leaf.leaf).is_some_and(|count| count.is_failing) {
-                    leaf.state = State::Degraded;
-                    if top.state == State::Online {
-                        top.state = State::Degraded;
+                    leaf.state = VdevState::Degraded;
+                    if top.state == VdevState::Online {
+                        top.state = VdevState::Degraded;
                     }
                 }
             }

@@ -30,7 +30,7 @@ use pages::Pages;
 
 use crate::format::Label;
 use crate::pool::state::{Pool, Tag};
-use crate::vdev::{ArrayError, Class, LeafId, State, TopLevelStatus};
+use crate::vdev::{ArrayError, Class, LeafId, TopLevelStatus, VdevState};
 
 /// Labels at the ends of a leaf that are written in each round.
 pub(in crate::pool) const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
@@ -220,7 +220,8 @@ impl Pool {
     /// Returns the leaves that are in use, and their guids.
     pub(in crate::pool) fn labelled_leaves(&self) -> Vec<(LeafId, u64)> {
         let leaves = self.array.leaves();
-        let used = leaves.filter(|leaf| matches!(leaf.state, State::Online | State::Degraded));
+        let used =
+            leaves.filter(|leaf| matches!(leaf.state, VdevState::Online | VdevState::Degraded));
         used.map(|leaf| (leaf.leaf, leaf.guid)).collect()
     }
 }

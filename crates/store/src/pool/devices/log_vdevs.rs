@@ -38,7 +38,7 @@ use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use crate::log::ring::Ring;
 use crate::pool::request::{Event, PoolErrorKind, RequestId};
 use crate::pool::state::{Pool, Tag};
-use crate::vdev::{Array, ArrayError, Class, Kind, LeafId, Priority};
+use crate::vdev::{Array, ArrayError, Class, LeafId, Priority, TopLevelKind};
 
 /// Most bytes of groups that are kept to be copied. If more come before a change, the chain is
 /// flushed.
@@ -111,7 +111,7 @@ impl LogVdevs {
     pub(in crate::pool) fn of_array(array: &Array) -> Self {
         let mut logs = Self::default();
         let tops = array.top_levels();
-        for top in tops.filter(|top| top.class == Class::Log && top.kind != Kind::Hole) {
+        for top in tops.filter(|top| top.class == Class::Log && top.kind != TopLevelKind::Hole) {
             logs.add(top.vdev, top.sectors);
         }
         logs

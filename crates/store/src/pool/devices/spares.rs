@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::pool::request::Event;
 use crate::pool::state::Pool;
-use crate::vdev::{LeafId, LeafSpec, LeafStatus, ShapeError, ShapeErrorKind, SlotKind, State};
+use crate::vdev::{LeafId, LeafSpec, LeafStatus, ShapeError, ShapeErrorKind, SlotKind, VdevState};
 
 impl Pool {
     /// Adds spares, which are available.
@@ -70,7 +70,7 @@ impl Pool {
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
         let spec = spare.cloned().unwrap_or(LeafSpec::new(guid, 0));
         let is_well = self.array.leaves().any(|status| {
-            status.leaf == leaf && status.state == State::Online && !status.is_incomplete
+            status.leaf == leaf && status.state == VdevState::Online && !status.is_incomplete
         });
         let kind = match is_well && !self.failures.failing().any(|failing| failing == leaf) {
             true => SlotKind::Replacing,

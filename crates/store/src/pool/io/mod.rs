@@ -1,7 +1,7 @@
 //! The way of reads and writes: from a request to blocks, groups, and what makes them durable.
 
-pub(crate) mod fetch_ahead;
 pub(super) mod commit;
+pub(crate) mod fetch_ahead;
 pub(super) mod padding;
 pub(super) mod prepared;
 pub(super) mod read;

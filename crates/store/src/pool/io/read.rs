@@ -11,7 +11,6 @@ use std::ops::Range;
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
-use crate::pool::io::fetch_ahead::Ahead;
 use crate::cache::{EvictedBlocks, Key, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
@@ -20,6 +19,7 @@ use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::log::group::Held;
 use crate::map::hash::BuildNumberHasher;
 use crate::map::{Missing, NodeCache, Tree};
+use crate::pool::io::fetch_ahead::Ahead;
 use crate::pool::request::{
     Answer, Event, PoolError, PoolErrorKind, RequestId, Span, WantedChanges,
 };

@@ -16,11 +16,11 @@
 
 use pages::Pages;
 
-use crate::pool::open::examination::LeafLabels;
 use super::{OpenError, OpenErrorKind, reguid};
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
 use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::open::examination::LeafLabels;
 
 /// Labels of all devices.
 #[derive(Debug)]

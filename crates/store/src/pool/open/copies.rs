@@ -20,7 +20,7 @@ use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::format::{Address, Epoch, Pointer, Record, SECTOR_SIZE};
 use crate::log::replay::{self, Damage, FoundGroup};
 use crate::log::ring::MOST_SECTORS;
-use crate::vdev::{Class, LeafId, Priority, State, Verify, layout};
+use crate::vdev::{Class, LeafId, Priority, VdevState, Verify, layout};
 
 /// Sectors that are read at once; the next constant counts the reads.
 const CHUNK: u64 = 256;
@@ -89,7 +89,7 @@ impl Opening {
         for top in tops.filter(|top| top.class == Class::Log) {
             let end = top.sectors.min(MOST_SECTORS);
             let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-            for leaf in leaves.filter(|leaf| leaf.state == State::Online) {
+            for leaf in leaves.filter(|leaf| leaf.state == VdevState::Online) {
                 let missing = self.pool.array.missing(leaf.leaf).unwrap_or_default();
                 let last = missing.ranges().last();
                 // Copies that one leaf lacks may be only on the others, which may be unreadable.

@@ -16,7 +16,7 @@ use super::sizes::{Short, fit};
 use super::twins::{self, Twins};
 use super::{OpenError, OpenErrorKind};
 use crate::format::{Epoch, Root};
-use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState, SlotSpec};
+use crate::vdev::{Class, Dtl, LeafSpec, LeafState, SlotSpec, TopLevelKind};
 
 /// Four label copies of a device, as they were read; a copy is empty if it could not be read.
 #[derive(Clone, Debug, Default)]
@@ -147,7 +147,7 @@ impl Examined {
         let dropped = std::mem::take(&mut self.missing_logs);
         for log in &dropped {
             if let Some(top) = self.config.tree.top_levels.get_mut(usize::from(log.vdev)) {
-                (top.kind, top.leaf_sectors) = (Kind::Hole, Some(0));
+                (top.kind, top.leaf_sectors) = (TopLevelKind::Hole, Some(0));
                 top.inner_labels = None;
                 top.slots.clear();
                 self.is_config_new = true;
@@ -277,7 +277,7 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let has_found =
         |leaves: &[LeafSpec]| leaves.iter().any(|leaf| found.contains(&Some(leaf.guid)));
     let tops = config.tree.top_levels.iter();
-    for top in tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal) {
+    for top in tops.filter(|top| top.kind != TopLevelKind::Hole && top.class == Class::Normal) {
         let mut slots = 0;
         for slot in &top.slots {
             let is_away = |leaf: &&LeafSpec| {
@@ -294,10 +294,10 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
             slots += usize::from(away.len() > before);
         }
         let needed = match top.kind {
-            Kind::Mirror => 1,
+            TopLevelKind::Mirror => 1,
             // A vdev with fewer leaves than parity is invalid, and is refused later.
-            Kind::Raidz { parity } => top.slots.len().saturating_sub(parity.into()),
-            Kind::Leaf | Kind::Hole => top.slots.len(),
+            TopLevelKind::Raidz { parity } => top.slots.len().saturating_sub(parity.into()),
+            TopLevelKind::Leaf | TopLevelKind::Hole => top.slots.len(),
         };
         if slots < needed {
             return Vec::new();
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_raidz_of_fewer_leaves_than_parity_is_looked_at_without_harm() {
         let leaves = [LeafSpec::new(1, 64 << 20)];
-        let top = TopLevelSpec::new(Kind::Raidz { parity: 2 }, Class::Normal, leaves);
+        let top = TopLevelSpec::new(TopLevelKind::Raidz { parity: 2 }, Class::Normal, leaves);
         let config = PoolConfig::new(
             "tank",
             7,

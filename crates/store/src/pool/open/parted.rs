@@ -83,7 +83,7 @@ pub(super) fn require_one_history(
 mod tests {
     use super::*;
     use crate::format::Epoch;
-    use crate::vdev::{Class, Dtl, Kind, TopLevelSpec, VdevTree};
+    use crate::vdev::{Class, Dtl, TopLevelKind, TopLevelSpec, VdevTree};
 
     /// Makes a mirror of two leaves. The first lacks everything or nothing, and took its place in
     /// the epoch `joined`.
@@ -97,7 +97,11 @@ mod tests {
             4711,
             "here",
             VdevTree {
-                top_levels: vec![TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves)],
+                top_levels: vec![TopLevelSpec::new(
+                    TopLevelKind::Mirror,
+                    Class::Normal,
+                    leaves,
+                )],
             },
         )
     }

@@ -26,11 +26,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::config::PoolConfig;
 use super::super::features::Feature;
 use super::configurations::Labels;
-use crate::pool::open::examination::{LeafLabels, examine};
 use super::{OpenError, OpenErrorKind};
 use crate::checksum;
 use crate::format::Label;
 use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::open::examination::{LeafLabels, examine};
 use crate::vdev::LeafSpec;
 
 /// New identity of a copy.

@@ -6,12 +6,12 @@ use pages::Pages;
 
 use super::super::config::PoolConfig;
 use super::OpenError;
-use crate::pool::open::examination::{Candidate, LeafLabels, missing_now};
 use super::parted;
 use super::ring::Ring;
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
 use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::open::examination::{Candidate, LeafLabels, missing_now};
 use crate::vdev::{Dtl, LeafSpec, LeafState};
 
 /// Roots in the label rings.

@@ -15,7 +15,7 @@ use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;
 use crate::log::replay::{SEARCH, Trace};
 use crate::pool::io::commit::Commit;
-use crate::vdev::{ArrayError, DeviceErrorKind, Kind, LeafId, State, layout};
+use crate::vdev::{ArrayError, DeviceErrorKind, LeafId, TopLevelKind, VdevState, layout};
 
 /// Sectors of a leaf that are read at once.
 const RUN: u64 = 256;
@@ -83,14 +83,14 @@ impl Opening {
         };
         let sectors = sectors.start..sectors.end.min(self.pool.space.size(vdev));
         let rows = match top.kind {
-            Kind::Raidz { .. } => {
+            TopLevelKind::Raidz { .. } => {
                 let slots = top.slots.len() as u64;
                 sectors.start / slots..sectors.end.div_ceil(slots)
             }
-            Kind::Leaf | Kind::Mirror | Kind::Hole => sectors,
+            TopLevelKind::Leaf | TopLevelKind::Mirror | TopLevelKind::Hole => sectors,
         };
         let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-        let whole = leaves.filter(|leaf| leaf.state == State::Online && !leaf.is_incomplete);
+        let whole = leaves.filter(|leaf| leaf.state == VdevState::Online && !leaf.is_incomplete);
         let runs = whole.flat_map(|leaf| {
             let (leaf, end) = (leaf.leaf, rows.end);
             let starts = rows.clone().step_by(RUN as usize);

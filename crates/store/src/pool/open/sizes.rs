@@ -7,9 +7,9 @@
 //! never taken for the end of the log.
 
 use super::super::config::PoolConfig;
-use crate::pool::open::examination::LeafLabels;
 use crate::format::label::LABEL_SIZE;
 use crate::format::{Label, SECTOR_SIZE};
+use crate::pool::open::examination::LeafLabels;
 use crate::vdev::{LeafState, layout};
 use pages::Pages;
 

@@ -6,7 +6,7 @@ use super::world::{World, read, write};
 use crate::format::activity::ACTIVITY_OFFSET;
 use crate::format::{Activity, ActivityState, DatasetId, PoolKey, SECTOR_SIZE, Who};
 use crate::vdev::layout::label_offset;
-use crate::vdev::{DeviceError, DeviceErrorKind, DeviceOp, Kind, State};
+use crate::vdev::{DeviceError, DeviceErrorKind, DeviceOp, TopLevelKind, VdevState};
 
 const SECOND: u64 = 1_000_000;
 
@@ -18,7 +18,7 @@ fn who(name: &str) -> Who {
 }
 
 /// Makes a protected pool with a volume.
-fn world(kind: Kind, disks: usize) -> (World, DatasetId) {
+fn world(kind: TopLevelKind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", 1 << 20, 4096);
     let protection = Protection::fresh(who("here"), 11, Pace::default());
@@ -72,7 +72,7 @@ fn claim(world: &mut World) {
 
 #[test]
 fn every_leaf_gets_a_record_in_each_interval_one_label_after_the_other() {
-    let (mut world, _) = world(Kind::Mirror, 2);
+    let (mut world, _) = world(TopLevelKind::Mirror, 2);
     let now_us = world.now_us;
     world.pass_until(now_us + 5 * SECOND);
     for disk in 0..2 {
@@ -96,7 +96,7 @@ fn every_leaf_gets_a_record_in_each_interval_one_label_after_the_other() {
 
 #[test]
 fn a_machine_that_was_paused_acknowledges_nothing_when_it_wakes() {
-    let (mut world, volume) = world(Kind::Mirror, 2);
+    let (mut world, volume) = world(TopLevelKind::Mirror, 2);
     world.begin(write_request(volume));
     // The disks have done the write by the time that the machine wakes.
     world.now_us += 6 * SECOND;
@@ -122,7 +122,7 @@ fn a_machine_that_was_paused_acknowledges_nothing_when_it_wakes() {
 
 #[test]
 fn a_record_of_another_host_stops_the_pool_with_who_that_is() {
-    let (mut world, volume) = world(Kind::Leaf, 1);
+    let (mut world, volume) = world(TopLevelKind::Leaf, 1);
     claim(&mut world);
     let now_us = world.now_us;
     world.pass_until(now_us + 2 * SECOND);
@@ -142,14 +142,14 @@ fn a_record_of_another_host_stops_the_pool_with_who_that_is() {
 
 #[test]
 fn a_leaf_that_takes_no_record_is_given_up_and_the_pool_goes_on_where_it_can() {
-    let (mut world, volume) = world(Kind::Mirror, 2);
+    let (mut world, volume) = world(TopLevelKind::Mirror, 2);
     world.stuck.insert(1);
     let now_us = world.now_us;
     world.pass_until(now_us + 7 * SECOND);
     assert_eq!(world.pool.stopped(), None);
     let status = world.pool.status();
     let leaves = &status.top_levels[0].slots;
-    assert_eq!(leaves[1].leaves[0].state, State::Removed, "it is away");
+    assert_eq!(leaves[1].leaves[0].state, VdevState::Removed, "it is away");
     let id = world.begin(write_request(volume));
     let now_us = world.now_us;
     let answers = world.pass_until(now_us + SECOND);
@@ -167,7 +167,7 @@ fn a_leaf_that_takes_no_record_is_given_up_and_the_pool_goes_on_where_it_can() {
 
 #[test]
 fn a_pool_that_is_let_go_says_so_last_of_all_and_writes_nothing_after_it() {
-    let (mut world, volume) = world(Kind::Mirror, 2);
+    let (mut world, volume) = world(TopLevelKind::Mirror, 2);
     world.begin(write_request(volume));
     let now_us = world.now_us;
     world.pass_until(now_us + SECOND);
@@ -187,7 +187,7 @@ fn a_pool_that_is_let_go_says_so_last_of_all_and_writes_nothing_after_it() {
 
 #[test]
 fn protection_that_is_switched_off_leaves_records_that_are_closed() {
-    let (mut world, volume) = world(Kind::Leaf, 1);
+    let (mut world, volume) = world(TopLevelKind::Leaf, 1);
     let now_us = world.now_us;
     world.pool.unprotect(now_us);
     world.pass_until(now_us + SECOND);
@@ -205,7 +205,7 @@ fn protection_that_is_switched_off_leaves_records_that_are_closed() {
 
 #[test]
 fn a_disk_that_is_reserved_for_another_host_stops_the_pool_and_is_not_blamed() {
-    let (mut world, volume) = world(Kind::Mirror, 2);
+    let (mut world, volume) = world(TopLevelKind::Mirror, 2);
     world.stuck.insert(0);
     world.begin(write_request(volume));
     let now_us = world.now_us;
@@ -224,5 +224,5 @@ fn a_disk_that_is_reserved_for_another_host_stops_the_pool_and_is_not_blamed() {
     let why = world.pool.suspended_because().expect("it says why");
     assert!(why.contains("reserved a device of the pool"), "{why}");
     let leaf = world.pool.status().top_levels[0].slots[0].leaves[0].clone();
-    assert_eq!((leaf.state, leaf.errors.write), (State::Online, 0));
+    assert_eq!((leaf.state, leaf.errors.write), (VdevState::Online, 0));
 }

@@ -10,7 +10,7 @@ use crate::catalog::HistoryEntry;
 use crate::catalog::request::{CreateVolume, SetProperties};
 use crate::format::Extent;
 use crate::space::Purpose;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 fn pattern(len: usize, tag: u64) -> Vec<u8> {
     (0..len as u64)
@@ -24,7 +24,7 @@ fn pattern(len: usize, tag: u64) -> Vec<u8> {
 
 #[test]
 fn a_block_is_read_as_written() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     world.write(volume, 8192, &pattern(4096, 1), true);
     assert_eq!(world.read(volume, 8192, 4096), pattern(4096, 1));
@@ -42,7 +42,7 @@ fn a_block_is_read_as_written() {
 /// times over.
 #[test]
 fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
-    let mut world = World::of_size(Kind::Leaf, 1, 4 << 30, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 4 << 30, Limits::default());
     let before = world.pool.charge.bytes();
     assert!(before < 1 << 20, "{before}");
     for sector in (100_000..500_000).step_by(2) {
@@ -66,7 +66,7 @@ fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
 /// The history is in the log, then in a checkpoint, and replay adds nothing twice.
 #[test]
 fn the_history_outlives_power_cuts_and_goes_with_the_pool() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let mut expected: Vec<String> = Vec::new();
     for round in 0..4 {
         for number in 0..3 {
@@ -94,7 +94,7 @@ fn the_history_outlives_power_cuts_and_goes_with_the_pool() {
 
 #[test]
 fn what_was_cached_before_the_policy_changed_is_not_read_again() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     world.write(volume, 0, &pattern(4096, 1), true);
     let request = SetProperties {
@@ -112,7 +112,7 @@ fn what_was_cached_before_the_policy_changed_is_not_read_again() {
 #[test]
 fn of_a_volume_with_primarycache_none_not_even_the_leaves_of_its_map_stay_in_memory() {
     for (policy, again) in [("all", 0), ("metadata", 0), ("none", 1)] {
-        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
         let request = CreateVolume {
             name: "a".to_owned(),
             size: 8 << 20,
@@ -137,7 +137,7 @@ fn of_a_volume_with_primarycache_none_not_even_the_leaves_of_its_map_stay_in_mem
 
 #[test]
 fn a_flush_waits_for_the_disks_unless_the_volume_is_never_durable() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     let set = |world: &mut World, sync: &str| {
         let request = SetProperties {
@@ -175,7 +175,7 @@ fn a_flush_waits_for_the_disks_unless_the_volume_is_never_durable() {
 
 #[test]
 fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     world.write(volume, 0, &pattern(4096, 1), false);
     assert!(!world.pool.is_settled(), "the write is in the log at best");
@@ -243,7 +243,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(kind: Kind, disks: usize, block_size: u32, steps: &[Step]) {
+fn run(kind: TopLevelKind, disks: usize, block_size: u32, steps: &[Step]) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", SIZE, block_size);
     let mut model = vec![0; SIZE as usize];
@@ -288,10 +288,10 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..60),
     ) {
         let (kind, disks) = [
-            (Kind::Leaf, 1),
-            (Kind::Mirror, 2),
-            (Kind::Raidz { parity: 1 }, 3),
-            (Kind::Raidz { parity: 2 }, 5),
+            (TopLevelKind::Leaf, 1),
+            (TopLevelKind::Mirror, 2),
+            (TopLevelKind::Raidz { parity: 1 }, 3),
+            (TopLevelKind::Raidz { parity: 2 }, 5),
         ][shape];
         run(kind, disks, 1 << shift, &steps);
     }
@@ -303,7 +303,7 @@ fn a_pool_works_within_however_little_memory_and_takes_no_more_than_it_needs() {
     for bytes in [0, 1, 64 << 20, 128 << 20, 1 << 30, usize::MAX] {
         let limits = Limits::within(bytes);
         assert!(limits.dirty_bytes <= most.dirty_bytes && limits.node_bytes <= most.node_bytes);
-        let mut world = World::new(Kind::Leaf, 1, limits);
+        let mut world = World::new(TopLevelKind::Leaf, 1, limits);
         let volume = world.create_volume("a", 8 << 20, 4096);
         let bytes = vec![7; 4 << 20];
         world.write(volume, 0, &bytes, true);
@@ -327,7 +327,7 @@ fn a_pool_works_within_however_little_memory_and_takes_no_more_than_it_needs() {
 #[test]
 fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
     for steps in 0..60 {
-        let mut world = World::new(Kind::Mirror, 2, Limits::default());
+        let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
         let volume = world.create_volume("a", 1 << 20, 16 << 10);
         world.write(volume, 0, &pattern(1 << 20, 1), true);
         world.checkpoint();

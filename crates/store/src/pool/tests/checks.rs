@@ -7,10 +7,10 @@ use crate::catalog::request::{CloneSnapshot, TakeSnapshots};
 use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::map::Hit;
 use crate::space::{Purpose, Stream};
-use crate::vdev::{Kind, layout};
+use crate::vdev::{TopLevelKind, layout};
 
 /// Makes a pool with a volume of 16 blocks in a tree and 4 in the log.
-fn world(kind: Kind, disks: usize) -> (World, DatasetId) {
+fn world(kind: TopLevelKind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     world.write(volume, 0, &[7; 16 * 4096], true);
@@ -34,7 +34,7 @@ fn kinds(world: &mut World) -> Vec<FindingKind> {
 
 #[test]
 fn a_sound_pool_is_proven() {
-    let (mut world, _) = world(Kind::Mirror, 2);
+    let (mut world, _) = world(TopLevelKind::Mirror, 2);
     let report = world.report();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!((report.datasets, report.blocks, report.nodes), (1, 16, 1));
@@ -44,7 +44,7 @@ fn a_sound_pool_is_proven() {
 
 #[test]
 fn a_rotten_copy_is_found_and_left_as_it_is() {
-    let (mut world, volume) = world(Kind::Mirror, 2);
+    let (mut world, volume) = world(TopLevelKind::Mirror, 2);
     let pointer = in_log(&world, volume, 33);
     let offset = layout::sector_offset(pointer.address.sector());
     let rot = pages::Pages::from_bytes(&[9; SECTOR_SIZE]);
@@ -66,7 +66,7 @@ fn a_rotten_copy_is_found_and_left_as_it_is() {
 
 #[test]
 fn lost_space_is_found() {
-    let (mut world, _) = world(Kind::Leaf, 1);
+    let (mut world, _) = world(TopLevelKind::Leaf, 1);
     let space = &mut world.pool.space;
     let extent = space.allocate(Stream::Data, 0, 3, Purpose::Young);
     let report = world.report();
@@ -76,7 +76,7 @@ fn lost_space_is_found() {
 
 #[test]
 fn sectors_with_two_owners_are_found_with_both() {
-    let (mut world, volume) = world(Kind::Leaf, 1);
+    let (mut world, volume) = world(TopLevelKind::Leaf, 1);
     let pointer = in_log(&world, volume, 34);
     let other = world.create_volume("b", 8 << 20, 4096);
     let contents = world.pool.contents.get_mut(&other).expect("it is there");
@@ -93,7 +93,7 @@ fn sectors_with_two_owners_are_found_with_both() {
 
 #[test]
 fn sectors_that_are_free_and_needed_are_found() {
-    let (mut world, volume) = world(Kind::Leaf, 1);
+    let (mut world, volume) = world(TopLevelKind::Leaf, 1);
     let pointer = in_log(&world, volume, 35);
     let [extent] = world.pool.extents_of(&pointer)[..] else {
         panic!("{pointer:?} lies once");
@@ -117,7 +117,7 @@ fn sectors_that_are_free_and_needed_are_found() {
 
 #[test]
 fn wrong_figures_and_lists_are_found() {
-    let (mut world, volume) = world(Kind::Leaf, 1);
+    let (mut world, volume) = world(TopLevelKind::Leaf, 1);
     world.checkpoint();
     world.snapshot("a@1");
     world.write(volume, 0, &[5; 4096], true);
@@ -140,7 +140,7 @@ fn wrong_figures_and_lists_are_found() {
 /// is no contradiction.
 #[test]
 fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
-    let (mut world, volume) = world(Kind::Leaf, 1);
+    let (mut world, volume) = world(TopLevelKind::Leaf, 1);
     world.checkpoint();
     world.snapshot("a@1");
     world.clone_of("a@1", "b");
@@ -186,7 +186,7 @@ fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
 /// would take for ever.
 #[test]
 fn what_is_empty_beside_an_unreadable_root_is_passed_over() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 4 << 40, 4096);
     let last = (4 << 40) - 4096;
     world.write(volume, last, &[7; 4096], true);

@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use super::super::{Limits, Request, RequestId};
 use super::world::World;
 use crate::catalog::request::{Rollback, TakeSnapshots};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 use history::{History, PROPERTIES, Step, any_growing_step, any_step, needed};
 
-fn run(kind: Kind, disks: usize, limits: Limits, is_lazy: bool, steps: &[Step]) {
+fn run(kind: TopLevelKind, disks: usize, limits: Limits, is_lazy: bool, steps: &[Step]) {
     follow(History::new(kind, disks, limits), is_lazy, steps);
 }
 
@@ -75,9 +75,9 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..80),
     ) {
         let (kind, disks) = [
-            (Kind::Leaf, 1),
-            (Kind::Mirror, 2),
-            (Kind::Raidz { parity: 1 }, 3),
+            (TopLevelKind::Leaf, 1),
+            (TopLevelKind::Mirror, 2),
+            (TopLevelKind::Raidz { parity: 1 }, 3),
         ][shape];
         run(kind, disks, limits, is_lazy, &steps);
     }
@@ -98,7 +98,7 @@ proptest! {
             manifest_bytes: 282_000,
             ..limits
         };
-        let mut history = History::new(Kind::Leaf, 1, limits);
+        let mut history = History::new(TopLevelKind::Leaf, 1, limits);
         history.world.fill_history();
         for _ in 0..3 {
             history.world.checkpoint();
@@ -120,7 +120,7 @@ fn write(sector: u64) -> Step {
 const SNAPSHOT: Step = Step::Snapshot { volume: 0 };
 
 fn run_simple(steps: &[Step]) {
-    run(Kind::Leaf, 1, Limits::default(), false, steps);
+    run(TopLevelKind::Leaf, 1, Limits::default(), false, steps);
 }
 
 /// Blocks on the dead list of a destroyed volume belong to its snapshot, but the chunks of the list
@@ -174,7 +174,7 @@ fn a_write_that_waits_for_a_checkpoint_is_answered() {
         durable: true,
     };
     run(
-        Kind::Leaf,
+        TopLevelKind::Leaf,
         1,
         limits,
         false,
@@ -186,7 +186,7 @@ fn a_write_that_waits_for_a_checkpoint_is_answered() {
 /// with it.
 #[test]
 fn a_write_of_a_part_of_a_block_does_not_undo_a_rollback() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 1 << 20, 16384);
     world.write(volume, 0, &[1; 16384], true);
     let names = vec!["a@1".to_owned()];

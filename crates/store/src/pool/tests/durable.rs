@@ -5,7 +5,7 @@ use pages::Pages;
 use super::super::{Limits, Request, RequestId};
 use super::world::World;
 use crate::format::DatasetId;
-use crate::vdev::{DeviceOp, DeviceRequest, Kind};
+use crate::vdev::{DeviceOp, DeviceRequest, TopLevelKind};
 
 fn write(dataset: DatasetId, block: u64, durable: bool) -> Request {
     Request::Write {
@@ -36,7 +36,7 @@ fn is_flush(request: &DeviceRequest) -> bool {
 
 #[test]
 fn durable_writes_that_come_together_take_one_round_trip() {
-    for (kind, disks) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
+    for (kind, disks) in [(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)] {
         let mut world = World::new(kind, disks, Limits::default());
         let volume = world.create_volume("a", 8 << 20, 4096);
         let ids: Vec<RequestId> = (100..116).map(RequestId).collect();
@@ -57,7 +57,7 @@ fn durable_writes_that_come_together_take_one_round_trip() {
 
 #[test]
 fn behind_a_write_that_is_not_durable_a_flush_is_waited_for() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     world
         .pool
@@ -93,7 +93,7 @@ fn behind_a_write_that_is_not_durable_a_flush_is_waited_for() {
 
 #[test]
 fn a_durable_group_is_not_answered_before_the_one_ahead_of_it() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
     // This is more than a record holds, so there are two groups.
     let requests = (0..100).map(|block| (RequestId(100 + block), write(volume, block, true)));

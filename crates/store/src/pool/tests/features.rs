@@ -14,12 +14,12 @@ use crate::format::label::{COPIES, LABEL_SIZE};
 use crate::pool::features::{Feature, FeatureState};
 use crate::pool::state::Limits;
 use crate::pool::{OpenErrorKind, Pool, PoolConfig};
-use crate::vdev::{self, Class, Dtl, Kind, LeafSpec, TopLevelSpec, VdevTree, layout};
+use crate::vdev::{self, Class, Dtl, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree, layout};
 
 const BLOCK: usize = 4096;
 
 fn written() -> World {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let volume = world.create_volume("v", 1 << 20, BLOCK as u32);
     world.write(volume, 0, &[7; BLOCK], true);
     world.checkpoint();
@@ -108,7 +108,7 @@ fn a_configuration_that_labels_have_no_room_for_is_refused_and_never_written() {
     assert!(world.pool.config().paths.is_empty());
 
     let leaf = |number: u64| LeafSpec::new(1000 + number, DISK);
-    let top = |number| TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf(number)]);
+    let top = |number| TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf(number)]);
     let tops: Vec<TopLevelSpec> = (0..600).map(top).collect();
     let before = world.pool.config().clone();
     for (tops, caches) in [

@@ -3,13 +3,13 @@
 use super::super::{Answer, Limits, PoolErrorKind, Request, RequestId};
 use super::world::World;
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::vdev::{DeviceOp, Kind};
+use crate::vdev::{DeviceOp, TopLevelKind};
 use pages::Pages;
 
 const BLOCK: usize = 4096;
 
 fn world() -> (World, DatasetId) {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("v", 16 << 20, BLOCK as u32);
     world.checkpoint();
     (world, volume)
@@ -276,7 +276,7 @@ fn openzfs_10095_a_read_does_not_wait_behind_writes_that_wait() {
     /// 1 MiB.
     const WRITTEN: u64 = 64 << 20;
     const WRITE: usize = 128 << 10;
-    let mut world = World::of_size(Kind::Leaf, 1, 256 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 256 << 20, Limits::default());
     let volume = world.create_volume("hot", WRITTEN, BLOCK as u32);
     let cold = world.create_volume("cold", 1 << 20, BLOCK as u32);
     world.write(cold, 0, &[9; BLOCK], true);

@@ -11,7 +11,7 @@ use crate::catalog::request::{CloneSnapshot, CreateVolume, Destroy, Rollback};
 use crate::format::DatasetId;
 use crate::map::NodeCache;
 use crate::pool::tests::room::full::noise;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u64 = 4096;
 /// Size of blocks that take one or four sectors when compressed.
@@ -20,7 +20,7 @@ const LARGE: u64 = 16 << 10;
 const HOUR_US: u64 = 3_600_000_000;
 
 fn world() -> World {
-    World::of_size(Kind::Leaf, 1, 64 << 20, Limits::default())
+    World::of_size(TopLevelKind::Leaf, 1, 64 << 20, Limits::default())
 }
 
 fn write(world: &mut World, volume: DatasetId, blocks: std::ops::Range<u64>, seed: u64) {
@@ -288,8 +288,8 @@ fn guesses_promise_no_space() {
 /// Soon after the last change no space waits to be free, and then the pool is silent.
 #[test]
 fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() {
-    for kind in [Kind::Leaf, Kind::Raidz { parity: 1 }] {
-        let disks = if kind == Kind::Leaf { 1 } else { 3 };
+    for kind in [TopLevelKind::Leaf, TopLevelKind::Raidz { parity: 1 }] {
+        let disks = if kind == TopLevelKind::Leaf { 1 } else { 3 };
         // Destroying takes many checkpoints.
         let limits = Limits {
             freed_blocks: 10,
@@ -382,10 +382,10 @@ fn create(world: &mut World, name: &str, size: u64, block_size: u32) -> Result<(
 #[test]
 fn a_volume_as_large_as_a_folder_has_available_can_be_created_and_no_larger_one() {
     let shapes = [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
-        (Kind::Raidz { parity: 2 }, 6),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Raidz { parity: 2 }, 6),
     ];
     for (kind, disks) in shapes {
         let mut world = World::of_size(kind, disks, 256 << 20, Limits::default());

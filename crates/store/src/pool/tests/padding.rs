@@ -2,12 +2,17 @@
 
 use super::super::{Limits, Wasteful};
 use super::world::World;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const DISK: u64 = 32 << 20;
 
 fn raidz(parity: u8, disks: usize) -> World {
-    World::of_size(Kind::Raidz { parity }, disks, DISK, Limits::default())
+    World::of_size(
+        TopLevelKind::Raidz { parity },
+        disks,
+        DISK,
+        Limits::default(),
+    )
 }
 
 #[test]
@@ -64,7 +69,7 @@ fn what_is_reserved_on_raidz_is_told_to_be_available() {
 #[test]
 fn the_default_suits_the_vdevs() {
     assert_eq!(raidz(1, 3).pool.default_block_size(), 64 << 10);
-    let mirror = World::new(Kind::Mirror, 2, Limits::default());
+    let mirror = World::new(TopLevelKind::Mirror, 2, Limits::default());
     assert_eq!(mirror.pool.default_block_size(), 16 << 10);
     assert_eq!(mirror.pool.wasteful(4096), None);
 }

@@ -5,7 +5,7 @@ use super::super::{Limits, ScanState};
 use super::world::World;
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::tests::disks::vdevs::run_scrub;
-use crate::vdev::{Kind, layout};
+use crate::vdev::{TopLevelKind, layout};
 
 const BLOCK: u64 = 64 << 10;
 /// Blocks of the volume: 40 MiB, more than twice the sectors that a scrub has under way at once.
@@ -19,7 +19,7 @@ fn write(world: &mut World, volume: DatasetId, block: u64, version: u64) {
 }
 
 fn filled(limits: Limits) -> (World, DatasetId) {
-    let mut world = World::new(Kind::Mirror, 2, limits);
+    let mut world = World::new(TopLevelKind::Mirror, 2, limits);
     let volume = world.create_volume("v", BLOCKS * BLOCK, BLOCK as u32);
     for block in 0..BLOCKS {
         write(&mut world, volume, block, 1);

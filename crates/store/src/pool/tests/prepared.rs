@@ -7,7 +7,7 @@ use super::world::World;
 use crate::catalog::Settings;
 use crate::catalog::request::SetProperties;
 use crate::format::DatasetId;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const SIZE: usize = 16 << 10;
 
@@ -62,7 +62,7 @@ fn what_was_made_ready_is_what_the_engine_makes() {
     ] {
         let mut taken = Vec::new();
         for is_prepared in [false, true] {
-            let mut world = World::new(Kind::Leaf, 1, Limits::default());
+            let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
             let volume = world.create_volume("a", 8 << 20, SIZE as u32);
             set(&mut world, property, value);
             if is_prepared {
@@ -91,7 +91,7 @@ fn what_was_made_ready_otherwise_is_made_again() {
         ("compression", "zstd"),
         ("checksum", "blake3"),
     ] {
-        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
         let volume = world.create_volume("a", 8 << 20, SIZE as u32);
         set(&mut world, property, value);
         write_prepared(&mut world, volume, by_default, 0);
@@ -121,7 +121,7 @@ fn what_waits_for_memory_keeps_what_was_made_of_its_blocks_within_the_limit() {
         dirty_bytes: 2 * SIZE,
         ..Limits::default()
     };
-    let mut world = World::new(Kind::Leaf, 1, limits);
+    let mut world = World::new(TopLevelKind::Leaf, 1, limits);
     let volume = world.create_volume("a", 64 << 20, SIZE as u32);
     let settings = world.pool.catalog().settings(volume);
     let recipe = Recipe::of(&settings, SIZE as u32).expect("it is quick");

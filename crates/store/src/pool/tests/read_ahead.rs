@@ -5,14 +5,14 @@ use super::super::{Limits, Plan, Request};
 use super::world::World;
 use crate::catalog::request::SetProperties;
 use crate::format::DatasetId;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
 
 /// Makes a volume with 64 blocks of different bytes, none of them in memory.
 fn world() -> (World, DatasetId) {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
     for block in 0..64 {
         world.write(volume, block * BLOCK, &of(block, 0), false);

@@ -6,10 +6,10 @@ use crate::catalog::request::TakeSnapshots;
 use crate::format::{Address, DatasetId};
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::Deadlist;
-use crate::vdev::{Kind, LeafSpec};
+use crate::vdev::{LeafSpec, TopLevelKind};
 
 /// Makes a pool with a partly filled volume.
-fn filled(kind: Kind, disks: usize) -> (World, DatasetId) {
+fn filled(kind: TopLevelKind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", 8 << 20, 4096);
     for number in 0..64_u64 {
@@ -35,7 +35,7 @@ fn last(world: &World) -> (ScanKind, ScanState) {
 
 /// Makes a pool with a scrub at work when a disk is replaced.
 fn interrupted() -> World {
-    let (mut world, _) = filled(Kind::Mirror, 2);
+    let (mut world, _) = filled(TopLevelKind::Mirror, 2);
     world.holds_reads = true;
     let now = world.now_us;
     world.pool.scrub(now);
@@ -85,7 +85,7 @@ fn a_scrub_that_waits_for_a_resilver_can_be_paused_and_stopped() {
 /// A resilver that cannot rebuild everything is not tried again and again, and blocks no scrub.
 #[test]
 fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
-    let (mut world, volume) = filled(Kind::Leaf, 1);
+    let (mut world, volume) = filled(TopLevelKind::Leaf, 1);
     let place = {
         let pool = &mut world.pool;
         let map = &pool.contents[&volume].map;
@@ -116,7 +116,7 @@ fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
 /// found.
 #[test]
 fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
-    let (mut world, volume) = filled(Kind::Leaf, 1);
+    let (mut world, volume) = filled(TopLevelKind::Leaf, 1);
     let request = TakeSnapshots {
         names: vec!["v@1".to_owned()],
         ..TakeSnapshots::default()
@@ -152,7 +152,7 @@ fn damage(world: &mut World, place: Address) {
 /// Makes a volume on one disk, with two damaged blocks: a node of its second 2 MiB, and the first
 /// block of the third.
 fn damaged() -> (World, DatasetId, [Address; 2]) {
-    let (mut world, volume) = filled(Kind::Leaf, 1);
+    let (mut world, volume) = filled(TopLevelKind::Leaf, 1);
     for number in 0..3 {
         world.write(volume, (1 + number) << 21, &[7; 4096], true);
     }
@@ -240,7 +240,7 @@ fn a_scrub_comes_to_its_end_behind_a_node_whose_read_fails_slowly() {
 #[test]
 fn a_scrub_that_has_not_ended_begins_again_where_the_pool_is_opened() {
     for state in [ScanState::Running, ScanState::Paused] {
-        let (mut world, _) = filled(Kind::Mirror, 2);
+        let (mut world, _) = filled(TopLevelKind::Mirror, 2);
         world.holds_reads = true;
         let now = world.now_us;
         world.pool.scrub(now);

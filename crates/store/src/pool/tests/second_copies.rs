@@ -15,14 +15,14 @@ use crate::map::walk::{Progress, Visit, Walk};
 use crate::pool::tests::room::full::noise;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Purpose, Stream};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree, layout};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree, layout};
 
 const BLOCK: u64 = 4096;
 
 /// Makes a pool of two disks without redundancy.
 fn two(size: u64) -> World {
     let leaves = [100, 101].map(|guid| LeafSpec::new(guid, size));
-    let tops = leaves.map(|leaf| TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf]));
+    let tops = leaves.map(|leaf| TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf]));
     let tree = VdevTree {
         top_levels: tops.into(),
     };
@@ -122,7 +122,7 @@ fn reads_whole(world: &mut World, volume: DatasetId, size: u64) {
 fn the_top_map_node_of_a_single_disk_pool_rots_and_every_block_still_reads_and_is_healed_and_counted()
  {
     const SIZE: u64 = 64 << 20;
-    let mut world = World::of_size(Kind::Leaf, 1, 128 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 128 << 20, Limits::default());
     let volume = filled(&mut world, SIZE);
     let root = world.pool.contents[&volume].map.tree.root;
     assert!(root.is_double(), "{root:?}");
@@ -170,7 +170,10 @@ fn rich(world: &mut World) -> DatasetId {
 
 #[test]
 fn any_sector_of_metadata_on_disks_without_redundancy_may_rot() {
-    for mut world in [World::new(Kind::Leaf, 1, Limits::default()), two(64 << 20)] {
+    for mut world in [
+        World::new(TopLevelKind::Leaf, 1, Limits::default()),
+        two(64 << 20),
+    ] {
         let volume = rich(&mut world);
         let all = metadata(&mut world);
         let sound = world.disks.clone();
@@ -198,7 +201,7 @@ fn any_sector_of_metadata_on_disks_without_redundancy_may_rot() {
 #[test]
 fn a_scrub_repairs_either_copy_of_every_block_of_metadata() {
     for number in [0, 1] {
-        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
         rich(&mut world);
         let all = metadata(&mut world);
         for pointer in &all {
@@ -218,7 +221,7 @@ fn a_scrub_repairs_either_copy_of_every_block_of_metadata() {
 
 #[test]
 fn copies_lie_a_quarter_of_a_disk_apart_or_on_another() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     rich(&mut world);
     let sectors = world.pool.space.size(0);
     for pointer in metadata(&mut world) {
@@ -237,9 +240,9 @@ fn copies_lie_a_quarter_of_a_disk_apart_or_on_another() {
 #[test]
 fn vdevs_with_redundancy_hold_metadata_once() {
     for (kind, disks) in [
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
-        (Kind::Raidz { parity: 2 }, 5),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Raidz { parity: 2 }, 5),
     ] {
         let mut world = World::new(kind, disks, Limits::default());
         let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
@@ -256,7 +259,7 @@ fn vdevs_with_redundancy_hold_metadata_once() {
 
 #[test]
 fn a_full_pool_writes_one_copy_where_there_is_no_room_for_two_and_says_so() {
-    let mut world = World::of_size(Kind::Leaf, 1, 24 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 24 << 20, Limits::default());
     let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
     world.checkpoint();
     world.write(volume, 0, &noise(1 << 20, 3), true);
@@ -289,7 +292,7 @@ fn a_full_pool_writes_one_copy_where_there_is_no_room_for_two_and_says_so() {
 
 #[test]
 fn an_operation_that_lies_in_a_block_of_its_own_may_rot_before_a_checkpoint_has_it() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     world.create_volume("v", 1 << 20, BLOCK as u32);
     world.checkpoint();
     let note = "long ".repeat(1000);
@@ -341,9 +344,9 @@ fn blocks(world: &mut World, volume: DatasetId, count: u64) -> Vec<Pointer> {
 #[test]
 fn blocks_lie_twice_from_the_moment_at_which_copies_is_two() {
     for (kind, disks) in [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
     ] {
         let mut world = World::new(kind, disks, Limits::default());
         let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
@@ -384,7 +387,10 @@ fn blocks_read(world: &mut World, volume: DatasetId, block: u64) -> Pointer {
 #[test]
 fn a_block_that_lies_twice_outlives_the_loss_of_either_copy() {
     for which in [0, 1] {
-        for mut world in [World::new(Kind::Leaf, 1, Limits::default()), two(64 << 20)] {
+        for mut world in [
+            World::new(TopLevelKind::Leaf, 1, Limits::default()),
+            two(64 << 20),
+        ] {
             let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
             set_copies(&mut world, "v", 2).expect("set");
             world.write(volume, 0, &numbers(0, 1 << 20), true);
@@ -408,7 +414,7 @@ fn a_block_that_lies_twice_outlives_the_loss_of_either_copy() {
 #[test]
 fn a_group_counts_at_replay_where_one_copy_of_each_block_is_whole() {
     for which in [0, 1] {
-        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
         let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
         set_copies(&mut world, "v", 2).expect("set");
         world.checkpoint();
@@ -426,7 +432,7 @@ fn a_group_counts_at_replay_where_one_copy_of_each_block_is_whole() {
 
 #[test]
 fn a_thick_volume_with_two_copies_reserves_both_and_can_be_written_over_in_a_full_pool() {
-    let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 64 << 20, Limits::default());
     let size = 16 << 20;
     let volume = world.create_of_blocks("thick", size, BLOCK as u32, true);
     let once = world.pool.status().available - world.pool.reserved;
@@ -450,7 +456,7 @@ fn a_thick_volume_with_two_copies_reserves_both_and_can_be_written_over_in_a_ful
 
 #[test]
 fn a_promise_of_second_copies_that_does_not_fit_is_refused() {
-    let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 64 << 20, Limits::default());
     world.create_of_blocks("thick", 40 << 20, BLOCK as u32, true);
     assert_eq!(
         set_copies(&mut world, "thick", 2),
@@ -462,7 +468,7 @@ fn a_promise_of_second_copies_that_does_not_fit_is_refused() {
 #[test]
 fn second_copies_that_do_not_fit_are_refused_whichever_way_they_come() {
     for way in 0..4 {
-        let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, Limits::default());
+        let mut world = World::of_size(TopLevelKind::Leaf, 1, 64 << 20, Limits::default());
         for name in ["one", "two"] {
             let folder = CreateFolder {
                 name: name.to_owned(),
@@ -520,7 +526,7 @@ fn second_copies_that_do_not_fit_are_refused_whichever_way_they_come() {
 /// A pool of an older program has no second copies before the feature is enabled.
 #[test]
 fn a_pool_without_the_feature_has_no_second_copies_and_refuses_copies() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     world.pool.config.features = Features::default();
     world.pool.use_second_copies();
     let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
@@ -551,7 +557,7 @@ fn a_pool_without_the_feature_has_no_second_copies_and_refuses_copies() {
 /// The top node has lost both copies: all blocks below it are lost, and the report says so.
 #[test]
 fn a_lost_node_is_told_as_all_the_blocks_below_it() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = filled(&mut world, 4 << 20);
     let root = world.pool.contents[&volume].map.tree.root;
     for place in root.places() {

@@ -6,7 +6,7 @@ use crate::catalog::request::CreateVolume;
 use crate::format::{Address, DatasetId, Epoch};
 use crate::map::{Missing, NodeCache};
 use crate::pool::io::read::NodeWaiter;
-use crate::vdev::{Kind, State};
+use crate::vdev::{TopLevelKind, VdevState};
 
 const BLOCK: u64 = 4096;
 /// Bytes of a disk: few, so that places are soon used again.
@@ -24,7 +24,7 @@ fn content(seed: u64, len: u64) -> Vec<u8> {
 }
 
 /// Makes a volume, and another one to fill places with.
-fn world(kind: Kind, disks: usize, checksum: &str) -> (World, DatasetId, DatasetId) {
+fn world(kind: TopLevelKind, disks: usize, checksum: &str) -> (World, DatasetId, DatasetId) {
     let mut world = World::of_size(kind, disks, DISK, Limits::default());
     let volumes = ["v", "w"].map(|name| {
         let request = CreateVolume {
@@ -88,7 +88,7 @@ fn data_of(answers: &mut Answers, id: RequestId) -> Vec<u8> {
 
 fn assert_no_errors(world: &World) {
     let status = world.pool.status();
-    assert_eq!(status.state, State::Online);
+    assert_eq!(status.state, VdevState::Online);
     for top in &status.top_levels {
         assert_eq!(top.unreadable, 0);
         for leaf in top.slots.iter().flat_map(|slot| &slot.leaves) {
@@ -120,7 +120,7 @@ fn read_late(world: &mut World, volume: DatasetId, other: DatasetId) -> (Request
 #[test]
 fn two_reads_of_one_place_are_both_answered_each_with_its_own_block() {
     for is_as_then in [true, false] {
-        let (mut world, volume, other) = world(Kind::Leaf, 1, "on");
+        let (mut world, volume, other) = world(TopLevelKind::Leaf, 1, "on");
         let (late, block) = read_late(&mut world, volume, other);
         let expected = world.read(other, block * BLOCK, BLOCK as u32);
         forget(&world, other);
@@ -142,7 +142,7 @@ fn two_reads_of_one_place_are_both_answered_each_with_its_own_block() {
 /// block's.
 #[test]
 fn a_late_read_without_a_checksum_never_gets_another_blocks_bytes() {
-    let (mut world, volume, other) = world(Kind::Leaf, 1, "off");
+    let (mut world, volume, other) = world(TopLevelKind::Leaf, 1, "off");
     let (late, _) = read_late(&mut world, volume, other);
     world.answer_held(false);
     let mut answers = world.settle();
@@ -152,7 +152,7 @@ fn a_late_read_without_a_checksum_never_gets_another_blocks_bytes() {
 
 #[test]
 fn a_late_read_that_finds_another_block_counts_no_error() {
-    let (mut world, volume, other) = world(Kind::Leaf, 1, "on");
+    let (mut world, volume, other) = world(TopLevelKind::Leaf, 1, "on");
     let (late, _) = read_late(&mut world, volume, other);
     world.answer_held(false);
     let mut answers = world.settle();
@@ -162,7 +162,7 @@ fn a_late_read_that_finds_another_block_counts_no_error() {
 
 #[test]
 fn whoever_waits_for_a_node_is_answered_when_another_is_read_in_its_place() {
-    let (mut world, volume, _) = world(Kind::Leaf, 1, "on");
+    let (mut world, volume, _) = world(TopLevelKind::Leaf, 1, "on");
     world.pool.nodes = NodeCache::new(world.limits.node_bytes);
     world.holds_reads = true;
     let extents = world.begin(Request::Extents {
@@ -210,7 +210,7 @@ fn scan_late(world: &mut World, volume: DatasetId, other: DatasetId) {
 
 #[test]
 fn a_resilver_does_not_miss_what_was_overwritten_before_it_was_read() {
-    let (mut world, volume, other) = world(Kind::Mirror, 2, "on");
+    let (mut world, volume, other) = world(TopLevelKind::Mirror, 2, "on");
     let leaf = world.pool.leaf(101).expect("the second");
     let now = world.now_us;
     world.pool.offline(leaf, now).expect("the other has all");
@@ -237,7 +237,10 @@ fn a_resilver_does_not_miss_what_was_overwritten_before_it_was_read() {
 
 #[test]
 fn a_scrub_takes_nothing_for_damage_that_was_overwritten_before_it_was_read() {
-    for (kind, disks) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
+    for (kind, disks) in [
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+    ] {
         let (mut world, volume, other) = world(kind, disks, "on");
         world.holds_reads = true;
         let now = world.now_us;

@@ -5,7 +5,7 @@ use super::super::checkpoint::NODES_IN_FLIGHT;
 use super::super::{Limits, Request};
 use super::world::World;
 use crate::format::node::FAN_OUT;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u64 = 4096;
 const LEAF: u64 = FAN_OUT as u64 * BLOCK;
@@ -17,7 +17,7 @@ fn a_checkpoint_has_few_nodes_in_memory_however_long_devices_take_for_them() {
         budget: usize::MAX,
         ..Limits::default()
     };
-    let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, limits);
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 64 << 20, limits);
     let leaves = 4 * NODES_IN_FLIGHT as u64;
     let volume = world.create_volume("v", leaves * LEAF, BLOCK as u32);
     for leaf in 0..leaves {
@@ -50,7 +50,7 @@ fn a_checkpoint_that_writes_wait_for_is_made_at_once() {
         updates: 4,
         ..Limits::default()
     };
-    let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, limits);
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 64 << 20, limits);
     let volume = world.create_volume("v", 64 * LEAF, BLOCK as u32);
     let (before_us, first) = (world.now_us, world.pool.persisted.epoch);
     let mut outstanding = Vec::new();

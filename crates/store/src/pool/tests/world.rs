@@ -10,8 +10,8 @@ use crate::cache::Cache;
 use crate::catalog::request::CreateVolume;
 use crate::format::{Address, DatasetId, SECTOR_SIZE};
 use crate::vdev::{
-    self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, Kind,
-    LeafId, LeafSpec, TopLevelSpec, VdevTree,
+    self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, LeafId,
+    LeafSpec, TopLevelKind, TopLevelSpec, VdevTree,
 };
 
 /// Bytes of a disk, unless a test says otherwise.
@@ -116,12 +116,12 @@ fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
 
 impl World {
     /// Makes a new pool of one top-level vdev.
-    pub(super) fn new(kind: Kind, disks: usize, limits: Limits) -> Self {
+    pub(super) fn new(kind: TopLevelKind, disks: usize, limits: Limits) -> Self {
         Self::of_size(kind, disks, DISK, limits)
     }
 
     /// Makes a new pool of one top-level vdev, on disks of `size` bytes.
-    pub(super) fn of_size(kind: Kind, disks: usize, size: u64, limits: Limits) -> Self {
+    pub(super) fn of_size(kind: TopLevelKind, disks: usize, size: u64, limits: Limits) -> Self {
         let leaves = (0..disks).map(|number| LeafSpec::new(100 + number as u64, size));
         let tree = VdevTree {
             top_levels: vec![TopLevelSpec::new(kind, Class::Normal, leaves)],
@@ -585,7 +585,7 @@ impl World {
 
     /// Makes another machine with copies of the disks.
     pub(super) fn clone_disks(&self) -> Self {
-        let mut other = Self::new(Kind::Leaf, 1, self.limits);
+        let mut other = Self::new(TopLevelKind::Leaf, 1, self.limits);
         other.disks.clone_from(&self.disks);
         other.disk_size = self.disk_size;
         other

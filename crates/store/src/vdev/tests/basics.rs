@@ -7,14 +7,14 @@ use super::rig::{Rig, block, content};
 use crate::format::{Address, Epoch};
 use crate::vdev::*;
 
-const KINDS: [(Kind, u64, usize); 7] = [
-    (Kind::Leaf, 1, 0),
-    (Kind::Mirror, 2, 1),
-    (Kind::Mirror, 3, 2),
-    (Kind::Raidz { parity: 1 }, 3, 1),
-    (Kind::Raidz { parity: 2 }, 5, 2),
-    (Kind::Raidz { parity: 3 }, 6, 3),
-    (Kind::Raidz { parity: 2 }, 3, 2),
+const KINDS: [(TopLevelKind, u64, usize); 7] = [
+    (TopLevelKind::Leaf, 1, 0),
+    (TopLevelKind::Mirror, 2, 1),
+    (TopLevelKind::Mirror, 3, 2),
+    (TopLevelKind::Raidz { parity: 1 }, 3, 1),
+    (TopLevelKind::Raidz { parity: 2 }, 5, 2),
+    (TopLevelKind::Raidz { parity: 3 }, 6, 3),
+    (TopLevelKind::Raidz { parity: 2 }, 3, 2),
 ];
 
 /// Writes blocks of several sizes, one behind the other.
@@ -43,7 +43,7 @@ fn blocks_come_back() {
         let mut rig = Rig::new(kind, count);
         let blocks = fill(&mut rig);
         expect_all(&mut rig, &blocks);
-        assert_eq!(rig.top().state, State::Online);
+        assert_eq!(rig.top().state, VdevState::Online);
         assert!(rig.events.is_empty(), "{:?}", rig.events);
     }
 }
@@ -66,7 +66,7 @@ fn any_leaves_up_to_the_redundancy_may_go() {
             assert!(
                 rig.array
                     .leaves()
-                    .filter(|leaf| leaf.state == State::Removed)
+                    .filter(|leaf| leaf.state == VdevState::Removed)
                     .count()
                     <= lost.count_ones() as usize
             );
@@ -90,7 +90,7 @@ fn one_loss_too_many_is_an_error() {
             }
         }
         assert!(failed > 0);
-        assert_eq!(rig.top().state, State::Unavailable);
+        assert_eq!(rig.top().state, VdevState::Unavailable);
     }
 }
 
@@ -112,7 +112,7 @@ fn rotten_leaves_are_healed_and_counted() {
                 assert_eq!(found.bad, found.repaired);
                 bad += found.bad;
             }
-            assert!(redundancy == 0 || kind != Kind::Leaf || bad == 0);
+            assert!(redundancy == 0 || kind != TopLevelKind::Leaf || bad == 0);
             for (block, _) in &blocks {
                 assert_eq!(rig.scrub(block).expect("readable"), Scrubbed::default());
             }
@@ -131,7 +131,7 @@ fn rotten_leaves_are_healed_and_counted() {
 /// An opening relies on this. It scrubs the end of the log onto all leaves, and goes on behind it.
 #[test]
 fn a_scrub_tells_which_leaf_it_could_not_bring_the_block_onto() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     let data = content(1, 2);
     rig.write(Address::new(0, 4), &data).expect("written");
     rig.disks[1].rot(|| true);

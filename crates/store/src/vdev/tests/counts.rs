@@ -17,7 +17,7 @@ fn times(all: &[Transfers]) -> (u64, u64) {
 
 #[test]
 fn a_mirror_writes_to_each_leaf_and_reads_from_one() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     let data = content(1, 3);
     rig.write(Address::new(0, 5), &data).expect("written");
     for leaf in [0, 1] {
@@ -49,7 +49,7 @@ fn a_mirror_writes_to_each_leaf_and_reads_from_one() {
 
 #[test]
 fn parity_counts_for_leaves_and_not_for_the_vdev() {
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     rig.write(Address::new(0, 0), &content(1, 4))
         .expect("written");
     let bytes: u64 = (0..3).map(|leaf| io(&rig, leaf).write.bytes).sum();
@@ -64,7 +64,7 @@ fn what_waits_in_a_queue_is_told_from_what_the_device_takes() {
         async_writes: 1,
         ..Limits::default()
     };
-    let mut rig = Rig::of(&tree(Kind::Leaf, 1), 1, limits);
+    let mut rig = Rig::of(&tree(TopLevelKind::Leaf, 1), 1, limits);
     // The first goes at once. The last two lie together and go as one.
     for sector in [1000, 8, 9] {
         rig.start_write(Address::new(0, sector), &content(sector, 1));
@@ -83,7 +83,7 @@ fn what_waits_in_a_queue_is_told_from_what_the_device_takes() {
 
 #[test]
 fn what_fails_or_moves_no_bytes_is_not_counted() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
     let data = content(1, 1);
     rig.write(Address::new(0, 5), &data).expect("written");
     let before = (io(&rig, 0), rig.top().io);

@@ -12,9 +12,9 @@ use crate::vdev::*;
 const SECTORS: usize = 5;
 
 /// Makes two top-level vdevs whose leaves are numbered one after the other.
-fn rig(first: (Kind, u64), second: (Kind, u64)) -> Rig {
+fn rig(first: (TopLevelKind, u64), second: (TopLevelKind, u64)) -> Rig {
     let mut guids = leaves(first.1 + second.1);
-    let mut top = |(kind, count): (Kind, u64)| {
+    let mut top = |(kind, count): (TopLevelKind, u64)| {
         let own: Vec<LeafSpec> = guids.by_ref().take(count as usize).collect();
         TopLevelSpec::new(kind, Class::Normal, own)
     };
@@ -83,7 +83,7 @@ fn wrong_and_repaired(rig: &Rig) -> (usize, usize) {
 #[test]
 fn a_wrong_first_copy_is_counted_and_written_anew_from_the_second() {
     for (first, second) in places() {
-        let mut rig = rig((Kind::Leaf, 1), (Kind::Leaf, 1));
+        let mut rig = rig((TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1));
         let (block, data) = written(&mut rig, first, second);
         damage(&mut rig, first);
         assert_eq!(rig.read(&block).expect("read").to_vec(), data.to_vec());
@@ -101,7 +101,7 @@ fn a_wrong_first_copy_is_counted_and_written_anew_from_the_second() {
 #[test]
 fn a_first_copy_that_cannot_be_read_is_written_anew_from_the_second() {
     for (first, second) in places() {
-        let mut rig = rig((Kind::Leaf, 1), (Kind::Leaf, 1));
+        let mut rig = rig((TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1));
         let (block, data) = written(&mut rig, first, second);
         let sector = layout::sector_offset(first.sector()) / PAGE_SIZE as u64;
         rig.disks[0].unreadable.insert(sector + 2);
@@ -114,7 +114,7 @@ fn a_first_copy_that_cannot_be_read_is_written_anew_from_the_second() {
 #[test]
 fn a_block_without_a_right_copy_is_unreadable_once_and_nothing_is_written() {
     for (first, second) in places() {
-        let mut rig = rig((Kind::Leaf, 1), (Kind::Leaf, 1));
+        let mut rig = rig((TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1));
         let (block, _) = written(&mut rig, first, second);
         damage(&mut rig, first);
         damage(&mut rig, second);
@@ -134,7 +134,7 @@ fn a_block_without_a_right_copy_is_unreadable_once_and_nothing_is_written() {
 fn it_is_not_said_that_a_block_is_nowhere_while_a_copy_is_away() {
     for away in [0, 1] {
         let (first, second) = places()[1];
-        let mut rig = rig((Kind::Leaf, 1), (Kind::Leaf, 1));
+        let mut rig = rig((TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1));
         let (block, data) = written(&mut rig, first, second);
         rig.disks[away].broken = Some(DeviceErrorKind::Gone);
         assert_eq!(rig.read(&block).expect("the other").to_vec(), data.to_vec());
@@ -150,7 +150,7 @@ fn it_is_not_said_that_a_block_is_nowhere_while_a_copy_is_away() {
 fn a_scrub_proves_both_copies_and_repairs_either() {
     for (first, second) in places() {
         for bad in [first, second] {
-            let mut rig = rig((Kind::Leaf, 1), (Kind::Leaf, 1));
+            let mut rig = rig((TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1));
             let (block, data) = written(&mut rig, first, second);
             let all_right = rig.scrub(&block).expect("right");
             assert_eq!(all_right, Scrubbed::default());
@@ -171,7 +171,7 @@ fn a_scrub_proves_both_copies_and_repairs_either() {
 fn a_leaf_is_rebuilt_from_the_copy_on_another_vdev() {
     let (first, second) = places()[1];
     for (first, second) in [(first, second), (second, first)] {
-        let mut rig = rig((Kind::Mirror, 2), (Kind::Mirror, 2));
+        let mut rig = rig((TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2));
         let (block, data) = written(&mut rig, first, second);
         damage(&mut rig, first);
         let leaf = LeafId(u32::from(first.vdev()) * 2 + 1);
@@ -193,7 +193,7 @@ fn a_block_that_was_freed_meanwhile_is_not_written_over_what_lies_there_now() {
     for (first, second) in places() {
         for (overwritten, kept) in [(first, second), (second, first)] {
             for is_scrub in [true, false] {
-                let mut rig = rig((Kind::Leaf, 1), (Kind::Leaf, 1));
+                let mut rig = rig((TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1));
                 let (block, _) = written(&mut rig, first, second);
                 if overwritten == second {
                     damage(&mut rig, first);
@@ -231,10 +231,10 @@ proptest! {
         is_scrubbed_first in any::<bool>(),
     ) {
         let kind = |number| [
-            (Kind::Leaf, 1),
-            (Kind::Mirror, 2),
-            (Kind::Raidz { parity: 1 }, 3),
-            (Kind::Raidz { parity: 2 }, 4),
+            (TopLevelKind::Leaf, 1),
+            (TopLevelKind::Mirror, 2),
+            (TopLevelKind::Raidz { parity: 1 }, 3),
+            (TopLevelKind::Raidz { parity: 2 }, 4),
         ][number];
         let mut rig = rig(kind(kinds.0), kind(kinds.1));
         rig.random = super::rig::Random(seed);

@@ -11,7 +11,7 @@ fn write(rig: &mut Rig, sector: u64) {
 
 #[test]
 fn only_leaves_that_were_written_to_are_flushed_and_one_flush_serves_all_who_wait() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     rig.flush().expect("nothing to do");
     assert!(rig.disks.iter().all(|disk| disk.flushes == 0));
     write(&mut rig, 0);
@@ -30,7 +30,7 @@ fn only_leaves_that_were_written_to_are_flushed_and_one_flush_serves_all_who_wai
 
 #[test]
 fn a_write_done_after_a_flush_began_needs_another() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
     write(&mut rig, 0);
     rig.disks[0].mute = true;
     let first = rig.start_flush();
@@ -50,7 +50,7 @@ fn a_write_done_after_a_flush_began_needs_another() {
 
 #[test]
 fn a_lost_flush_stays_lost_whatever_is_cleared() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
     write(&mut rig, 0);
     rig.disks[0].fail_flushes = true;
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
@@ -66,13 +66,13 @@ fn a_lost_flush_stays_lost_whatever_is_cleared() {
     write(&mut rig, 16);
     // A caller that was told that the first write is written was not told that it is lost.
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
-    assert_eq!(rig.top().state, State::Degraded);
+    assert_eq!(rig.top().state, VdevState::Degraded);
 }
 
 #[test]
 fn a_log_vdev_that_lost_writes_flushes_again_when_it_is_cleared() {
-    let log = TopLevelSpec::new(Kind::Leaf, Class::Log, leaves(2).skip(1));
-    let mut tree = tree(Kind::Leaf, 1);
+    let log = TopLevelSpec::new(TopLevelKind::Leaf, Class::Log, leaves(2).skip(1));
+    let mut tree = tree(TopLevelKind::Leaf, 1);
     tree.top_levels.push(log);
     let mut rig = Rig::of(&tree, 1, Limits::default());
     let data = content(1, 1);
@@ -103,7 +103,7 @@ fn a_log_vdev_that_lost_writes_flushes_again_when_it_is_cleared() {
 
 #[test]
 fn a_leaf_that_fails_a_flush_is_faulted_and_misses_what_it_lost() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     write(&mut rig, 0);
     rig.flush().expect("flushed");
     rig.array.set_epochs(Epoch(5), Epoch(5));
@@ -113,9 +113,9 @@ fn a_leaf_that_fails_a_flush_is_faulted_and_misses_what_it_lost() {
     rig.flush().expect("the other leaf has it");
     assert_eq!(
         (rig.status(1).state, rig.errors(1).write),
-        (State::Faulted, 1)
+        (VdevState::Faulted, 1)
     );
-    assert_eq!(rig.top().state, State::Degraded);
+    assert_eq!(rig.top().state, VdevState::Degraded);
     let missing = rig.array.missing(LeafId(1)).expect("a leaf");
     assert_eq!(missing.ranges(), [(Epoch(5), Epoch(9))]);
     // The leaf's own flush is no success, whatever the others hold.
@@ -137,7 +137,7 @@ fn a_leaf_that_fails_a_flush_is_faulted_and_misses_what_it_lost() {
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
     assert_eq!(
         rig.status(0).state,
-        State::Online,
+        VdevState::Online,
         "the last one is not given up"
     );
 }
@@ -145,7 +145,7 @@ fn a_leaf_that_fails_a_flush_is_faulted_and_misses_what_it_lost() {
 #[test]
 fn a_lone_device_that_goes_with_unflushed_writes_has_lost_them() {
     for is_dirty in [false, true] {
-        let mut rig = Rig::new(Kind::Leaf, 1);
+        let mut rig = Rig::new(TopLevelKind::Leaf, 1);
         let data = content(0, 4);
         write(&mut rig, 0);
         if !is_dirty {
@@ -153,7 +153,7 @@ fn a_lone_device_that_goes_with_unflushed_writes_has_lost_them() {
         }
         rig.disks[0].broken = Some(DeviceErrorKind::Gone);
         rig.read(&block(0, &data, 1)).expect_err("gone");
-        assert_eq!(rig.status(0).state, State::Removed);
+        assert_eq!(rig.status(0).state, VdevState::Removed);
         rig.disks[0].broken = None;
         rig.with(|array, out| array.online(LeafId(0), out))
             .expect("back");
@@ -167,13 +167,13 @@ fn a_lone_device_that_goes_with_unflushed_writes_has_lost_them() {
 
 #[test]
 fn a_failed_write_is_never_ok_and_loses_nothing_else() {
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     let data = content(0, 4);
     write(&mut rig, 0);
     rig.flush().expect("flushed");
     rig.disks[0].fail_writes = true;
     write(&mut rig, 20);
-    assert_eq!(rig.status(0).state, State::Faulted);
+    assert_eq!(rig.status(0).state, VdevState::Faulted);
     rig.disks[1].fail_writes = true;
     let error = rig
         .write(Address::new(0, 40), &data)
@@ -181,7 +181,7 @@ fn a_failed_write_is_never_ok_and_loses_nothing_else() {
     assert_eq!(error.kind, ArrayErrorKind::Device);
     assert_eq!(
         rig.status(1).state,
-        State::Online,
+        VdevState::Online,
         "still needed for reading"
     );
     assert_eq!(
@@ -192,7 +192,7 @@ fn a_failed_write_is_never_ok_and_loses_nothing_else() {
 
 #[test]
 fn labels_of_leaves_put_aside_fail_alone_and_at_once() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     rig.with(|array, out| array.offline(LeafId(1), 0, out))
         .expect("redundant");
     let label = |rig: &mut Rig| {

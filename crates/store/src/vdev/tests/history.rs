@@ -10,14 +10,14 @@ use super::rig::{Random, Rig, block, content, tree};
 use crate::format::{Address, Epoch};
 use crate::vdev::*;
 
-const KINDS: [(Kind, u64); 7] = [
-    (Kind::Leaf, 1),
-    (Kind::Mirror, 2),
-    (Kind::Mirror, 3),
-    (Kind::Raidz { parity: 1 }, 3),
-    (Kind::Raidz { parity: 1 }, 4),
-    (Kind::Raidz { parity: 2 }, 5),
-    (Kind::Raidz { parity: 3 }, 7),
+const KINDS: [(TopLevelKind, u64); 7] = [
+    (TopLevelKind::Leaf, 1),
+    (TopLevelKind::Mirror, 2),
+    (TopLevelKind::Mirror, 3),
+    (TopLevelKind::Raidz { parity: 1 }, 3),
+    (TopLevelKind::Raidz { parity: 1 }, 4),
+    (TopLevelKind::Raidz { parity: 2 }, 5),
+    (TopLevelKind::Raidz { parity: 3 }, 7),
 ];
 const SECOND: u64 = 1_000_000;
 
@@ -60,9 +60,9 @@ impl History {
         let mut random = Random(seed);
         let (kind, count) = KINDS[random.below(KINDS.len())];
         let redundancy = match kind {
-            Kind::Mirror => count as usize - 1,
-            Kind::Raidz { parity } => usize::from(parity),
-            Kind::Leaf | Kind::Hole => 0,
+            TopLevelKind::Mirror => count as usize - 1,
+            TopLevelKind::Raidz { parity } => usize::from(parity),
+            TopLevelKind::Leaf | TopLevelKind::Hole => 0,
         };
         let limits = Limits {
             async_writes: 1 + random.below(8),
@@ -320,7 +320,7 @@ fn what_redundancy_covers_always_succeeds_and_heals() {
             let found = rig.scrub(&written.block).expect("readable");
             assert_eq!(found.bad, 0, "seed {seed}");
         }
-        assert_eq!(rig.top().state, State::Online, "seed {seed}");
+        assert_eq!(rig.top().state, VdevState::Online, "seed {seed}");
         // So any other leaves may go now.
         let mut leaves: Vec<usize> = (0..rig.disks.len()).collect();
         for _ in 0..history.victims.len() {

@@ -23,7 +23,7 @@ fn start(rig: &mut Rig, sector: u64, sectors: usize, priority: Priority) -> u64 
 
 #[test]
 fn neighbours_of_one_write_become_one_request_up_to_the_bound() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     let data = content(0, 1);
     let blocks = (0..300)
         .map(|sector| (Address::new(0, sector), data.clone()))
@@ -44,7 +44,7 @@ fn neighbours_of_one_write_become_one_request_up_to_the_bound() {
 #[test]
 fn blocks_of_a_raidz_leave_no_gaps_between_requests() {
     // 3 sectors of data and 2 of parity are padded to 6, and the padding is written with them.
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     assert_eq!(rig.array.footprint(0, 3), 6);
     let blocks = (0..20)
         .map(|number| (Address::new(0, number * 6), content(number, 3)))
@@ -72,7 +72,7 @@ fn writes_that_wait_are_merged_in_the_order_of_their_places() {
         async_writes: 1,
         ..Limits::default()
     };
-    let mut rig = Rig::of(&tree(Kind::Leaf, 1), 1, limits);
+    let mut rig = Rig::of(&tree(TopLevelKind::Leaf, 1), 1, limits);
     let mut tags = vec![start(&mut rig, 1000, 1, Priority::AsyncWrite)];
     for sector in [1010, 1012, 8, 1011, 1001, 1013] {
         tags.push(start(&mut rig, sector, 1, Priority::AsyncWrite));
@@ -92,7 +92,7 @@ fn writes_that_wait_are_merged_in_the_order_of_their_places() {
 #[test]
 fn beside_reads_fewer_writes_are_in_flight() {
     let limits = Limits::default();
-    let mut rig = Rig::of(&tree(Kind::Leaf, 1), 1, limits);
+    let mut rig = Rig::of(&tree(TopLevelKind::Leaf, 1), 1, limits);
     let data = content(5000, 1);
     rig.write(Address::new(0, 5000), &data).expect("written");
     let bytes = |rig: &Rig| writes(rig).iter().map(|write| write.1 as u64).sum::<u64>();
@@ -123,7 +123,7 @@ fn beside_reads_fewer_writes_are_in_flight() {
 #[test]
 fn background_work_leaves_room_for_others() {
     let limits = Limits::default();
-    let mut rig = Rig::of(&tree(Kind::Mirror, 2), 1, limits);
+    let mut rig = Rig::of(&tree(TopLevelKind::Mirror, 2), 1, limits);
     let data = content(0, 1);
     rig.write(Address::new(0, 0), &data).expect("written");
     rig.now_us += limits.reads_linger_us;
@@ -174,7 +174,7 @@ fn scrubbed(rig: &mut Rig, tag: u64) -> Scrubbed {
 }
 
 fn mirror_with(sectors: u64) -> Rig {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     let blocks = (0..sectors)
         .map(|sector| (Address::new(0, sector), content(sector, 1)))
         .collect();
@@ -257,7 +257,7 @@ fn repairs_that_were_joined_are_told_each_with_its_own_range() {
 #[test]
 fn writes_of_the_same_place_are_done_in_the_order_they_were_asked() {
     for seed in 0..50 {
-        let mut rig = Rig::of(&tree(Kind::Mirror, 2), seed, Limits::default());
+        let mut rig = Rig::of(&tree(TopLevelKind::Mirror, 2), seed, Limits::default());
         let priorities = [
             Priority::AsyncWrite,
             Priority::SyncWrite,
@@ -281,7 +281,11 @@ fn writes_of_the_same_place_are_done_in_the_order_they_were_asked() {
 #[test]
 fn a_trim_is_over_before_its_place_is_written() {
     for seed in 0..20 {
-        let mut rig = Rig::of(&tree(Kind::Raidz { parity: 1 }, 3), seed, Limits::default());
+        let mut rig = Rig::of(
+            &tree(TopLevelKind::Raidz { parity: 1 }, 3),
+            seed,
+            Limits::default(),
+        );
         let data = content(1, 4);
         rig.write(Address::new(0, 0), &data).expect("written");
         rig.ask(|array, tag, now_us, out| {
@@ -302,7 +306,7 @@ fn a_trim_is_over_before_its_place_is_written() {
 
 #[test]
 fn what_lies_outside_is_refused() {
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     let sectors = rig.top().sectors;
     let data = content(0, 4);
     for address in [

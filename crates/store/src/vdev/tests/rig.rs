@@ -31,7 +31,7 @@ impl Random {
 pub(super) struct Disk {
     durable: BTreeMap<u64, Page>,
     cache: BTreeMap<u64, Page>,
-    /// Kind of failure of every request, if any.
+    /// TopLevelKind of failure of every request, if any.
     pub(super) broken: Option<DeviceErrorKind>,
     pub(super) fail_writes: bool,
     pub(super) fail_flushes: bool,
@@ -162,14 +162,14 @@ pub(super) fn leaves(count: u64) -> impl Iterator<Item = LeafSpec> {
     (1..=count).map(|guid| LeafSpec::new(guid, LEAF_SIZE))
 }
 
-pub(super) fn tree(kind: Kind, count: u64) -> VdevTree {
+pub(super) fn tree(kind: TopLevelKind, count: u64) -> VdevTree {
     VdevTree {
         top_levels: vec![TopLevelSpec::new(kind, Class::Normal, leaves(count))],
     }
 }
 
 impl Rig {
-    pub(super) fn new(kind: Kind, count: u64) -> Self {
+    pub(super) fn new(kind: TopLevelKind, count: u64) -> Self {
         Self::of(&tree(kind, count), 1, Limits::default())
     }
 

@@ -29,7 +29,7 @@ fn unreadable() -> DeviceOutcome {
 
 /// Makes a mirror with one block, and starts a read or scrub of the block.
 fn asked(leaves: u64, is_scrub: bool) -> (Rig, Pages, u64) {
-    let mut rig = Rig::new(Kind::Mirror, leaves);
+    let mut rig = Rig::new(TopLevelKind::Mirror, leaves);
     let data = content(1, 4);
     rig.write(Address::new(0, 0), &data).expect("written");
     let block = block(0, &data, 1);
@@ -57,7 +57,7 @@ enum Rewritten {
 #[test]
 fn an_old_block_is_never_repaired_over_a_new_one() {
     for when in [Rewritten::Never, Rewritten::First, Rewritten::Again] {
-        let mut rig = Rig::new(Kind::Mirror, 2);
+        let mut rig = Rig::new(TopLevelKind::Mirror, 2);
         let (old, new) = (content(1, 4), content(2, 4));
         rig.write(Address::new(0, 0), &old).expect("written");
         let write_new = |rig: &mut Rig| {
@@ -104,7 +104,10 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
 /// A power cut while a copy is overwritten may leave its sectors neither old nor new.
 #[test]
 fn a_copy_that_is_right_when_it_is_read_again_is_not_written_over() {
-    let kinds = [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 2)];
+    let kinds = [
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 2),
+    ];
     for ((kind, count), fails) in kinds.into_iter().flat_map(|of| [(of, true), (of, false)]) {
         for is_scrub in [false, true] {
             let mut rig = Rig::new(kind, count);
@@ -148,7 +151,7 @@ fn a_leaf_that_was_put_aside_is_not_read_again() {
     rig.with(|array, out| array.completed(other.io, Ok(data), 2, out));
     assert!(rig.pending.iter().all(|request| request.leaf != LeafId(0)));
     rig.run();
-    assert_eq!(rig.status(0).state, State::Offline);
+    assert_eq!(rig.status(0).state, VdevState::Offline);
     let (bad, repaired) = (1, 0);
     assert_eq!(scrubbed(&mut rig, tag), Scrubbed { bad, repaired });
     assert_eq!(rig.errors(0).checksum, 1);

@@ -40,14 +40,14 @@ fn kind_of(result: Result<impl std::fmt::Debug, ShapeError>) -> ShapeErrorKind {
 
 #[test]
 fn a_leaf_becomes_a_mirror_and_a_leaf_again() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
     let blocks = fill(&mut rig, 10);
     let new = LeafSpec::new(77, LEAF_SIZE);
     let leaf = rig.array.attach(LeafId(0), &new).expect("attached");
     rig.disks.push(Disk::default());
     assert_eq!(
         (rig.top().kind, rig.top().state),
-        (Kind::Mirror, State::Degraded)
+        (TopLevelKind::Mirror, VdevState::Degraded)
     );
     expect_all(&mut rig, &blocks);
     assert_eq!(rig.disks[1].reads, 0, "it has nothing yet");
@@ -59,12 +59,12 @@ fn a_leaf_becomes_a_mirror_and_a_leaf_again() {
     let result = rig.with(|array, out| array.detach(LeafId(0), 0, out));
     assert_eq!(kind_of(result), ShapeErrorKind::NotRedundant);
     resilver(&mut rig, leaf, &blocks);
-    assert_eq!(rig.top().state, State::Online);
+    assert_eq!(rig.top().state, VdevState::Online);
     rig.with(|array, out| array.detach(LeafId(0), 0, out))
         .expect("detached");
     assert_eq!(
         (rig.top().kind, rig.top().state),
-        (Kind::Leaf, State::Online)
+        (TopLevelKind::Leaf, VdevState::Online)
     );
     rig.disks[0] = Disk::default();
     expect_all(&mut rig, &blocks);
@@ -76,7 +76,7 @@ fn a_leaf_becomes_a_mirror_and_a_leaf_again() {
 fn a_column_of_a_raidz_is_replaced_while_it_works_and_while_it_is_gone() {
     for is_gone in [false, true] {
         for kind in [SlotKind::Replacing, SlotKind::Spare] {
-            let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 4);
+            let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 4);
             let blocks = fill(&mut rig, 10);
             if is_gone {
                 rig.with(|array, out| array.remove(LeafId(2), 0, out))
@@ -87,12 +87,12 @@ fn a_column_of_a_raidz_is_replaced_while_it_works_and_while_it_is_gone() {
             let leaf = rig.array.replace(LeafId(2), &new, kind).expect("replaced");
             rig.disks.push(Disk::default());
             assert_eq!(rig.top().slots[2].kind, kind);
-            assert_eq!(rig.top().state, State::Degraded);
+            assert_eq!(rig.top().state, VdevState::Degraded);
             resilver(&mut rig, leaf, &blocks);
             rig.with(|array, out| array.detach(LeafId(2), 0, out))
                 .expect("detached");
             assert_eq!(rig.top().slots[2].kind, SlotKind::Single);
-            assert_eq!(rig.top().state, State::Online);
+            assert_eq!(rig.top().state, VdevState::Online);
             rig.with(|array, out| array.offline(LeafId(0), 0, out))
                 .expect("redundant");
             expect_all(&mut rig, &blocks);
@@ -104,7 +104,7 @@ fn a_column_of_a_raidz_is_replaced_while_it_works_and_while_it_is_gone() {
 
 #[test]
 fn a_vdev_tells_when_redundancy_does_not_cover_what_its_leaves_lack() {
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     let blocks = fill(&mut rig, 10);
     let new = LeafSpec::new(77, LEAF_SIZE);
     (rig.array)
@@ -122,7 +122,7 @@ fn a_vdev_tells_when_redundancy_does_not_cover_what_its_leaves_lack() {
 
 #[test]
 fn a_replacement_can_be_undone() {
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     let blocks = fill(&mut rig, 4);
     let new = LeafSpec::new(77, LEAF_SIZE);
     let leaf = rig
@@ -134,7 +134,7 @@ fn a_replacement_can_be_undone() {
         .expect("written");
     rig.with(|array, out| array.detach(leaf, 0, out))
         .expect("detached");
-    assert_eq!(rig.top().state, State::Online);
+    assert_eq!(rig.top().state, VdevState::Online);
     expect_all(&mut rig, &blocks);
     // The GUID may be used again.
     rig.array
@@ -144,7 +144,7 @@ fn a_replacement_can_be_undone() {
 
 #[test]
 fn an_offline_leaf_misses_the_epochs_it_was_away() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     fill(&mut rig, 3);
     rig.flush().expect("flushed");
     rig.array.set_epochs(Epoch(4), Epoch(4));
@@ -152,7 +152,7 @@ fn an_offline_leaf_misses_the_epochs_it_was_away() {
         .expect("redundant");
     assert_eq!(
         (rig.status(0).state, rig.top().state),
-        (State::Offline, State::Degraded)
+        (VdevState::Offline, VdevState::Degraded)
     );
     let data = content(900, 4);
     rig.array.set_epochs(Epoch(6), Epoch(6));
@@ -164,7 +164,7 @@ fn an_offline_leaf_misses_the_epochs_it_was_away() {
     assert_eq!(missing.ranges(), [(Epoch(4), Epoch(7))]);
     assert_eq!(
         again.top_levels().next().expect("one").state,
-        State::Degraded
+        VdevState::Degraded
     );
     rig.array.set_epochs(Epoch(8), Epoch(8));
     rig.with(|array, out| array.online(LeafId(0), out))
@@ -186,7 +186,7 @@ fn an_offline_leaf_misses_the_epochs_it_was_away() {
 
 #[test]
 fn a_resilver_that_missed_something_is_not_enough() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     let blocks = fill(&mut rig, 3);
     rig.with(|array, out| array.offline(LeafId(0), 0, out))
         .expect("redundant");
@@ -208,8 +208,12 @@ fn a_resilver_that_missed_something_is_not_enough() {
 
 #[test]
 fn vdevs_are_added_and_log_vdevs_removed() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
-    let log = TopLevelSpec::new(Kind::Leaf, Class::Log, [LeafSpec::new(50, LEAF_SIZE)]);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
+    let log = TopLevelSpec::new(
+        TopLevelKind::Leaf,
+        Class::Log,
+        [LeafSpec::new(50, LEAF_SIZE)],
+    );
     assert_eq!(rig.array.add_top_level(&log, Epoch(1)).expect("added"), 1);
     rig.disks.push(Disk::default());
     assert_eq!(
@@ -232,7 +236,7 @@ fn vdevs_are_added_and_log_vdevs_removed() {
 
 #[test]
 fn a_vdev_grows_when_it_is_told_to() {
-    let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
+    let mut rig = Rig::new(TopLevelKind::Raidz { parity: 1 }, 3);
     let before = rig.top().sectors;
     for leaf in 0..3 {
         rig.array
@@ -258,9 +262,9 @@ fn a_vdev_grows_when_it_is_told_to() {
 #[test]
 fn a_vdev_grows_no_further_than_addresses_reach() {
     for (kind, leaves) in [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
     ] {
         let mut rig = Rig::new(kind, leaves);
         for leaf in 0..leaves as u32 {
@@ -290,29 +294,35 @@ fn trees_that_are_none_are_refused() {
             Limits::default(),
         ))
     };
-    assert_eq!(refused(Kind::Leaf, 2, LEAF_SIZE), ShapeErrorKind::WrongKind);
     assert_eq!(
-        refused(Kind::Mirror, 1, LEAF_SIZE),
+        refused(TopLevelKind::Leaf, 2, LEAF_SIZE),
         ShapeErrorKind::WrongKind
     );
     assert_eq!(
-        refused(Kind::Raidz { parity: 2 }, 2, LEAF_SIZE),
+        refused(TopLevelKind::Mirror, 1, LEAF_SIZE),
         ShapeErrorKind::WrongKind
     );
     assert_eq!(
-        refused(Kind::Raidz { parity: 4 }, 9, LEAF_SIZE),
+        refused(TopLevelKind::Raidz { parity: 2 }, 2, LEAF_SIZE),
         ShapeErrorKind::WrongKind
     );
     assert_eq!(
-        refused(Kind::Raidz { parity: 0 }, 9, LEAF_SIZE),
+        refused(TopLevelKind::Raidz { parity: 4 }, 9, LEAF_SIZE),
         ShapeErrorKind::WrongKind
     );
-    assert_eq!(refused(Kind::Leaf, 1, 2 << 20), ShapeErrorKind::TooSmall);
-    let mut wide = tree(Kind::Leaf, 1);
+    assert_eq!(
+        refused(TopLevelKind::Raidz { parity: 0 }, 9, LEAF_SIZE),
+        ShapeErrorKind::WrongKind
+    );
+    assert_eq!(
+        refused(TopLevelKind::Leaf, 1, 2 << 20),
+        ShapeErrorKind::TooSmall
+    );
+    let mut wide = tree(TopLevelKind::Leaf, 1);
     wide.top_levels[0].leaf_sectors = Some(LEAF_SIZE >> 12);
     let result = Array::new(&wide, Epoch(0), Limits::default());
     assert_eq!(kind_of(result), ShapeErrorKind::TooSmall);
-    let mut twice = tree(Kind::Mirror, 2);
+    let mut twice = tree(TopLevelKind::Mirror, 2);
     twice.top_levels[0].slots[1].leaves = leaves(1).collect();
     assert_eq!(
         kind_of(Array::new(&twice, Epoch(0), Limits::default())),
@@ -323,7 +333,7 @@ fn trees_that_are_none_are_refused() {
 #[test]
 fn a_lone_leaf_that_is_away_misses_what_the_one_that_joined_it_took() {
     for kind in [SlotKind::Replacing, SlotKind::Spare] {
-        let mut rig = Rig::new(Kind::Leaf, 1);
+        let mut rig = Rig::new(TopLevelKind::Leaf, 1);
         let mut blocks = fill(&mut rig, 10);
         rig.flush().expect("flushed");
         rig.with(|array, out| array.remove(LeafId(0), 0, out))
@@ -349,7 +359,7 @@ fn a_lone_leaf_that_is_away_misses_what_the_one_that_joined_it_took() {
 
 #[test]
 fn what_is_rebuilt_is_written_however_much_is_written_elsewhere_meanwhile() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
     let blocks = fill(&mut rig, 3);
     let new = LeafSpec::new(77, LEAF_SIZE);
     let leaf = rig.array.attach(LeafId(0), &new).expect("attached");

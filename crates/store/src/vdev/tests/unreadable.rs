@@ -6,7 +6,7 @@ use crate::format::Address;
 use crate::vdev::*;
 
 /// Returns the error of a read if some leaves cannot read anything and others are gone.
-fn answer(kind: Kind, leaves: u64, unreadable: &[usize], gone: &[usize]) -> ArrayErrorKind {
+fn answer(kind: TopLevelKind, leaves: u64, unreadable: &[usize], gone: &[usize]) -> ArrayErrorKind {
     let mut rig = Rig::new(kind, leaves);
     let data = content(1, 4);
     rig.write(Address::new(0, 0), &data).expect("written");
@@ -22,21 +22,27 @@ fn answer(kind: Kind, leaves: u64, unreadable: &[usize], gone: &[usize]) -> Arra
 
 #[test]
 fn a_block_that_its_only_device_cannot_read_is_lost() {
-    assert_eq!(answer(Kind::Leaf, 1, &[0], &[]), ArrayErrorKind::Medium);
     assert_eq!(
-        answer(Kind::Mirror, 2, &[0, 1], &[]),
+        answer(TopLevelKind::Leaf, 1, &[0], &[]),
         ArrayErrorKind::Medium
     );
-    let raidz = Kind::Raidz { parity: 1 };
+    assert_eq!(
+        answer(TopLevelKind::Mirror, 2, &[0, 1], &[]),
+        ArrayErrorKind::Medium
+    );
+    let raidz = TopLevelKind::Raidz { parity: 1 };
     assert_eq!(answer(raidz, 4, &[0, 1], &[]), ArrayErrorKind::Medium);
 }
 
 #[test]
 fn a_block_that_a_leaf_may_bring_when_it_is_back_is_not_lost() {
-    assert_eq!(answer(Kind::Leaf, 1, &[], &[0]), ArrayErrorKind::Device);
-    for kind in [Kind::Mirror, Kind::Raidz { parity: 1 }] {
+    assert_eq!(
+        answer(TopLevelKind::Leaf, 1, &[], &[0]),
+        ArrayErrorKind::Device
+    );
+    for kind in [TopLevelKind::Mirror, TopLevelKind::Raidz { parity: 1 }] {
         assert_eq!(answer(kind, 3, &[0], &[1, 2]), ArrayErrorKind::Device);
     }
-    let raidz = Kind::Raidz { parity: 2 };
+    let raidz = TopLevelKind::Raidz { parity: 2 };
     assert_eq!(answer(raidz, 5, &[0, 1], &[2]), ArrayErrorKind::Device);
 }

@@ -8,7 +8,10 @@ const SECOND: u64 = 1_000_000;
 
 #[test]
 fn a_slow_copy_is_overtaken_by_another() {
-    for (kind, count) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
+    for (kind, count) in [
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+    ] {
         let mut rig = Rig::new(kind, count);
         let data = content(1, 8);
         rig.write(Address::new(0, 0), &data).expect("written");
@@ -33,7 +36,7 @@ fn a_slow_copy_is_overtaken_by_another() {
             rig.disks[leaf].mute = false;
             rig.run();
         }
-        assert_eq!(rig.top().state, State::Online, "slow is not broken");
+        assert_eq!(rig.top().state, VdevState::Online, "slow is not broken");
     }
 }
 
@@ -43,7 +46,7 @@ fn a_slow_copy_is_overtaken_by_another() {
 #[test]
 fn who_waits_for_a_leaf_that_is_replaced_is_answered_by_the_new_one() {
     for is_proven in [false, true] {
-        let mut rig = Rig::new(Kind::Leaf, 1);
+        let mut rig = Rig::new(TopLevelKind::Leaf, 1);
         let data = content(1, 8);
         rig.write(Address::new(0, 0), &data).expect("written");
         let proven = block(0, &data, 1);
@@ -84,7 +87,7 @@ fn who_waits_for_a_leaf_that_is_replaced_is_answered_by_the_new_one() {
 
 #[test]
 fn a_device_that_never_answers_is_given_up_and_its_late_answer_changes_nothing() {
-    let mut rig = Rig::new(Kind::Mirror, 2);
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
     rig.disks[1].mute = true;
     let data = content(1, 8);
     let tag = rig.start_write(Address::new(0, 0), &data);
@@ -94,7 +97,7 @@ fn a_device_that_never_answers_is_given_up_and_its_late_answer_changes_nothing()
     rig.pass(SECOND);
     rig.written(tag).expect("the other leaf holds it");
     // The device failed nothing: it is away, not broken.
-    assert_eq!(rig.status(1).state, State::Removed);
+    assert_eq!(rig.status(1).state, VdevState::Removed);
     // The device may still write, so it cannot come back before it has answered.
     let busy = rig
         .with(|array, out| array.online(LeafId(1), out))
@@ -117,12 +120,12 @@ fn a_device_that_never_answers_is_given_up_and_its_late_answer_changes_nothing()
         rig.with(|array, out| array.finish_resilver(&resilver, out))
             .expect("online")
     );
-    assert_eq!(rig.top().state, State::Online);
+    assert_eq!(rig.top().state, VdevState::Online);
 }
 
 #[test]
 fn a_lone_device_that_hangs_refuses_and_comes_back() {
-    let mut rig = Rig::new(Kind::Leaf, 1);
+    let mut rig = Rig::new(TopLevelKind::Leaf, 1);
     let data = content(1, 4);
     rig.write(Address::new(0, 0), &data).expect("written");
     rig.disks[0].mute = true;
@@ -137,7 +140,7 @@ fn a_lone_device_that_hangs_refuses_and_comes_back() {
             DeviceErrorKind::TimedOut
         );
     }
-    assert_eq!(rig.status(0).state, State::Unavailable);
+    assert_eq!(rig.status(0).state, VdevState::Unavailable);
     let block = block(0, &data, 1);
     assert_eq!(
         rig.read(&block).expect_err("hangs").kind,
@@ -146,7 +149,7 @@ fn a_lone_device_that_hangs_refuses_and_comes_back() {
     assert_eq!(rig.flush().expect_err("hangs").kind, ArrayErrorKind::Device);
     rig.disks[0].mute = false;
     rig.run();
-    assert_eq!(rig.status(0).state, State::Online);
+    assert_eq!(rig.status(0).state, VdevState::Online);
     assert_eq!(rig.read(&block).expect("read").to_vec(), data.to_vec());
     rig.flush().expect("flushed");
 }

@@ -12,7 +12,7 @@ use crate::catalog::request::{
 };
 use crate::catalog::{Catalog, Dataset};
 use crate::format::DatasetId;
-use crate::vdev::{Kind, LeafId, LeafSpec, State};
+use crate::vdev::{LeafId, LeafSpec, TopLevelKind, VdevState};
 
 /// Number of places for written sectors, each below a leaf of its own.
 const PLACES: u64 = 6;
@@ -214,7 +214,7 @@ fn nth(catalog: &Catalog, number: u8, is_wanted: fn(&Dataset) -> bool) -> Option
 }
 
 impl History {
-    pub(super) fn new(kind: Kind, disks: usize, limits: Limits) -> Self {
+    pub(super) fn new(kind: TopLevelKind, disks: usize, limits: Limits) -> Self {
         let mut world = World::new(kind, disks, limits);
         for _ in 0..3 {
             world.checkpoint();
@@ -346,7 +346,7 @@ impl History {
     }
 
     /// Returns the leaves of slots, each with the number of leaves in its slot.
-    fn slots(&self) -> Vec<(LeafId, State, usize)> {
+    fn slots(&self) -> Vec<(LeafId, VdevState, usize)> {
         let slots = self.world.pool.array.top_levels().flat_map(|top| top.slots);
         let leaves = slots.flat_map(|slot| {
             let count = slot.leaves.len();
@@ -372,7 +372,7 @@ impl History {
         else {
             for (leaf, state, _) in slots {
                 // A device that has not answered yet is tried another time.
-                if state == State::Offline {
+                if state == VdevState::Offline {
                     let _ = self.world.pool.online(leaf, now);
                 }
             }
@@ -415,7 +415,7 @@ impl History {
         self.world.settle();
         self.wipe_detached();
         let status = self.world.pool.status();
-        assert_eq!((status.state, status.suspended), (State::Online, None));
+        assert_eq!((status.state, status.suspended), (VdevState::Online, None));
         assert!(
             self.world
                 .pool

@@ -8,7 +8,7 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::CacheStatus;
 use crate::pool::tests::world::World;
 use crate::pool::{Answer, Limits, Request, RequestId};
-use crate::vdev::{Kind, LeafSpec, State};
+use crate::vdev::{LeafSpec, TopLevelKind, VdevState};
 
 pub(in crate::pool::tests) const BLOCK: usize = 128 << 10;
 pub(in crate::pool::tests) const BLOCKS: usize = 384;
@@ -29,7 +29,7 @@ pub(in crate::pool::tests) fn content(block: usize, version: u64) -> Vec<u8> {
 
 /// Makes a pool with a cache vdev, and a volume that is larger than memory.
 pub(in crate::pool::tests) fn with_cache() -> (World, DatasetId) {
-    let mut world = World::of_size(Kind::Leaf, 1, SIZE, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SIZE, Limits::default());
     world.cache_bytes = MEMORY;
     world.pool.cache = Arc::new(Cache::new(MEMORY, 7));
     world.disks.push(Default::default());
@@ -73,7 +73,7 @@ fn what_memory_gave_up_is_read_from_the_cache_vdev() {
     let status = cache(&world);
     assert_eq!(
         (status.state, status.errors),
-        (State::Online, Default::default())
+        (VdevState::Online, Default::default())
     );
     assert!(status.hits > 100 && status.rejected == 0, "{status:?}");
     assert!(
@@ -144,11 +144,11 @@ fn a_cache_vdev_that_is_pulled_or_hangs_is_not_missed() {
         read_all(&mut world, volume, 1);
         read_all(&mut world, volume, 1);
         let (pool, status) = (world.pool.status(), cache(&world));
-        assert_eq!((pool.state, pool.suspended), (State::Online, None));
+        assert_eq!((pool.state, pool.suspended), (VdevState::Online, None));
         let expected = if hangs {
-            State::Faulted
+            VdevState::Faulted
         } else {
-            State::Removed
+            VdevState::Removed
         };
         assert_eq!(status.state, expected);
         // The cache vdev is used again, and begins empty.
@@ -160,7 +160,7 @@ fn a_cache_vdev_that_is_pulled_or_hangs_is_not_missed() {
         assert!(world.pool.online_cache(5, now).is_err());
         assert_eq!(
             (cache(&world).state, cache(&world).hits),
-            (State::Online, 0)
+            (VdevState::Online, 0)
         );
         for _ in 0..3 {
             read_all(&mut world, volume, 1);
@@ -180,17 +180,17 @@ fn an_opening_needs_no_cache_vdev_and_believes_nothing_that_lies_there() {
     world.checkpoint();
     world.reopen().expect("opens");
     let status = cache(&world);
-    assert_eq!((status.state, status.used), (State::Online, 0));
+    assert_eq!((status.state, status.used), (VdevState::Online, 0));
     read_all(&mut world, volume, 1);
     let gone = std::mem::take(&mut world.disks[1]);
     world.reopen().expect("opens without it");
-    assert_eq!(cache(&world).state, State::Unavailable);
-    assert_eq!(world.pool.status().state, State::Online);
+    assert_eq!(cache(&world).state, VdevState::Unavailable);
+    assert_eq!(world.pool.status().state, VdevState::Online);
     read_all(&mut world, volume, 1);
     // The device comes back with its former data.
     world.disks[1] = gone;
     world.reopen().expect("opens");
-    assert_eq!(cache(&world).state, State::Online);
+    assert_eq!(cache(&world).state, VdevState::Online);
     read_all(&mut world, volume, 1);
     let now = world.now_us;
     world.pool.remove_cache(101, now).expect("there is one");
@@ -219,12 +219,15 @@ fn a_cache_vdev_that_was_put_aside_gives_nothing_until_it_is_used_again() {
     world.dead.insert(1);
     read_all(&mut world, volume, 1);
     world.dead.clear();
-    assert_eq!(cache(&world).state, State::Offline);
+    assert_eq!(cache(&world).state, VdevState::Offline);
     world.checkpoint();
     for _ in 0..2 {
         world.reopen().expect("opens");
         let status = cache(&world);
-        assert_eq!((status.state, status.is_in_use), (State::Offline, false));
+        assert_eq!(
+            (status.state, status.is_in_use),
+            (VdevState::Offline, false)
+        );
     }
     let now = world.now_us;
     world.pool.online_cache(101, now).expect("there is one");
@@ -234,7 +237,7 @@ fn a_cache_vdev_that_was_put_aside_gives_nothing_until_it_is_used_again() {
     assert!(cache(&world).hits > 0);
     world.checkpoint();
     world.reopen().expect("opens");
-    assert_eq!(cache(&world).state, State::Online);
+    assert_eq!(cache(&world).state, VdevState::Online);
 }
 
 #[test]
@@ -275,7 +278,7 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
     let status = cache(&world);
     assert_eq!(
         (status.state, status.rejected, status.size),
-        (State::Online, 0, before.size + SIZE)
+        (VdevState::Online, 0, before.size + SIZE)
     );
     assert!(status.written_bytes < before.written_bytes, "{status:?}");
     assert!(world.pool.cache.reserved() >= reserved);
@@ -290,7 +293,7 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
     let status = cache(&world);
     assert_eq!(
         (status.state, status.size),
-        (State::Online, before.size + SIZE)
+        (VdevState::Online, before.size + SIZE)
     );
     read_all(&mut world, volume, 1);
     // An offline cache vdev grows too, and stays unused.
@@ -300,6 +303,6 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
     let status = cache(&world);
     assert_eq!(
         (status.state, status.is_in_use, status.size),
-        (State::Offline, false, before.size + 2 * SIZE)
+        (VdevState::Offline, false, before.size + 2 * SIZE)
     );
 }

@@ -5,7 +5,7 @@ use crate::format::DatasetId;
 use crate::pool::Limits;
 use crate::pool::LogStatus;
 use crate::pool::tests::world::{DISK, World};
-use crate::vdev::{Class, Kind, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, ShapeErrorKind, TopLevelKind, TopLevelSpec, VdevTree};
 
 const BLOCK: usize = 64 << 10;
 /// Blocks of a volume that fill only a part of a disk.
@@ -35,7 +35,7 @@ fn verify(world: &mut World, volume: DatasetId, blocks: std::ops::Range<u64>) {
     }
 }
 
-fn filled(kind: Kind, disks: usize) -> (World, DatasetId) {
+fn filled(kind: TopLevelKind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", 1 << 30, BLOCK as u32);
     write(&mut world, volume, 0..FEW);
@@ -57,11 +57,11 @@ fn sectors(world: &World) -> u64 {
 
 /// Kinds of vdevs for blocks, with their number of leaves, and the number of leaves with different
 /// data.
-const KINDS: [(Kind, usize, u64); 4] = [
-    (Kind::Leaf, 1, 1),
-    (Kind::Mirror, 2, 1),
-    (Kind::Raidz { parity: 1 }, 3, 3),
-    (Kind::Raidz { parity: 2 }, 5, 5),
+const KINDS: [(TopLevelKind, usize, u64); 4] = [
+    (TopLevelKind::Leaf, 1, 1),
+    (TopLevelKind::Mirror, 2, 1),
+    (TopLevelKind::Raidz { parity: 1 }, 3, 3),
+    (TopLevelKind::Raidz { parity: 2 }, 5, 5),
 ];
 
 #[test]
@@ -101,10 +101,10 @@ fn a_vdev_grows_when_its_last_disk_has_and_what_is_new_is_used() {
 }
 
 /// Returns the columns of a block that hold no data; for a mirror, the extra copies.
-fn parity(kind: Kind) -> u64 {
+fn parity(kind: TopLevelKind) -> u64 {
     match kind {
-        Kind::Raidz { parity } => parity.into(),
-        Kind::Mirror => 1,
+        TopLevelKind::Raidz { parity } => parity.into(),
+        TopLevelKind::Mirror => 1,
         _ => 0,
     }
 }
@@ -154,12 +154,12 @@ fn log(world: &World) -> LogStatus {
 
 /// Makes a pool on disk 0 with a small log vdev on the disks after it, and a volume. Copies are
 /// made already.
-fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
+fn with_log(kind: TopLevelKind, leaves: usize) -> (World, DatasetId) {
     let main = LeafSpec::new(100, DISK);
     let small = (1..=leaves).map(|number| LeafSpec::new(100 + number as u64, SMALL_LOG));
     let tree = VdevTree {
         top_levels: vec![
-            TopLevelSpec::new(Kind::Leaf, Class::Normal, [main]),
+            TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [main]),
             TopLevelSpec::new(kind, Class::Log, small),
         ],
     };
@@ -191,7 +191,7 @@ fn promised(world: &mut World, volume: DatasetId) {
 
 #[test]
 fn a_log_vdev_that_grew_promises_as_much_as_it_has_room_for() {
-    for (kind, leaves) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
+    for (kind, leaves) in [(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)] {
         let (mut world, volume) = with_log(kind, leaves);
         let before = log(&world).ring_sectors;
         for disk in 1..leaves {
@@ -221,7 +221,7 @@ fn a_log_vdev_that_grew_promises_as_much_as_it_has_room_for() {
 fn what_a_log_vdev_promised_outlives_the_power_failing_while_it_grows() {
     let (mut steps, mut is_over) = (0, false);
     while !is_over {
-        let (mut world, volume) = with_log(Kind::Leaf, 1);
+        let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
         let before = log(&world).ring_sectors;
         for block in 1..8 {
             world.write(volume, block * BLOCK as u64, &content(block), true);

@@ -6,7 +6,7 @@ use crate::pool::Limits;
 use crate::pool::tests::world::{DISK, World};
 use crate::pool::{LogStatus, OpenErrorKind, RequestId};
 use crate::vdev::{
-    Class, DeviceError, DeviceErrorKind, Kind, LeafSpec, State, TopLevelSpec, VdevTree,
+    Class, DeviceError, DeviceErrorKind, LeafSpec, TopLevelKind, TopLevelSpec, VdevState, VdevTree,
 };
 
 const MAIN: usize = 0;
@@ -14,11 +14,11 @@ const LOG: usize = 1;
 
 /// Makes a pool on disk 0 with a log vdev on the disks after it, and a volume. Copies are made
 /// already.
-fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
+fn with_log(kind: TopLevelKind, leaves: usize) -> (World, DatasetId) {
     let leaf = |number: usize| LeafSpec::new(100 + number as u64, DISK);
     let tree = VdevTree {
         top_levels: vec![
-            TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf(MAIN)]),
+            TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf(MAIN)]),
             TopLevelSpec::new(kind, Class::Log, (0..leaves).map(|at| leaf(LOG + at))),
         ],
     };
@@ -60,7 +60,7 @@ fn is_there(world: &mut World, volume: DatasetId) {
 
 #[test]
 fn what_a_log_vdev_promised_is_brought_among_the_blocks() {
-    for (kind, leaves) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
+    for (kind, leaves) in [(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)] {
         let (mut world, volume) = with_log(kind, leaves);
         promised(&mut world, volume);
         let status = log(&world);
@@ -84,7 +84,7 @@ fn what_a_log_vdev_promised_is_brought_among_the_blocks() {
 #[test]
 fn each_half_of_a_mirrored_log_will_do() {
     for lost in [LOG, LOG + 1] {
-        let (mut world, volume) = with_log(Kind::Mirror, 2);
+        let (mut world, volume) = with_log(TopLevelKind::Mirror, 2);
         promised(&mut world, volume);
         world.disks[lost] = Default::default();
         world.crash().expect("the other half has it");
@@ -94,7 +94,7 @@ fn each_half_of_a_mirrored_log_will_do() {
 
 #[test]
 fn a_torn_copy_is_read_from_the_other_half() {
-    let (mut world, volume) = with_log(Kind::Mirror, 2);
+    let (mut world, volume) = with_log(TopLevelKind::Mirror, 2);
     promised(&mut world, volume);
     for (disk, odd) in [(LOG, 0), (LOG + 1, 1)] {
         let copies = world.disks[disk].range_mut(256..512);
@@ -108,7 +108,7 @@ fn a_torn_copy_is_read_from_the_other_half() {
 
 #[test]
 fn a_half_that_missed_copies_says_nothing_of_what_the_other_has() {
-    let (mut world, volume) = with_log(Kind::Mirror, 2);
+    let (mut world, volume) = with_log(TopLevelKind::Mirror, 2);
     world.dead.insert(LOG);
     world.write(volume, 16 << 16, &[3; 4096], true);
     world.settle();
@@ -127,7 +127,7 @@ fn a_half_that_missed_copies_says_nothing_of_what_the_other_has() {
 
 #[test]
 fn a_log_vdev_that_is_away_is_not_passed_over_in_silence() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     promised(&mut world, volume);
     world.disks[LOG] = Default::default();
     let error = world.crash().expect_err("the log is away");
@@ -148,7 +148,7 @@ fn a_log_vdev_that_is_away_is_not_passed_over_in_silence() {
 
 #[test]
 fn a_promise_that_cannot_be_kept_is_damage() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     promised(&mut world, volume);
     // This hits the first copies, but not those that prove them.
     for (_, bytes) in world.disks[LOG].range_mut(258..264) {
@@ -160,7 +160,7 @@ fn a_promise_that_cannot_be_kept_is_damage() {
 
 #[test]
 fn a_log_vdev_that_fails_is_left_at_once_and_nothing_is_lost() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     world.write(volume, 4096, &[1; 4096], true);
     assert!(log(&world).is_in_use);
     world.dead.insert(LOG);
@@ -172,7 +172,7 @@ fn a_log_vdev_that_fails_is_left_at_once_and_nothing_is_lost() {
     assert!(!status.is_in_use, "{status:?}");
     world.settle();
     let pool = world.pool.status();
-    assert_eq!((pool.state, pool.suspended), (State::Degraded, None));
+    assert_eq!((pool.state, pool.suspended), (VdevState::Degraded, None));
     // The labels say that the log vdev is out of use, so nobody has to be asked.
     world.disks[LOG] = Default::default();
     world.dead.clear();
@@ -186,7 +186,7 @@ fn a_log_vdev_that_fails_is_left_at_once_and_nothing_is_lost() {
 
 #[test]
 fn a_log_vdev_that_failed_is_used_again_when_it_is_believed() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     world.dead.insert(LOG);
     world.write(volume, 4096, &[1; 4096], true);
     world.settle();
@@ -215,7 +215,7 @@ fn a_log_vdev_that_failed_is_used_again_when_it_is_believed() {
 
 #[test]
 fn a_log_vdev_that_hangs_is_not_waited_for() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     world.stuck.insert(LOG);
     let begun = world.now_us;
     world.write(volume, 4096, &[1; 4096], true);
@@ -230,8 +230,8 @@ fn a_full_log_vdev_costs_a_flush_and_no_write() {
     let leaf = |guid, size| LeafSpec::new(guid, size);
     let tree = VdevTree {
         top_levels: vec![
-            TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf(100, DISK)]),
-            TopLevelSpec::new(Kind::Leaf, Class::Log, [leaf(101, 5 << 19)]),
+            TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf(100, DISK)]),
+            TopLevelSpec::new(TopLevelKind::Leaf, Class::Log, [leaf(101, 5 << 19)]),
         ],
     };
     // The log has one MiB: 256 sectors.
@@ -256,13 +256,13 @@ fn a_full_log_vdev_costs_a_flush_and_no_write() {
 
 #[test]
 fn a_log_vdev_comes_and_goes_while_the_pool_is_in_use() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("v", 16 << 20, 4096);
     world.write(volume, 0, &[9; 4096], true);
     world.checkpoint();
     world.disks.push(Default::default());
     world.leaves.insert(1, 1);
-    let spec = TopLevelSpec::new(Kind::Leaf, Class::Log, [LeafSpec::new(101, DISK)]);
+    let spec = TopLevelSpec::new(TopLevelKind::Leaf, Class::Log, [LeafSpec::new(101, DISK)]);
     let vdev = world.pool.add(&spec).expect("a log vdev");
     assert!(!log(&world).is_in_use, "no label knows it");
     world.checkpoint();
@@ -295,7 +295,7 @@ fn a_log_vdev_comes_and_goes_while_the_pool_is_in_use() {
 /// The flush that makes all its promises durable is the last thing that happens.
 #[test]
 fn a_log_vdev_goes_as_soon_as_nothing_needs_it() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     promised(&mut world, volume);
     let (id, now) = (RequestId(999), world.now_us);
     world.pool.remove_log(id, 1, now);
@@ -310,7 +310,7 @@ fn a_log_vdev_goes_as_soon_as_nothing_needs_it() {
 
 #[test]
 fn who_waits_for_a_log_vdev_to_go_is_told_when_the_pool_takes_no_changes_any_more() {
-    let (mut world, volume) = with_log(Kind::Leaf, 1);
+    let (mut world, volume) = with_log(TopLevelKind::Leaf, 1);
     promised(&mut world, volume);
     let (id, now) = (RequestId(999), world.now_us);
     world.pool.remove_log(id, 1, now);

@@ -7,7 +7,7 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::tests::world::{DISK, World};
 use crate::pool::{Limits, Request, RequestId};
 use crate::vdev::{
-    Class, Kind, LeafId, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevEvent, VdevTree,
+    Class, LeafId, LeafSpec, ShapeErrorKind, TopLevelKind, TopLevelSpec, VdevEvent, VdevTree,
 };
 
 /// Disk of the only spare; the next constant is its guid.
@@ -16,7 +16,7 @@ const GUID: u64 = 100 + SPARE as u64;
 
 /// Makes a raidz2 with two broken disks. The spare stands in for the first of them.
 fn two_broken() -> (World, DatasetId, LeafId) {
-    let (mut world, volume, _) = filled(Kind::Raidz { parity: 2 }, 4, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Raidz { parity: 2 }, 4, 4096);
     world.disks.push(Default::default());
     world.pool.add_spares(vec![LeafSpec::new(GUID, DISK)]);
     world.checkpoint();
@@ -133,7 +133,7 @@ fn a_spare_whose_disk_owes_answers_does_not_stand_in() {
 fn a_spare_of_a_log_that_is_removed_leaves_as_others_do() {
     let mirror = |class, disks: [u64; 2]| {
         let leaves = disks.map(|disk| LeafSpec::new(100 + disk, DISK));
-        TopLevelSpec::new(Kind::Mirror, class, leaves)
+        TopLevelSpec::new(TopLevelKind::Mirror, class, leaves)
     };
     let tree = VdevTree {
         top_levels: vec![mirror(Class::Normal, [0, 1]), mirror(Class::Log, [2, 3])],
@@ -179,7 +179,10 @@ fn a_spare_of_a_log_that_is_removed_leaves_as_others_do() {
 
 #[test]
 fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
-    for (kind, disks) in [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 3)] {
+    for (kind, disks) in [
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+    ] {
         let (mut world, volume, mut model) = filled(kind, disks, 4096);
         world.disks.push(Default::default());
         let spare = LeafSpec::new(100 + disks as u64, DISK);
@@ -203,7 +206,7 @@ fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
 
 #[test]
 fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
-    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Mirror, 2, 4096);
     world.disks.push(Default::default());
     world.pool.add_spares(vec![LeafSpec::new(102, DISK)]);
     world.checkpoint();
@@ -233,7 +236,7 @@ fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
 
 /// Makes a mirror and two spares.
 fn with_two_spares() -> (World, DatasetId) {
-    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Mirror, 2, 4096);
     world.disks.resize_with(4, Default::default);
     let spares = [102, 103].map(|guid| LeafSpec::new(guid, DISK));
     world.pool.add_spares(spares);
@@ -394,7 +397,7 @@ fn a_spare_that_was_taken_out_beside_a_disk_that_is_back_is_called_again() {
 /// The labels of a spare may be old, of a time when other leaves lacked its data.
 #[test]
 fn what_a_spare_was_before_is_no_history_of_its_own() {
-    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Mirror, 2, 4096);
     world.disks.push(Default::default());
     world.pool.add_spares(vec![LeafSpec::new(102, DISK)]);
     world.checkpoint();

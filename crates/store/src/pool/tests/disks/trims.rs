@@ -5,15 +5,15 @@ use crate::format::SECTOR_SIZE;
 use crate::pool::tests::world::{DISK, World};
 use crate::pool::trim::{TrimRefused, TrimState};
 use crate::pool::{Limits, PoolProperty};
-use crate::vdev::{Kind, LeafId, layout};
+use crate::vdev::{LeafId, TopLevelKind, layout};
 
 const BLOCK: u32 = 16384;
 const SIZE: u64 = 8 << 20;
-const SHAPES: [(Kind, usize); 4] = [
-    (Kind::Leaf, 1),
-    (Kind::Mirror, 2),
-    (Kind::Raidz { parity: 1 }, 3),
-    (Kind::Raidz { parity: 2 }, 5),
+const SHAPES: [(TopLevelKind, usize); 4] = [
+    (TopLevelKind::Leaf, 1),
+    (TopLevelKind::Mirror, 2),
+    (TopLevelKind::Raidz { parity: 1 }, 3),
+    (TopLevelKind::Raidz { parity: 2 }, 5),
 ];
 
 /// Makes bytes that cannot be compressed.
@@ -31,10 +31,10 @@ fn told(world: &World, disk: usize) -> u64 {
 }
 
 /// Returns about how many bytes of each disk are free.
-fn free_of_each(world: &World, disks: usize, kind: Kind) -> u64 {
+fn free_of_each(world: &World, disks: usize, kind: TopLevelKind) -> u64 {
     let free = world.pool.space.counts().available * SECTOR_SIZE as u64;
     match kind {
-        Kind::Raidz { .. } => free / disks as u64,
+        TopLevelKind::Raidz { .. } => free / disks as u64,
         _ => free,
     }
 }
@@ -112,7 +112,7 @@ fn what_was_freed_is_told_by_itself_when_two_more_checkpoints_are_durable_and_no
         world.advance();
         world.advance();
         let (parity, columns) = match kind {
-            Kind::Raidz { parity } => (u64::from(parity), disks as u64),
+            TopLevelKind::Raidz { parity } => (u64::from(parity), disks as u64),
             _ => (0, 1),
         };
         let each = SIZE / (columns - parity);
@@ -128,7 +128,7 @@ fn what_was_freed_is_told_by_itself_when_two_more_checkpoints_are_durable_and_no
 
 #[test]
 fn nothing_is_told_by_itself_where_the_property_is_off() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", SIZE, BLOCK);
     world.write(volume, 0, &pattern(1), true);
     world.clear(volume, 0, SIZE);
@@ -138,7 +138,7 @@ fn nothing_is_told_by_itself_where_the_property_is_off() {
 
 #[test]
 fn small_pieces_are_left_to_a_full_trim() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", SIZE, 4096);
     world.write(volume, 0, &pattern(1), true);
     (0..3).for_each(|_| world.advance());
@@ -167,7 +167,7 @@ fn small_pieces_are_left_to_a_full_trim() {
 
 #[test]
 fn a_trim_that_rests_goes_on_where_it_was_also_after_an_opening() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", SIZE, BLOCK);
     world.write(volume, 0, &pattern(1), true);
     world.advance();
@@ -227,7 +227,7 @@ fn a_trim_that_rests_goes_on_where_it_was_also_after_an_opening() {
 
 #[test]
 fn a_trim_is_not_faster_than_it_may_be() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     world.settle();
     let begun_us = world.now_us;
     world
@@ -252,7 +252,7 @@ fn a_trim_is_not_faster_than_it_may_be() {
 
 #[test]
 fn one_device_of_a_mirror_is_trimmed_alone_and_one_that_cannot_is_told_once() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     world.untrimmable.insert(1);
     world
         .pool
@@ -287,7 +287,7 @@ fn one_device_of_a_mirror_is_trimmed_alone_and_one_that_cannot_is_told_once() {
 /// then, and the write waits.
 #[test]
 fn space_that_is_being_trimmed_is_there_for_whoever_needs_it() {
-    let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
     let volume = world.create_volume("a", 64 << 20, 4096);
     world.advance();
     world

@@ -4,13 +4,15 @@ use crate::catalog::request::{Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::tests::world::{DISK, World};
 use crate::pool::{Answer, Limits, Plan, Request, ScanKind, ScanState, ScanStatus};
-use crate::vdev::{Class, Kind, LeafId, LeafSpec, ShapeErrorKind, State, TopLevelSpec, VdevTree};
+use crate::vdev::{
+    Class, LeafId, LeafSpec, ShapeErrorKind, TopLevelKind, TopLevelSpec, VdevState, VdevTree,
+};
 
 pub(in crate::pool::tests) const SIZE: u64 = 8 << 20;
 
 /// Makes a pool whose volume is partly filled, before a checkpoint and after it.
 pub(in crate::pool::tests) fn filled(
-    kind: Kind,
+    kind: TopLevelKind,
     disks: usize,
     block_size: u32,
 ) -> (World, DatasetId, Vec<u8>) {
@@ -53,7 +55,7 @@ pub(in crate::pool::tests) fn resilvered(world: &World) -> ScanStatus {
 
 pub(in crate::pool::tests) fn is_whole(world: &World) -> bool {
     let status = world.pool.status();
-    status.state == State::Online && status.suspended.is_none()
+    status.state == VdevState::Online && status.suspended.is_none()
 }
 
 /// Damages every `nth` sector that was ever written after the front labels. Returns their number.
@@ -70,7 +72,7 @@ fn rot(world: &mut World, disk: usize, nth: usize) -> usize {
 
 #[test]
 fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
-    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, model) = filled(TopLevelKind::Mirror, 2, 4096);
     assert!(rot(&mut world, 1, 2) > 100);
     let scrub = run_scrub(&mut world);
     assert!(scrub.bad > 100, "{scrub:?}");
@@ -84,7 +86,7 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
 
 #[test]
 fn what_nobody_can_mend_is_an_error_and_never_wrong_bytes() {
-    let (mut world, volume, model) = filled(Kind::Leaf, 1, 4096);
+    let (mut world, volume, model) = filled(TopLevelKind::Leaf, 1, 4096);
     rot(&mut world, 0, 5);
     // The cache has blocks that were read and written before.
     world.pool.cache.invalidate_volume(volume.0.into());
@@ -109,13 +111,13 @@ fn what_nobody_can_mend_is_an_error_and_never_wrong_bytes() {
 
 #[test]
 fn a_raidz2_survives_two_and_is_rebuilt() {
-    let (mut world, volume, mut model) = filled(Kind::Raidz { parity: 2 }, 5, 16384);
+    let (mut world, volume, mut model) = filled(TopLevelKind::Raidz { parity: 2 }, 5, 16384);
     world.dead.extend([1, 3]);
     let bytes = vec![0xab; 40_000];
     world.write(volume, 12_288, &bytes, true);
     model[12_288..52_288].copy_from_slice(&bytes);
     assert!(world.read(volume, 0, SIZE as u32) == model);
-    assert_eq!(world.pool.status().state, State::Degraded);
+    assert_eq!(world.pool.status().state, VdevState::Degraded);
     // New, empty disks take their places.
     for (old, new) in [(1_usize, 5_u64), (3, 6)] {
         world.disks.push(Default::default());
@@ -136,7 +138,7 @@ fn a_raidz2_survives_two_and_is_rebuilt() {
 
 #[test]
 fn a_disk_that_was_away_gets_what_it_missed_and_no_more() {
-    let (mut world, volume, mut model) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, mut model) = filled(TopLevelKind::Mirror, 2, 4096);
     let leaf = world.pool.leaf(101).expect("the second");
     let now = world.now_us;
     world.pool.offline(leaf, now).expect("the other has all");
@@ -158,19 +160,19 @@ fn a_disk_that_was_away_gets_what_it_missed_and_no_more() {
 
 #[test]
 fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
-    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, model) = filled(TopLevelKind::Mirror, 2, 4096);
     assert!(rot(&mut world, 1, 2) > 100);
     run_scrub(&mut world);
     let status = world.pool.status();
     let rotten = world.pool.leaf(101).expect("the second");
     assert_eq!(
         (status.state, &status.failing[..]),
-        (State::Degraded, &[rotten][..])
+        (VdevState::Degraded, &[rotten][..])
     );
     // The disk is used as before: its data is good if its checksums say so.
     world.dead.insert(0);
     assert!(world.read(volume, 0, SIZE as u32) == model);
-    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, model) = filled(TopLevelKind::Mirror, 2, 4096);
     world.disks.push(Default::default());
     world.pool.add_spares(vec![LeafSpec::new(102, DISK)]);
     world.checkpoint();
@@ -179,7 +181,7 @@ fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
     let status = world.pool.status();
     assert_eq!(
         (status.state, status.spares_in_use),
-        (State::Degraded, vec![102])
+        (VdevState::Degraded, vec![102])
     );
     let rotten = world.pool.leaf(101).expect("the second");
     assert!(!world.pool.uses(rotten), "the spare has all that it had");
@@ -190,7 +192,7 @@ fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
 /// A single disk rots, and its good data is nowhere else. So it stays in use beside the spare.
 #[test]
 fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
-    let (mut world, volume, _) = filled(Kind::Leaf, 1, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Leaf, 1, 4096);
     world.disks.push(Default::default());
     world.pool.add_spares(vec![LeafSpec::new(101, DISK)]);
     world.checkpoint();
@@ -232,7 +234,7 @@ fn kept(status: ScanStatus) -> ScanStatus {
 
 #[test]
 fn how_the_last_scan_ended_is_known_when_the_pool_is_opened_again() {
-    let (mut world, _, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, _, _) = filled(TopLevelKind::Mirror, 2, 4096);
     assert!(world.pool.scan_status().is_none());
     assert!(rot(&mut world, 1, 2) > 100);
     let scrub = kept(run_scrub(&mut world));
@@ -264,7 +266,7 @@ fn how_the_last_scan_ended_is_known_when_the_pool_is_opened_again() {
 
 #[test]
 fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
-    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Mirror, 2, 4096);
     let leaf = world.pool.leaf(101).expect("the second");
     let now = world.now_us;
     world.pool.offline(leaf, now).expect("the other has all");
@@ -281,7 +283,7 @@ fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
 /// No block is lost: another disk may be tried.
 #[test]
 fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
-    let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, model) = filled(TopLevelKind::Mirror, 2, 4096);
     let replace = |world: &mut World, disk: usize| {
         world.disks.push(Default::default());
         let old = world.pool.leaf(101).expect("the second");
@@ -318,7 +320,7 @@ fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
 /// begin.
 #[test]
 fn a_resilver_ends_with_the_only_disk_that_it_is_for() {
-    let (mut world, _, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, _, _) = filled(TopLevelKind::Mirror, 2, 4096);
     let now = world.now_us;
     world.pool.scrub(now);
     world.disks.push(Default::default());
@@ -355,7 +357,7 @@ fn a_resilver_ends_with_the_only_disk_that_it_is_for() {
 /// rebuilt all the same.
 #[test]
 fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
-    let (mut world, volume, mut model) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, mut model) = filled(TopLevelKind::Mirror, 2, 4096);
     let [first, second] = [100, 101].map(|guid| world.pool.leaf(guid).expect("a leaf"));
     let now = world.now_us;
     world.pool.offline(second, now).expect("the other has all");
@@ -384,7 +386,7 @@ fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
 fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
     let mirror = |disks: [u64; 2]| {
         let leaves = disks.map(|disk| LeafSpec::new(100 + disk, DISK));
-        TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves)
+        TopLevelSpec::new(TopLevelKind::Mirror, Class::Normal, leaves)
     };
     let tree = VdevTree {
         top_levels: vec![mirror([0, 1]), mirror([2, 3])],
@@ -439,7 +441,7 @@ fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
 /// Data that could not be read from a hanging disk can be read when the disk answers.
 #[test]
 fn what_a_resilver_lacked_is_rebuilt_when_a_disk_answers_again() {
-    let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
+    let (mut world, volume, _) = filled(TopLevelKind::Mirror, 2, 4096);
     let second = world.pool.leaf(101).expect("the second");
     let now = world.now_us;
     world.pool.offline(second, now).expect("the other has all");
@@ -484,7 +486,7 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
         node_bytes: 0,
         ..Limits::default()
     };
-    let mut world = World::new(Kind::Leaf, 1, limits);
+    let mut world = World::new(TopLevelKind::Leaf, 1, limits);
     let volume = world.create_volume("v", 300 << 20, 4096);
     // Each block is below a node of its own, more nodes than are kept in memory.
     for place in 0..150 {
@@ -521,7 +523,7 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
 /// does not open.
 #[test]
 fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
-    let (mut world, _, _) = filled(Kind::Leaf, 1, 4096);
+    let (mut world, _, _) = filled(TopLevelKind::Leaf, 1, 4096);
     world.disks.push(Default::default());
     let old = world.pool.leaf(100).expect("the old one");
     let new = world
@@ -552,7 +554,7 @@ fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
 /// the time.
 #[test]
 fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("v", 8 << 20, 4096);
     let mut taken = 0;
     let mut rotate = |world: &mut World| {
@@ -610,10 +612,10 @@ fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
 
 #[test]
 fn vdevs_are_added_all_or_none() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let leaf = |guid, size| {
         let leaves = vec![LeafSpec::new(guid, size)];
-        TopLevelSpec::new(Kind::Leaf, Class::Normal, leaves)
+        TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, leaves)
     };
     let (good, small, cache) = (leaf(200, DISK), leaf(201, 4096), LeafSpec::new(202, DISK));
     let refused = world.pool.add_all(&[good.clone(), small], &[]);

@@ -7,7 +7,7 @@ use crate::format::DatasetId;
 use crate::pool::tests::room::full::noise;
 use crate::pool::tests::world::World;
 use crate::pool::{Limits, Request};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u64 = 4096;
 /// Writes that are outstanding at once.
@@ -24,7 +24,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
 
 /// Makes a pool of one disk and a volume of small blocks that fills `percent` per cent of it.
 fn filled(percent: u64) -> (World, DatasetId, u64) {
-    let mut world = World::of_size(Kind::Leaf, 1, SIZE, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SIZE, Limits::default());
     let blocks = SIZE / BLOCK * percent / 100;
     let volume = world.create_volume("v", blocks * BLOCK, BLOCK as u32);
     let step = 64;

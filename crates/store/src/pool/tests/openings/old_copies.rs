@@ -9,18 +9,20 @@ use crate::pool::tests::disks::vdevs::{SIZE, is_whole};
 use crate::pool::tests::world::{DISK, Disk, World, read, write};
 use crate::pool::{Event, LeafLabels, Limits, OpenErrorKind};
 use crate::vdev::layout::label_offset;
-use crate::vdev::{Class, Kind, LeafId, LeafSpec, ShapeErrorKind, State, TopLevelSpec, VdevTree};
+use crate::vdev::{
+    Class, LeafId, LeafSpec, ShapeErrorKind, TopLevelKind, TopLevelSpec, VdevState, VdevTree,
+};
 use pages::Pages;
 
-const RAIDZ: [Kind; 3] = [
-    Kind::Raidz { parity: 1 },
-    Kind::Raidz { parity: 2 },
-    Kind::Raidz { parity: 3 },
+const RAIDZ: [TopLevelKind; 3] = [
+    TopLevelKind::Raidz { parity: 1 },
+    TopLevelKind::Raidz { parity: 2 },
+    TopLevelKind::Raidz { parity: 3 },
 ];
 /// Layouts with redundancy, and the number of disks of each.
-const LAYOUTS: [(Kind, usize); 6] = [
-    (Kind::Mirror, 2),
-    (Kind::Mirror, 3),
+const LAYOUTS: [(TopLevelKind, usize); 6] = [
+    (TopLevelKind::Mirror, 2),
+    (TopLevelKind::Mirror, 3),
     (RAIDZ[0], 3),
     (RAIDZ[0], 4),
     (RAIDZ[1], 4),
@@ -37,7 +39,7 @@ struct Story {
 }
 
 impl Story {
-    fn new(kind: Kind, disks: usize) -> Self {
+    fn new(kind: TopLevelKind, disks: usize) -> Self {
         Self::of(World::new(kind, disks, Limits::default()))
     }
 
@@ -88,7 +90,7 @@ impl Story {
     }
 
     /// Loses as many other disks as redundancy covers, and reads everything.
-    fn survives_without(&mut self, kind: Kind, disk: usize) {
+    fn survives_without(&mut self, kind: TopLevelKind, disk: usize) {
         let disks = self.world.disks.len();
         let spare = kind.redundancy(disks);
         let others = (0..disks).filter(|other| *other != disk).take(spare);
@@ -110,7 +112,7 @@ fn is_incomplete(world: &World, disk: usize) -> bool {
 }
 
 /// Checks that each verb is refused for lack of redundancy if it would leave too few current disks.
-fn refuses_every_verb(world: &mut World, kind: Kind, old: usize) {
+fn refuses_every_verb(world: &mut World, kind: TopLevelKind, old: usize) {
     let others: Vec<usize> = (0..world.disks.len()).filter(|disk| *disk != old).collect();
     let spare = kind.redundancy(world.disks.len()) - 1;
     let now = world.now_us;
@@ -129,7 +131,7 @@ fn refuses_every_verb(world: &mut World, kind: Kind, old: usize) {
             fault.expect_err("the last one").kind,
             ShapeErrorKind::NotRedundant
         );
-        if kind == Kind::Mirror {
+        if kind == TopLevelKind::Mirror {
             let detach = world.pool.detach(leaf, now).expect_err("the last one");
             assert_eq!(detach.kind, ShapeErrorKind::NotRedundant);
         }
@@ -165,7 +167,7 @@ fn a_leaf_six_syncs_behind_is_told_rebuilt_and_does_not_count_before() {
 
 #[test]
 fn a_leaf_more_syncs_behind_than_the_ring_is_long_is_rebuilt() {
-    let mut story = Story::new(Kind::Mirror, 2);
+    let mut story = Story::new(TopLevelKind::Mirror, 2);
     let copy = story.world.disks[1].clone();
     story.sync(40);
     story.world.disks[1] = copy;
@@ -173,7 +175,7 @@ fn a_leaf_more_syncs_behind_than_the_ring_is_long_is_rebuilt() {
     assert!(is_incomplete(&story.world, 1));
     story.world.settle();
     story.world.check();
-    story.survives_without(Kind::Mirror, 1);
+    story.survives_without(TopLevelKind::Mirror, 1);
 }
 
 /// The leaf's labels reveal nothing, since it has the newest root. Later groups of the log are on
@@ -203,7 +205,7 @@ fn a_leaf_as_old_as_the_newest_checkpoint_gets_what_the_log_has_since() {
 /// The power fails after the other leaves are gone. The log must not end early on the old leaf.
 #[test]
 fn a_leaf_that_caught_up_opens_alone_with_all_that_the_log_had() {
-    let mut story = Story::new(Kind::Mirror, 2);
+    let mut story = Story::new(TopLevelKind::Mirror, 2);
     let copy = story.world.disks[1].clone();
     story.write();
     story.world.disks[1] = copy;
@@ -273,7 +275,7 @@ fn a_leaf_one_sync_behind_is_brought_up_to_date_where_roots_were_torn() {
 #[test]
 fn an_old_copy_is_not_current_after_a_power_cut_during_its_opening() {
     for cut in 0..60 {
-        let mut story = Story::new(Kind::Mirror, 2);
+        let mut story = Story::new(TopLevelKind::Mirror, 2);
         let copy = story.world.disks[1].clone();
         story.sync(4);
         story.world.disks[1] = copy;
@@ -282,14 +284,20 @@ fn an_old_copy_is_not_current_after_a_power_cut_during_its_opening() {
         assert!(is_incomplete(&story.world, 1), "{cut}");
         story.world.settle();
         story.world.check();
-        story.survives_without(Kind::Mirror, 1);
+        story.survives_without(TopLevelKind::Mirror, 1);
     }
 }
 
 /// One disk of a stripe is old, and no other has the data that it lacks.
 #[test]
 fn a_pool_does_not_open_where_nothing_makes_up_for_an_old_copy() {
-    let top = |guid| TopLevelSpec::new(Kind::Leaf, Class::Normal, [LeafSpec::new(guid, DISK)]);
+    let top = |guid| {
+        TopLevelSpec::new(
+            TopLevelKind::Leaf,
+            Class::Normal,
+            [LeafSpec::new(guid, DISK)],
+        )
+    };
     let tree = VdevTree {
         top_levels: vec![top(100), top(101)],
     };
@@ -336,7 +344,7 @@ fn labels(disk: &Disk) -> LeafLabels {
 #[test]
 fn a_disk_that_is_used_again_is_judged_by_its_labels() {
     for is_older in [false, true] {
-        let mut story = Story::new(Kind::Mirror, 2);
+        let mut story = Story::new(TopLevelKind::Mirror, 2);
         let old = story.world.disks[1].clone();
         story.sync(4);
         let (leaf, now) = (leaf_of(&story.world, 1), story.world.now_us);
@@ -358,9 +366,9 @@ fn a_disk_that_is_used_again_is_judged_by_its_labels() {
         let told: &[u64] = if is_older { &[101] } else { &[] };
         assert_eq!(story.old_copies(), told);
         assert!(is_whole(&story.world));
-        assert_eq!(story.world.pool.status().state, State::Online);
+        assert_eq!(story.world.pool.status().state, VdevState::Online);
         story.world.check();
-        story.survives_without(Kind::Mirror, 1);
+        story.survives_without(TopLevelKind::Mirror, 1);
     }
 }
 
@@ -389,7 +397,7 @@ fn a_disk_that_was_away_comes_back_older_than_it_went() {
 /// written.
 #[test]
 fn an_old_copy_of_a_leaf_that_was_being_rebuilt_lacks_what_it_lacked_then() {
-    let mut story = Story::new(Kind::Mirror, 2);
+    let mut story = Story::new(TopLevelKind::Mirror, 2);
     let (leaf, now) = (leaf_of(&story.world, 1), story.world.now_us);
     story
         .world
@@ -410,17 +418,17 @@ fn an_old_copy_of_a_leaf_that_was_being_rebuilt_lacks_what_it_lacked_then() {
     story.world.reopen_unchecked().expect("opens");
     story.world.settle();
     story.world.check();
-    story.survives_without(Kind::Mirror, 1);
+    story.survives_without(TopLevelKind::Mirror, 1);
 }
 
 #[test]
 fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
-    let mut story = Story::new(Kind::Mirror, 2);
+    let mut story = Story::new(TopLevelKind::Mirror, 2);
     for _ in 0..2 {
         story.world.disks.push(Disk::new());
     }
     let leaves = [LeafSpec::new(102, DISK), LeafSpec::new(103, DISK)];
-    let top = TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves);
+    let top = TopLevelSpec::new(TopLevelKind::Mirror, Class::Normal, leaves);
     story.world.pool.add(&top).expect("added");
     for disk in [2, 3] {
         let leaf = leaf_of(&story.world, disk);
@@ -447,11 +455,15 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
 fn a_new_leaf_joined_in_the_epoch_of_the_first_root_that_it_has() {
     let mut epochs = std::collections::BTreeSet::new();
     for steps in 0..60 {
-        let mut story = Story::new(Kind::Mirror, 2);
+        let mut story = Story::new(TopLevelKind::Mirror, 2);
         story.write();
         let before = story.world.pool.epoch;
         story.world.begin_checkpoint(steps);
-        let top = TopLevelSpec::new(Kind::Leaf, Class::Normal, [LeafSpec::new(102, DISK)]);
+        let top = TopLevelSpec::new(
+            TopLevelKind::Leaf,
+            Class::Normal,
+            [LeafSpec::new(102, DISK)],
+        );
         story.world.disks.push(Disk::new());
         story.world.pool.add(&top).expect("added");
         let leaf = leaf_of(&story.world, 2);

@@ -8,13 +8,13 @@ use crate::pool::config::PoolConfig;
 use crate::pool::tests::world::{DISK, World, read, write};
 use crate::pool::{Limits, OpenErrorKind, Plan, Request};
 use crate::vdev::layout;
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 use pages::Pages;
 
 const BLOCK: usize = 4096;
 
 /// Makes a pool with a volume whose first block is durable, and lies only in the log.
-fn written(kind: Kind, disks: usize) -> (World, DatasetId) {
+fn written(kind: TopLevelKind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
     world.checkpoint();
@@ -25,7 +25,7 @@ fn written(kind: Kind, disks: usize) -> (World, DatasetId) {
 #[test]
 fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
     for bad in 0..2 {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         let end = world.end_of_log();
         world.unreadable.insert((bad, end));
         world
@@ -42,7 +42,7 @@ fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
 /// them may be lost next. Blocks that only older roots lead to are overwritten from now on.
 #[test]
 fn a_root_that_is_followed_is_brought_into_all_labels() {
-    let (mut world, _) = written(Kind::Mirror, 2);
+    let (mut world, _) = written(TopLevelKind::Mirror, 2);
     world.checkpoint();
     let epoch = keep_newest_root(&mut world, &[(0, 2), (1, 2)]);
     world.reopen_unchecked().expect("two copies are enough");
@@ -69,7 +69,7 @@ fn keep_newest_root(world: &mut World, kept: &[(usize, u64)]) -> Epoch {
 /// that could not be read this time.
 #[test]
 fn a_newer_root_that_is_given_up_is_in_no_label_any_more() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     world.checkpoint();
     let given_up = keep_newest_root(&mut world, &[(1, 0)]);
     world.reopen_unchecked().expect("opens at the one before");
@@ -89,7 +89,7 @@ fn a_newer_root_that_is_given_up_is_in_no_label_any_more() {
 
 #[test]
 fn a_root_of_an_epoch_that_a_leaf_missed_is_not_believed_of_it() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     world.checkpoint();
     keep_newest_root(&mut world, &[(1, 0), (1, 2)]);
     // All leaves that are here have the root then.
@@ -112,7 +112,7 @@ fn a_root_of_an_epoch_that_a_leaf_missed_is_not_believed_of_it() {
 /// better.
 #[test]
 fn the_newest_root_of_the_only_leaf_is_believed_whatever_that_missed() {
-    let (mut world, volume) = written(Kind::Leaf, 1);
+    let (mut world, volume) = written(TopLevelKind::Leaf, 1);
     world.checkpoint();
     let newest = world.pool.persisted.epoch;
     for copy in 0..4 {
@@ -133,7 +133,7 @@ fn the_newest_root_of_the_only_leaf_is_believed_whatever_that_missed() {
 
 #[test]
 fn where_no_copy_can_be_read_the_end_of_the_log_is_not_guessed() {
-    for (kind, disks) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
+    for (kind, disks) in [(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)] {
         let (mut world, _) = written(kind, disks);
         let end = world.end_of_log();
         world.unreadable.extend((0..disks).map(|disk| (disk, end)));
@@ -147,7 +147,7 @@ fn where_no_copy_can_be_read_the_end_of_the_log_is_not_guessed() {
 /// there is no record.
 #[test]
 fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     let second = world.pool.leaf(101).expect("the second");
     let now = world.now_us;
     world.pool.offline(second, now).expect("the first has all");
@@ -172,7 +172,7 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
 #[test]
 fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() {
     for stale in 0..2 {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         world.is_lazy = true;
         // Moves to a place where the second leaf is read first. A comparison reads all leaves in
         // order.
@@ -206,7 +206,7 @@ fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() 
 fn of_a_mark_and_another_record_the_mark_is_followed() {
     for stale in 0..2 {
         for is_written in [false, true] {
-            let (mut world, volume) = written(Kind::Mirror, 2);
+            let (mut world, volume) = written(TopLevelKind::Mirror, 2);
             world.is_lazy = true;
             let place = world.end_of_log();
             let before = world.disks.clone();
@@ -239,7 +239,7 @@ fn of_a_mark_and_another_record_the_mark_is_followed() {
 /// record again, though the records after it were given up meanwhile.
 #[test]
 fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before() {
-    let (mut world, volume) = written(Kind::Leaf, 1);
+    let (mut world, volume) = written(TopLevelKind::Leaf, 1);
     world.is_lazy = true;
     world.reopen_unchecked().expect("opens");
     let (before, mut second) = (world.disks.clone(), 0);
@@ -290,7 +290,7 @@ fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before
 /// opening gives up the groups written after it. So they do not follow the second mark.
 #[test]
 fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
-    for (kind, disks) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
+    for (kind, disks) in [(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)] {
         let (mut world, volume) = written(kind, disks);
         world.is_lazy = true;
         let (place, before) = (world.end_of_log(), world.disks.clone());
@@ -342,7 +342,7 @@ fn is_complete(world: &World, disk: u64) -> bool {
 #[test]
 fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
     for torn in [None, Some(0), Some(1)] {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         world.is_lazy = true;
         world.dead.insert(1);
         let place = world.end_of_log();
@@ -368,7 +368,7 @@ fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
 #[test]
 fn a_leaf_that_comes_back_after_a_power_cut_gets_what_it_missed() {
     for torn in [None, Some(0), Some(1)] {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         world.is_lazy = true;
         world.dead.insert(1);
         world.write(volume, 0, &[2; BLOCK], true);
@@ -393,7 +393,7 @@ fn a_leaf_that_comes_back_after_a_power_cut_gets_what_it_missed() {
 fn a_torn_configuration_beside_a_whole_root_makes_no_leaf_complete() {
     for steps in 0..60 {
         for round in 0..2 {
-            let (mut world, volume) = written(Kind::Mirror, 2);
+            let (mut world, volume) = written(TopLevelKind::Mirror, 2);
             world.is_lazy = true;
             world.dead.insert(1);
             world.write(volume, 0, &[2; BLOCK], true);
@@ -410,7 +410,7 @@ fn a_torn_configuration_beside_a_whole_root_makes_no_leaf_complete() {
 /// Epochs pass without new labels while a leaf is away, since each snapshot begins an epoch.
 #[test]
 fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     let second = world.pool.leaf(101).expect("the second");
     let now = world.now_us;
     world.pool.removed(second, now).expect("it is gone");
@@ -443,7 +443,7 @@ fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
 #[test]
 fn a_leaf_that_missed_a_later_epoch_does_not_say_where_the_log_ends() {
     for steps in 0..40 {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         world.is_lazy = true;
         world.begin_checkpoint(steps);
         let request = TakeSnapshots {
@@ -467,7 +467,7 @@ fn a_leaf_that_missed_a_later_epoch_does_not_say_where_the_log_ends() {
 
 #[test]
 fn a_record_that_is_misread_once_is_found() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
     world.checkpoint();
     let place = world.end_of_log();
@@ -485,7 +485,7 @@ fn a_record_that_is_misread_once_is_found() {
 #[test]
 fn what_one_opening_did_not_find_the_next_one_does_not_find() {
     for whole in 0..2 {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         world.is_lazy = true;
         let (place, before) = (world.end_of_log(), world.disks.clone());
         world.write(volume, 0, &[2; BLOCK], true);
@@ -505,7 +505,7 @@ fn what_one_opening_did_not_find_the_next_one_does_not_find() {
 #[test]
 fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowledged() {
     for liar in 0..2 {
-        let (mut world, volume) = written(Kind::Mirror, 2);
+        let (mut world, volume) = written(TopLevelKind::Mirror, 2);
         world.is_lazy = true;
         let (place, before) = (world.end_of_log(), world.disks.clone());
         world.write(volume, 0, &[2; BLOCK], true);
@@ -533,11 +533,11 @@ fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowl
 #[test]
 fn what_was_acknowledged_on_a_new_vdev_is_found() {
     for torn in [None, Some(0), Some(1)] {
-        let (mut world, volume) = written(Kind::Leaf, 1);
+        let (mut world, volume) = written(TopLevelKind::Leaf, 1);
         world.is_lazy = true;
         world.disks.push(Default::default());
         let leaf = LeafSpec::new(101, DISK);
-        let top = TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf]);
+        let top = TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf]);
         world.pool.add(&top).expect("a vdev");
         world.leaves.insert(1, 1);
         for block in 0..40 {
@@ -558,8 +558,13 @@ fn what_was_acknowledged_on_a_new_vdev_is_found() {
 #[test]
 fn labels_of_the_other_vdevs_know_which_leaf_was_lost() {
     let leaf = |number: u64| LeafSpec::new(100 + number, DISK);
-    let mirror =
-        |first| TopLevelSpec::new(Kind::Mirror, Class::Normal, [leaf(first), leaf(first + 1)]);
+    let mirror = |first| {
+        TopLevelSpec::new(
+            TopLevelKind::Mirror,
+            Class::Normal,
+            [leaf(first), leaf(first + 1)],
+        )
+    };
     let tree = VdevTree {
         top_levels: vec![mirror(0), mirror(2)],
     };
@@ -592,10 +597,10 @@ fn labels_of_the_other_vdevs_know_which_leaf_was_lost() {
 #[test]
 fn a_leaf_away_that_may_have_gone_on_alone_is_told() {
     for (kind, disks, expected) in [
-        (Kind::Mirror, 2, &[100][..]),
-        (Kind::Mirror, 3, &[100]),
-        (Kind::Raidz { parity: 1 }, 3, &[]),
-        (Kind::Raidz { parity: 2 }, 4, &[]),
+        (TopLevelKind::Mirror, 2, &[100][..]),
+        (TopLevelKind::Mirror, 3, &[100]),
+        (TopLevelKind::Raidz { parity: 1 }, 3, &[]),
+        (TopLevelKind::Raidz { parity: 2 }, 4, &[]),
     ] {
         let (mut world, _) = written(kind, disks);
         world.absent.insert(0);
@@ -612,7 +617,7 @@ fn a_leaf_away_that_may_have_gone_on_alone_is_told() {
 /// The test first uses one leaf of a mirror alone, then the other.
 #[test]
 fn leaves_that_went_on_without_each_other_are_not_joined() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     world.dead.insert(1);
     world.write(volume, 0, &[2; BLOCK], true);
     world.checkpoint();
@@ -639,7 +644,7 @@ fn leaves_that_went_on_without_each_other_are_not_joined() {
 /// A leaf that was detached while away still has its labels, with a checkpoint that was given up.
 #[test]
 fn a_leaf_that_was_detached_while_it_was_away_is_not_believed() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let volume = world.create_volume("v", 1 << 20, 4096);
     world.write(volume, 0, &[1; 4096], true);
     world.checkpoint();

@@ -11,11 +11,11 @@ use crate::pool::{
     rear_labels, trace_places,
 };
 use crate::vdev::layout::{label_offset, sector_offset};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 const BLOCK: usize = 4096;
 
-fn world_of(tops: &[(Kind, Class, usize)]) -> World {
+fn world_of(tops: &[(TopLevelKind, Class, usize)]) -> World {
     let mut first = 0;
     let tops = tops.iter().map(|(kind, class, count)| {
         let leaves = (first..first + count).map(|number| LeafSpec::new(100 + number as u64, DISK));
@@ -29,7 +29,7 @@ fn world_of(tops: &[(Kind, Class, usize)]) -> World {
 }
 
 /// Makes a pool of such vdevs with a volume, a part of which is only in the log.
-fn filled(tops: &[(Kind, Class, usize)]) -> (World, DatasetId) {
+fn filled(tops: &[(TopLevelKind, Class, usize)]) -> (World, DatasetId) {
     let mut world = world_of(tops);
     let volume = world.create_volume("a", 16 << 20, BLOCK as u32);
     world.write(volume, 0, &[1; 64 * BLOCK], true);
@@ -103,17 +103,17 @@ fn rebuild(world: &mut World) -> Rebuild {
     plan
 }
 
-const SHAPES: [&[(Kind, Class, usize)]; 5] = [
-    &[(Kind::Leaf, Class::Normal, 1)],
+const SHAPES: [&[(TopLevelKind, Class, usize)]; 5] = [
+    &[(TopLevelKind::Leaf, Class::Normal, 1)],
     &[
-        (Kind::Leaf, Class::Normal, 1),
-        (Kind::Leaf, Class::Normal, 1),
+        (TopLevelKind::Leaf, Class::Normal, 1),
+        (TopLevelKind::Leaf, Class::Normal, 1),
     ],
-    &[(Kind::Mirror, Class::Normal, 2)],
-    &[(Kind::Raidz { parity: 1 }, Class::Normal, 3)],
+    &[(TopLevelKind::Mirror, Class::Normal, 2)],
+    &[(TopLevelKind::Raidz { parity: 1 }, Class::Normal, 3)],
     &[
-        (Kind::Mirror, Class::Normal, 2),
-        (Kind::Raidz { parity: 2 }, Class::Normal, 5),
+        (TopLevelKind::Mirror, Class::Normal, 2),
+        (TopLevelKind::Raidz { parity: 2 }, Class::Normal, 5),
     ],
 ];
 
@@ -388,11 +388,11 @@ fn inner_labels_are_written_with_the_others() {
 /// An added vdev gets inner labels if the pool may have them, and no block ever lies there.
 #[test]
 fn inner_labels_keep_their_sectors_for_ever() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     assert_eq!(world.pool.config().inner_offsets(100), None);
     world.disks.push(Disk::new());
     let leaf = LeafSpec::new(101, DISK);
-    let top = TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf]).with_inner_labels();
+    let top = TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf]).with_inner_labels();
     let vdev = world.pool.add(&top).expect("added");
     world.leaves.insert(1, 1);
     world.settle();

@@ -12,7 +12,7 @@ use crate::pool::devices::label_writes::ROUNDS;
 use crate::pool::open::reguid::{NewIdentity, Reguid};
 use crate::pool::tests::world::{World, write};
 use crate::pool::{LeafLabels, Limits, OpenErrorKind, examine, torn_identity};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u32 = 4096;
 const OLD: u64 = 77;
@@ -29,7 +29,7 @@ fn identity(guid: u64, disks: usize) -> NewIdentity {
 }
 
 /// Makes a pool with one block in a checkpoint and another only in the log.
-fn written(kind: Kind, disks: usize) -> (World, DatasetId) {
+fn written(kind: TopLevelKind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK);
     world.write(volume, 0, &[1; BLOCK as usize], true);
@@ -85,9 +85,9 @@ fn require_all_there(world: &mut World, volume: DatasetId) {
 #[test]
 fn a_copy_becomes_a_pool_of_its_own_and_the_original_stays_what_it_is() {
     for (kind, disks) in [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
     ] {
         let (mut world, volume) = written(kind, disks);
         let original = world.disks.clone();
@@ -130,9 +130,13 @@ fn mixtures(labels: usize) -> Vec<Vec<Left>> {
 
 #[test]
 fn a_power_cut_at_every_moment_leaves_the_old_pool_the_new_one_or_what_the_same_again_completes() {
-    for (kind, disks) in [(Kind::Leaf, 1), (Kind::Leaf, 2), (Kind::Mirror, 2)] {
+    for (kind, disks) in [
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Leaf, 2),
+        (TopLevelKind::Mirror, 2),
+    ] {
         let (world, volume) = match (kind, disks) {
-            (Kind::Leaf, 2) => striped(),
+            (TopLevelKind::Leaf, 2) => striped(),
             (kind, disks) => written(kind, disks),
         };
         let plan = Reguid::plan(&world.labels(), OLD, identity(NEW, disks)).expect("a plan");
@@ -166,7 +170,7 @@ fn striped() -> (World, DatasetId) {
     use crate::vdev::{Class, LeafSpec, TopLevelSpec, VdevTree};
     let top = |guid| {
         let leaf = LeafSpec::new(guid, crate::pool::tests::world::DISK);
-        TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf])
+        TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [leaf])
     };
     let tree = VdevTree {
         top_levels: vec![top(100), top(101)],
@@ -232,7 +236,7 @@ fn complete(cut: &mut World, disks: usize, volume: DatasetId, outcome: &str) {
 
 #[test]
 fn what_went_on_as_the_old_pool_meanwhile_is_not_made_new_behind_its_back() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     let plan = Reguid::plan(&world.labels(), OLD, identity(NEW, 2)).expect("a plan");
     // The cut came when the first disk had one new label.
     put(&mut world, 0, 0, &plan.labels[0], Left::New);
@@ -257,7 +261,7 @@ fn what_went_on_as_the_old_pool_meanwhile_is_not_made_new_behind_its_back() {
 /// The device's labels lie where its end was.
 #[test]
 fn a_device_that_grew_gets_its_identity_where_its_labels_lie() {
-    let (mut world, volume) = written(Kind::Mirror, 2);
+    let (mut world, volume) = written(TopLevelKind::Mirror, 2);
     world.disk_sizes.insert(0, world.disk_size + (64 << 20));
     let plan = Reguid::plan(&world.labels(), OLD, identity(NEW, 2)).expect("a plan");
     put_all(&mut world, &plan);
@@ -267,7 +271,7 @@ fn a_device_that_grew_gets_its_identity_where_its_labels_lie() {
 
 #[test]
 fn twins_and_strangers_get_no_identity() {
-    let (mut world, _) = written(Kind::Leaf, 1);
+    let (mut world, _) = written(TopLevelKind::Leaf, 1);
     world.disks.push(world.disks[0].clone());
     let error = Reguid::plan(&world.labels(), OLD, identity(NEW, 2)).expect_err("twins");
     assert_eq!(error.kind, OpenErrorKind::Twins, "{error}");

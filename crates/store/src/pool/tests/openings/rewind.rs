@@ -5,7 +5,7 @@ use crate::catalog::request::TakeSnapshots;
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::tests::world::{World, write};
 use crate::pool::{Back, Limits, OpenErrorKind, Plan};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 use pages::Pages;
 
 const BLOCK: usize = 4096;
@@ -13,7 +13,7 @@ const BLOCK: usize = 4096;
 /// Makes three durable blocks: one is in the checkpoint before the newest, the second in the
 /// newest, the third only in the log.
 fn world() -> (World, DatasetId) {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
     for block in 0..2 {
         write_block(&mut world, volume, block);

@@ -6,7 +6,7 @@ use crate::log::replay;
 use crate::pool::tests::room::full::noise;
 use crate::pool::tests::world::{World, write};
 use crate::pool::{Limits, OpenErrorKind};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree, layout};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree, layout};
 use pages::Pages;
 
 const SIZE: u64 = 128 << 20;
@@ -16,7 +16,7 @@ const SIZE: u64 = 128 << 20;
 fn world(vdevs: u64, block_size: u64) -> (World, DatasetId, u64) {
     let top_level = |number| {
         let leaves = [LeafSpec::new(100 + number, SIZE)];
-        TopLevelSpec::new(Kind::Leaf, Class::Normal, leaves)
+        TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, leaves)
     };
     let tree = VdevTree {
         top_levels: (0..vdevs).map(top_level).collect(),

@@ -2,7 +2,7 @@
 
 use crate::pool::tests::world::World;
 use crate::pool::{Limits, OpenErrorKind, Standing, twins};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 const BLOCK: u32 = 4096;
 const GUID: u64 = 77;
@@ -10,10 +10,10 @@ const GUID: u64 = 77;
 #[test]
 fn a_copy_beside_its_original_is_refused_in_every_layout() {
     for (kind, disks) in [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
-        (Kind::Raidz { parity: 3 }, 5),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Raidz { parity: 3 }, 5),
     ] {
         for copied in 0..disks {
             let mut world = World::new(kind, disks, Limits::default());
@@ -41,7 +41,7 @@ fn a_copy_beside_its_original_is_refused_in_every_layout() {
 
 #[test]
 fn twins_say_what_each_of_them_holds() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     world.checkpoint();
     let copy = world.disks[0].clone();
     world.disks.push(copy);
@@ -68,12 +68,12 @@ fn copies_of_logs_spares_and_caches_are_twins_too() {
     let tree = VdevTree {
         top_levels: vec![
             TopLevelSpec::new(
-                Kind::Leaf,
+                TopLevelKind::Leaf,
                 Class::Normal,
                 [LeafSpec::new(100, crate::pool::tests::world::DISK)],
             ),
             TopLevelSpec::new(
-                Kind::Leaf,
+                TopLevelKind::Leaf,
                 Class::Log,
                 [LeafSpec::new(101, crate::pool::tests::world::DISK)],
             ),
@@ -90,7 +90,7 @@ fn copies_of_logs_spares_and_caches_are_twins_too() {
 /// A leaf that was detached while away is used by nobody, and neither is its copy.
 #[test]
 fn copies_of_what_the_pool_does_not_know_any_more_stand_in_nobodys_way() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK);
     world.write(volume, 0, &[1; BLOCK as usize], true);
     world.checkpoint();

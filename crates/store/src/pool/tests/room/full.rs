@@ -6,7 +6,7 @@ use crate::catalog::request::{CreateVolume, Destroy, Resize, SetProperties, Take
 use crate::format::DatasetId;
 use crate::pool::tests::world::World;
 use crate::pool::{Limits, Plan, PoolErrorKind, Request};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 const BLOCK: u64 = 4096;
 const SMALL: u64 = 16 << 20;
@@ -144,11 +144,11 @@ impl World {
     }
 }
 
-fn kinds() -> [(Kind, usize); 3] {
+fn kinds() -> [(TopLevelKind, usize); 3] {
     [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
     ]
 }
 
@@ -219,7 +219,7 @@ fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
 /// Blocks that a thick volume wrote since the last checkpoint do not also count as reserved for it.
 #[test]
 fn a_snapshot_of_a_thin_volume_does_not_wait_for_what_thick_ones_have_written() {
-    let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 4 * SMALL, Limits::default());
     let thick = world.create("thick", SMALL, true).expect("thick");
     let thin = world.create("thin", 1 << 30, false).expect("thin");
     world.fill(thin, 4 * BLOCK);
@@ -238,7 +238,7 @@ fn a_snapshot_of_a_thin_volume_does_not_wait_for_what_thick_ones_have_written() 
 #[test]
 fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
     let size = 16 << 10;
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let volume = world.create_of_blocks("a", 1 << 30, size, false);
     let small = world.create("b", 1 << 30, false).expect("thin");
     let size = u64::from(size);
@@ -282,7 +282,7 @@ fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
 
 #[test]
 fn blocks_of_a_full_pool_can_be_overwritten_when_others_were_unmapped() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let volume = world.create("a", 1 << 30, false).expect("thin");
     let first = world.fill(volume, BLOCK);
     world.clear(volume, 0, 1 << 20);
@@ -326,7 +326,7 @@ fn destroying_works_when_full_and_its_space_comes_back() {
 /// changes waited for three in vain.
 #[test]
 fn who_comes_after_a_volume_shrank_waits_for_its_space() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let volume = world.create("a", 1 << 30, false).expect("thin");
     let end = world.fill(volume, 4 * BLOCK);
     let bytes = noise(4 * BLOCK, 9);
@@ -375,7 +375,7 @@ fn a_thick_volume_never_lacks_space() {
 
 #[test]
 fn what_is_promised_to_thick_volumes_is_there() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let error = world.create("much", 64 << 20, true).expect_err("too much");
     assert_eq!(error, PoolErrorKind::NoSpace);
     let thick = world.create("thick", 4 << 20, true).expect("there is room");
@@ -401,7 +401,7 @@ fn what_is_promised_to_thick_volumes_is_there() {
 
 #[test]
 fn a_snapshot_that_would_break_a_promise_is_refused() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let thick = world.create("thick", 8 << 20, true).expect("there is room");
     world.write(thick, 0, &noise(8 << 20, 1), true);
     world.checkpoint();
@@ -416,7 +416,7 @@ fn a_snapshot_that_would_break_a_promise_is_refused() {
 /// Single durable writes leave a record between any two blocks, so the freed blocks lie alone.
 #[test]
 fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let volume = world.create("a", 1 << 30, false).expect("thin");
     let mut at = 0;
     loop {
@@ -483,7 +483,7 @@ fn who_finds_free_space_only_in_pieces_waits_for_the_rest() {
 /// The write does not wait for ever, and a change that must be seen as a whole is not seen in part.
 #[test]
 fn where_free_space_stays_in_pieces_there_is_none_and_nothing_was_written() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let request = CreateVolume {
         name: "large".to_owned(),
         size: 1 << 20,
@@ -519,7 +519,7 @@ fn where_free_space_stays_in_pieces_there_is_none_and_nothing_was_written() {
 
 /// Fills the pool, then writes every block of the thick volume twice.
 fn write_all_of_a_thick_volume(
-    (kind, disks): (Kind, usize),
+    (kind, disks): (TopLevelKind, usize),
     (block_size, others): (u32, u32),
     fill: &dyn Fn(&mut World),
 ) -> Result<(), String> {
@@ -551,10 +551,10 @@ fn write_all_of_a_thick_volume(
 
 fn probe(fill: &dyn Fn(&mut World)) {
     let kinds = [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
-        (Kind::Raidz { parity: 3 }, 5),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Raidz { parity: 3 }, 5),
     ];
     let mut failures = Vec::new();
     for kind in kinds {
@@ -597,8 +597,12 @@ fn a_thick_volume_takes_all_its_blocks_where_others_left_pieces() {
 #[test]
 fn thick_volumes_of_several_block_sizes_take_all_their_blocks_side_by_side() {
     let leaves = |from: u64, count: u64| (from..from + count).map(|of| LeafSpec::new(of, SMALL));
-    let raidz = TopLevelSpec::new(Kind::Raidz { parity: 2 }, Class::Normal, leaves(100, 4));
-    let mirror = TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves(104, 2));
+    let raidz = TopLevelSpec::new(
+        TopLevelKind::Raidz { parity: 2 },
+        Class::Normal,
+        leaves(100, 4),
+    );
+    let mirror = TopLevelSpec::new(TopLevelKind::Mirror, Class::Normal, leaves(104, 2));
     let top_levels = vec![raidz, mirror];
     let mut world = World::of_tree(VdevTree { top_levels }, 6, SMALL, Limits::default());
     let size = 2 << 20;
@@ -634,7 +638,7 @@ fn thick_volumes_of_several_block_sizes_take_all_their_blocks_side_by_side() {
 
 #[test]
 fn no_thick_volume_is_made_where_what_is_free_lies_in_pieces() {
-    let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, SMALL, Limits::default());
     let small = world.create("small", 1 << 30, false).expect("thin");
     let end = world.fill(small, BLOCK);
     for at in (0..end).step_by(2 * BLOCK as usize) {
@@ -661,7 +665,7 @@ fn no_thick_volume_is_made_where_what_is_free_lies_in_pieces() {
 /// there are enough.
 #[test]
 fn others_fill_the_runs_that_are_too_short_for_what_is_kept() {
-    let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 4 * SMALL, Limits::default());
     let block = 16 << 10;
     let thin = world.create_of_blocks("thin", 1 << 30, block, false);
     let step = u64::from(block);

@@ -9,7 +9,7 @@ use crate::format::DatasetId;
 use crate::pool::tests::world::World;
 use crate::pool::{Limits, PoolError, PoolErrorKind, Request, RequestId};
 use crate::stream::Begin;
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u64 = 4096;
 /// Bytes of the manifest. A quarter is left for datasets; the rest is kept for the history and the
@@ -23,7 +23,7 @@ fn world() -> World {
         manifest_bytes: LIMIT,
         ..Limits::default()
     };
-    World::of_size(Kind::Leaf, 1, 512 << 20, limits)
+    World::of_size(TopLevelKind::Leaf, 1, 512 << 20, limits)
 }
 
 /// Reports whether a change was made. If it was refused, the lists were the reason.

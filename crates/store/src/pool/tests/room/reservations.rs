@@ -8,7 +8,7 @@ use crate::catalog::request::{CreateVolume, Destroy, TakeSnapshots};
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::tests::world::World;
 use crate::pool::{Limits, Plan, PoolErrorKind, RequestId};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 /// Bytes of a disk.
 const DISK: u64 = 12 << 20;
@@ -16,11 +16,14 @@ const DISK: u64 = 12 << 20;
 const SEEDS: u64 = 40;
 const STEPS: u64 = 150;
 
-const SHAPES: [&[(Kind, u64)]; 4] = [
-    &[(Kind::Leaf, 1)],
-    &[(Kind::Mirror, 2)],
-    &[(Kind::Raidz { parity: 1 }, 3)],
-    &[(Kind::Raidz { parity: 2 }, 4), (Kind::Mirror, 2)],
+const SHAPES: [&[(TopLevelKind, u64)]; 4] = [
+    &[(TopLevelKind::Leaf, 1)],
+    &[(TopLevelKind::Mirror, 2)],
+    &[(TopLevelKind::Raidz { parity: 1 }, 3)],
+    &[
+        (TopLevelKind::Raidz { parity: 2 }, 4),
+        (TopLevelKind::Mirror, 2),
+    ],
 ];
 const BLOCK_SIZES: [u32; 4] = [8 << 10, 16 << 10, 64 << 10, 128 << 10];
 
@@ -318,7 +321,7 @@ fn a_snapshot_of_what_no_checkpoint_has_is_refused_where_it_could_not_be_written
     const SIZE: u64 = 4 << 20;
     const PART: u64 = 512 << 10;
     for is_lazy in [false, true] {
-        let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+        let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
         let thick = world.create_of_blocks("thick", SIZE, 4096, true);
         let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
         world.fill(thin, 16 << 10);
@@ -345,7 +348,7 @@ fn a_snapshot_of_what_no_checkpoint_has_is_refused_where_it_could_not_be_written
 fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once_more() {
     const SIZE: u64 = 4 << 20;
     const PART: u64 = 512 << 10;
-    let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
     let thick = world.create_of_blocks("thick", SIZE, 4096, true);
     let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
     // The space that is left is enough once, but not twice.
@@ -377,7 +380,7 @@ fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once
 fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_blocks() {
     const BLOCK: u64 = 32 << 10;
     const SIZE: u64 = 32 * BLOCK;
-    let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+    let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
     let thick = world.create_of_blocks("thick", SIZE, BLOCK as u32, true);
     let reserved = |world: &World| world.pool.usage()[&thick].by_refreservation;
     let write = |world: &mut World, packed: u64| {
@@ -413,7 +416,7 @@ fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_bloc
 fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
     const SIZE: u64 = 1 << 20;
     for steps in 1.. {
-        let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+        let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
         let thick = world.create_of_blocks("thick", SIZE, 32 << 10, true);
         world.write(thick, 0, &noise(SIZE, 1), false);
         world.snapshot_of("thick@1").expect("there is room");
@@ -435,7 +438,7 @@ fn a_snapshot_that_is_taken_while_a_checkpoint_is_made_reserves_all_anew() {
     const SIZE: u64 = 1 << 20;
     let mut taken = 0;
     for steps in 1.. {
-        let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
+        let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
         let thick = world.create_of_blocks("thick", SIZE, 32 << 10, true);
         let all = world.pool.reserved;
         world.write(thick, 0, &noise(SIZE, 1), false);

@@ -6,7 +6,7 @@ use crate::pool::tests::disks::vdevs::{SIZE, filled};
 use crate::pool::tests::world::{DISK, Disk, World, write};
 use crate::pool::{Event, Limits, OpenErrorKind};
 use crate::vdev::layout::{data_sectors, label_offset};
-use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
+use crate::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 use pages::Pages;
 
 const MIB: u64 = 1 << 20;
@@ -35,9 +35,9 @@ fn data_end(disk: &Disk) -> u64 {
 #[test]
 fn a_disk_that_shrank_is_named_and_what_is_missing_is_read_from_others() {
     for (kind, disks) in [
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
-        (Kind::Raidz { parity: 2 }, 4),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Raidz { parity: 2 }, 4),
     ] {
         let (mut world, volume, mut model) = filled(kind, disks, 4096);
         let end = data_end(&world.disks[1]) / 2 / MIB * MIB;
@@ -72,7 +72,11 @@ fn a_disk_that_shrank_by_what_nobody_used_gets_labels_at_its_new_end() {
         LeafSpec::new(101, DISK + 16 * MIB),
     ];
     let tree = VdevTree {
-        top_levels: vec![TopLevelSpec::new(Kind::Mirror, Class::Normal, leaves)],
+        top_levels: vec![TopLevelSpec::new(
+            TopLevelKind::Mirror,
+            Class::Normal,
+            leaves,
+        )],
     };
     let mut world = World::of_tree(tree, 2, DISK + 16 * MIB, Limits::default());
     world.disk_sizes.insert(0, DISK);
@@ -96,7 +100,7 @@ fn a_disk_that_shrank_by_what_nobody_used_gets_labels_at_its_new_end() {
 /// The next record of the log lies beyond the new end, so nobody knows whether one was there.
 #[test]
 fn the_end_of_a_disk_is_never_the_end_of_the_log() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     let volume = world.create_volume("v", MIB, 4096);
     world.checkpoint();
     let before = world.end_of_log();
@@ -117,7 +121,7 @@ fn the_end_of_a_disk_is_never_the_end_of_the_log() {
 
 #[test]
 fn a_disk_that_grew_keeps_its_labels_where_they_were() {
-    let (mut world, volume, model) = filled(Kind::Leaf, 1, 4096);
+    let (mut world, volume, model) = filled(TopLevelKind::Leaf, 1, 4096);
     world.resize_disk(0, DISK + 20 * MIB);
     let examined = world.examine().expect("labels");
     assert_eq!(examined.roots[0].copies, 4);
@@ -137,7 +141,7 @@ fn a_disk_that_grew_keeps_its_labels_where_they_were() {
 
 /// Makes a pool of one disk with only one label left.
 fn with_one_label(kept: u64) -> (World, DatasetId, Vec<u8>) {
-    let (mut world, volume, mut model) = filled(Kind::Leaf, 1, 4096);
+    let (mut world, volume, mut model) = filled(TopLevelKind::Leaf, 1, 4096);
     world.write(volume, 0, &[9; 4096], true);
     model[..4096].fill(9);
     for copy in (0..4).filter(|copy| *copy != kept) {

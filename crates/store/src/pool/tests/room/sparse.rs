@@ -9,7 +9,7 @@ use super::full::noise;
 use crate::format::DatasetId;
 use crate::pool::tests::world::World;
 use crate::pool::{Limits, PoolErrorKind, Request};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u64 = 4096;
 const SIZE: u64 = 1 << 40;
@@ -35,9 +35,9 @@ fn scattered(number: u64) -> u64 {
 #[test]
 fn a_pool_that_scattered_writes_filled_says_so_and_can_be_emptied() {
     let kinds = [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
     ];
     for (kind, disks) in kinds {
         let mut world = World::of_size(kind, disks, DISK, Limits::default());
@@ -85,7 +85,7 @@ struct Sparse {
 }
 
 impl Sparse {
-    fn new(kind: Kind, disks: usize, seed: u64) -> Self {
+    fn new(kind: TopLevelKind, disks: usize, seed: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let limits = Limits {
             freed_blocks: [100, 1 << 18][dice.below(2) as usize],
@@ -251,10 +251,10 @@ impl Sparse {
 #[test]
 fn whatever_is_done_in_little_space_the_pool_goes_on() {
     let kinds = [
-        (Kind::Leaf, 1),
-        (Kind::Mirror, 2),
-        (Kind::Raidz { parity: 1 }, 3),
-        (Kind::Raidz { parity: 2 }, 5),
+        (TopLevelKind::Leaf, 1),
+        (TopLevelKind::Mirror, 2),
+        (TopLevelKind::Raidz { parity: 1 }, 3),
+        (TopLevelKind::Raidz { parity: 2 }, 5),
     ];
     let mut refused = 0;
     for seed in 0..8 {
@@ -271,7 +271,7 @@ fn whatever_is_done_in_little_space_the_pool_goes_on() {
 #[test]
 fn a_thick_volume_has_its_space_beside_a_sparse_one() {
     for is_lazy in [false, true] {
-        let mut world = World::of_size(Kind::Leaf, 1, DISK, Limits::default());
+        let mut world = World::of_size(TopLevelKind::Leaf, 1, DISK, Limits::default());
         let thick = world.create_of_blocks("thick", 8 << 20, BLOCK as u32, true);
         let thin = world.create_volume("thin", SIZE, BLOCK as u32);
         world.is_lazy = is_lazy;

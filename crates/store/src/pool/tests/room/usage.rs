@@ -7,7 +7,7 @@ use crate::catalog::ROOT;
 use crate::catalog::request::{CloneSnapshot, CreateVolume, Destroy, Rollback, TakeSnapshots};
 use crate::pool::tests::world::World;
 use crate::pool::{BlockBytes, DatasetUsage, Limits, Plan};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 const BLOCK: u64 = 4096;
 
@@ -48,7 +48,7 @@ fn usage(world: &World, name: &str) -> DatasetUsage {
 
 #[test]
 fn volumes_snapshots_and_clones_are_charged_for_what_is_theirs() {
-    let mut world = World::new(Kind::Mirror, 2, Limits::default());
+    let mut world = World::new(TopLevelKind::Mirror, 2, Limits::default());
     world.create_volume("a", 8 << 20, BLOCK as u32);
     write(&mut world, "a", 0..10, 1);
     world.checkpoint();
@@ -186,7 +186,7 @@ fn change(
 #[test]
 fn logical_figures_are_those_of_a_model() {
     for seed in 1..=12_u64 {
-        let mut world = World::new(Kind::Leaf, 1, Limits::default());
+        let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
         world.create_volume("a", 8 << 20, LARGE as u32);
         let mut model = Model::default();
         model.views.insert("a".to_owned(), BTreeMap::new());
@@ -287,7 +287,7 @@ fn logical_figures_are_those_of_a_model() {
 /// now have figures.
 #[test]
 fn what_was_not_counted_is_not_told() {
-    let mut world = World::new(Kind::Leaf, 1, Limits::default());
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
     world.create_volume("old", 8 << 20, BLOCK as u32);
     write(&mut world, "old", 0..10, 1);
     world.checkpoint();

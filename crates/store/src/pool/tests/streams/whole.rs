@@ -11,16 +11,16 @@ use crate::pool::tests::world::World;
 use crate::pool::{Answer, Limits, Plan, PoolError, PoolErrorKind, Received, Request};
 use crate::pool::{Changes, WantedChanges};
 use crate::stream::{Begin, Decoder, Encoder, Item};
-use crate::vdev::Kind;
+use crate::vdev::TopLevelKind;
 
 pub(in crate::pool::tests) const SECTOR: u64 = 4096;
 /// Sectors of the volume: more than one leaf of small blocks.
 pub(in crate::pool::tests) const SECTORS: u64 = 1024;
 
-const SHAPES: [(Kind, usize); 3] = [
-    (Kind::Leaf, 1),
-    (Kind::Mirror, 2),
-    (Kind::Raidz { parity: 1 }, 3),
+const SHAPES: [(TopLevelKind, usize); 3] = [
+    (TopLevelKind::Leaf, 1),
+    (TopLevelKind::Mirror, 2),
+    (TopLevelKind::Raidz { parity: 1 }, 3),
 ];
 
 pub(in crate::pool::tests) fn world(shape: usize) -> World {
