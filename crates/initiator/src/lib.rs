@@ -3,7 +3,7 @@
 //! | subject | where |
 //! |---|---|
 //! | the adapter that lives in a lane, and its devices | `adapter.rs`, `device.rs` |
-//! | the adapter of the daemon, in a thread of its own | `host.rs` |
+//! | the adapter of the daemon, in a thread of its own | `host_adapter.rs` |
 //! | settings from the configuration | `crates/model/src/initiator/configured.rs` |
 //! | administrators' operations and views | `administration.rs`, `fabric/view.rs` |
 //! | sessions, devices and commands under way | `fabric.rs` |

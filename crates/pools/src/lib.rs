@@ -3,7 +3,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
+//! | who runs a pool's engine | `engine.rs` (the thread), `pool_thread.rs` (the way to it) |
 //! | what are its devices | `import/opened_devices.rs`; where they come from, also from other machines: `devices/disks.rs`; their labels: `devices/label.rs` |
 //! | which did units have meanwhile | `devices/lent.rs` |
 //! | which come back by themselves | `import/returning.rs`; when that is tried again: `engine/attempt.rs`; how it is noticed: `devices/name_watch.rs` |
@@ -27,7 +27,7 @@
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
 //! | what can be read of a volume that lost blocks | `administer/salvage.rs` |
-//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `engine/read_ahead.rs`, and when: `engine/ahead_queue.rs`; what it is answered: `engine/answer.rs` |
+//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `engine/ahead_queue.rs`; what it is answered: `engine/answer.rs` |
 
 pub mod administer;
 mod advice;

@@ -387,24 +387,24 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/checkpoint/labels.rs",
+        "pool/checkpoint/root_ring.rs",
         "        if self.are_labels_true() {",
         "        if self.are_labels_true() || ‹root-before-labels› {",
     ),
     change(
-        "pool/checkpoint/labels.rs",
+        "pool/checkpoint/root_ring.rs",
         "            (false, _) => self.flush_labels(round),",
         "            (false, 1) if ‹root-unflushed› => self.commit_checkpoint(),
             (false, _) => self.flush_labels(round),",
     ),
     change(
-        "pool/devices/labels.rs",
+        "pool/devices/label_writes.rs",
         "            for copy in ALL_ROUNDS[round] {",
         "            let all = if ‹labels-in-one-round› { vec![0, 1, 2, 3, 4, 5] } else { ALL_ROUNDS[round].to_vec() };
             for copy in all {",
     ),
     change(
-        "pool/devices/labels.rs",
+        "pool/devices/label_writes.rs",
         "            (round, false) => self.flush_configuration(round),",
         "            (0, false) if ‹label-rounds-unflushed› && !self.is_config_new => self.write_configuration(1),
             (1, false) if ‹labels-unflushed› => {
@@ -416,13 +416,13 @@ pub(crate) const CHANGES: [Change; 43] = [
             (round, false) => self.flush_configuration(round),",
     ),
     change(
-        "pool/devices/labels.rs",
+        "pool/devices/label_writes.rs",
         "        self.is_config_new || self.renewal.is_some()",
         "        let is_behind = |of: &Renewal| !(‹labels-after-one-round› && of.round == 1);
         !‹labels-not-waited-for› && (self.is_config_new || self.renewal.as_ref().is_some_and(is_behind))",
     ),
     change(
-        "pool/devices/labels.rs",
+        "pool/devices/label_writes.rs",
         "        self.write_configuration(0);
     }
 
@@ -436,7 +436,7 @@ pub(crate) const CHANGES: [Change; 43] = [
     fn write_configuration",
     ),
     change(
-        "pool/devices/labels.rs",
+        "pool/devices/label_writes.rs",
         "        if self.is_log_owing() {",
         "        if self.is_log_owing() && !‹labels-over-log-debt› {",
     ),

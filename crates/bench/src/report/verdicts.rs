@@ -24,7 +24,7 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     }
     html! {
         section id="verdicts" {
-            h2 { "Better, worse, the same" }
+            h2 { "Better, worse or no different" }
             p.note {
                 "A difference is reported only if its interval excludes “no difference”. If nothing differs, "
                 "a whole family of tables still reports a difference with a chance of " (units::tick(subject.alpha * 100.0)) " %" "."

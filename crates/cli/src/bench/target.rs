@@ -102,7 +102,7 @@ impl Opened {
         for missing in reached.missing() {
             writeln!(
                 t.err,
-                "warning: {missing}; the figures are those of the other paths"
+                "warning: {missing}; the figures come from the other paths"
             )?;
         }
         let asked = self.identity.options.iter();

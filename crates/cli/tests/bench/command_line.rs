@@ -246,7 +246,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_done() {
             "beyond the device of 16M",
         ),
         ("memory:16M", "--max-io | 1000", "multiple of 512"),
-        ("memory:16M", "--rate | 0", "no rate"),
+        ("memory:16M", "--rate | 0", "not a rate"),
         ("memory:16M | --size | 1M", "", "--size makes a file"),
         ("ftp://x", "", "ftp://"),
         ("memory:64K | --workers | 99", "", "each worker"),

@@ -110,7 +110,7 @@ fn a_removal_that_would_take_more_than_was_shown_is_shown_anew() {
     let err = String::from_utf8(err).unwrap();
     assert_eq!((code, asked), (0, 2), "{err}");
     let told = "the effect of the change differs from the preview: now it would remove lu vol1; remove map \
-                vol1 (host esx, every target); remove map vol1 (host other, every target): looking again";
+                vol1 (host esx, every target); remove map vol1 (host other, every target): trying again";
     assert!(err.contains(told), "{err}");
     assert_eq!(daemon.run("map list -H").out, "");
 }

@@ -15,11 +15,12 @@
 //! | what do log vdevs promise | `devices/log_vdevs.rs` |
 //! | which part of a write is done before the engine gets it | `io/prepared.rs` |
 //! | how is a block found and read | `io/read.rs` |
-//! | when do labels say that a leaf missed something | `devices/labels.rs` |
+//! | where is a label written, and when does it say that a leaf missed something | `devices/label_writes.rs`; its roots: `checkpoint/root_ring.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
 //! | when is a checkpoint due after a change | `io/rest.rs` |
 //! | which changes are in no durable checkpoint yet | `io/unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
+//! | when are the blocks of destroyed datasets freed | `checkpoint/free_destroyed.rs` |
 //! | how does a pool open after a crash | `open.rs`; how its log continues then: `anew.rs` |
 //! | what happens when the pool is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs`; when there are too many: `manifest_room.rs` |
@@ -38,7 +39,7 @@
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
 //! | which requests does a pool take | `request.rs`; its sizes and limits: `config.rs` |
 //! | what must a program know to use a pool | `features.rs` |
-//! | which blocks come into the cache before a request wants them | `io/read_ahead.rs` |
+//! | which blocks come into the cache before a request wants them | `io/fetch_ahead.rs` |
 //! | which properties may administrators set | `properties.rs` |
 //! | which blocks lie twice, and where | `io/second.rs` |
 //! | how much of a block's space does raidz leave | `io/padding.rs` |

@@ -2,7 +2,7 @@
 //! attached, detached and replaced; vdevs are added and grown. For spares, see `devices/spares.rs`.
 //!
 //! A change takes effect at once. It is also written to the labels at once, and nothing is
-//! acknowledged before they hold it (`devices/labels.rs`). [`Pool::sync`] tells when they do.
+//! acknowledged before they hold it (`devices/label_writes.rs`). [`Pool::sync`] tells when they do.
 //! Sectors of a new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
 
 use std::collections::BTreeMap;

@@ -13,13 +13,13 @@
 //! | `layout` | places of labels and data on a leaf |
 //! | `tree` | the configuration that an array starts from |
 //! | `dtl` | the epochs that a leaf missed |
-//! | `geometry`, `raidz`, `parity` | the columns of a block, and their contents |
+//! | `geometry`, `raidz`, `raidz/parity` | the columns of a block, their contents, and the arithmetic of parity |
 //! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
 //! | `counts` | the amounts that were read and written, and the times |
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
 //! | `double` | blocks that lie twice |
-//! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
+//! | `write`, `heal/repair`, `flush`, `trim`, `raw_leaf` | the other operations |
 //! | `watches` | the writes that happen while a block is read |
 //! | `health`, `shape`, `status` | losing and regaining leaves, changing and reporting the tree |
 //!

@@ -6,7 +6,7 @@
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
 //! 4. if a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first
-//!    (`devices/labels.rs`);
+//!    (`devices/label_writes.rs`);
 //! 5. if the change comes after the first group since the pool was opened, a checkpoint has that
 //!    group (`pool/anew.rs`);
 //! 6. only then is the change acknowledged.
