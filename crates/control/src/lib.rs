@@ -1,5 +1,16 @@
 //! The control plane: transactions over the configuration, the HTTP/JSON API, and its client.
 //!
+//! | question | file |
+//! |---|---|
+//! | Which endpoints are there, and what do they take and return? | `endpoint/`, a file for each object |
+//! | Where is a request carried out? | `handlers/`, a file for each object |
+//! | Where is the request type of a change defined (`lu create`)? | `config`: `change/`, a file for each object; of a pool: `model`: `pool/` |
+//! | How does a change come into force, or is taken back? | `transaction.rs`; changes wait for their turn in `transaction/queue.rs` |
+//! | Who may ask, and who asked? | `asker.rs`, `author.rs` |
+//! | How does a client reach the daemon? | `client.rs`, `address.rs` |
+//! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
+//! | Where do metrics come from? | `metrics/` |
+//!
 //! # Invariants
 //! - The configuration in force is on the disk. A configuration on the disk is in force, or was
 //!   refused and taken back ([`transaction`]).

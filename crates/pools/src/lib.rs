@@ -1,33 +1,36 @@
-//! Pools at work: the engine of [`store`] joined to devices, threads and clocks, and to those who
-//! use it.
+//! Pools at work: the engine of [`store`] joined to devices, threads and clocks, and to the units
+//! and administrators that use it.
 //!
 //! | question | file |
 //! |---|---|
-//! | who runs a pool's engine | `engine.rs` (the thread), `pool_thread.rs` (the way to it) |
-//! | what are its devices | `import/opened_devices.rs`; where they come from, also from other machines: `devices/disks.rs`; their labels: `devices/label.rs` |
-//! | which did units have meanwhile | `devices/lent.rs` |
-//! | which come back by themselves | `import/returning.rs`; when that is tried again: `engine/attempt.rs`; how it is noticed: `devices/name_watch.rs` |
-//! | what else is done to them unasked | `import/unasked.rs` |
-//! | how does a pool go on that had stopped | `import/reopening.rs`; what its volumes may have lost: `engine/unflushed.rs` |
-//! | how does it come up | `import/opening.rs`; that no other host has it: `import/multihost.rs` |
-//! | which pools are there | `registry.rs`; those of the last run: `devices/known.rs`, and where that is lost: `administer/rebuilding.rs` |
-//! | how is it made, exported, destroyed | `administer/create.rs`; which devices are named for it: `administer/vdev_request.rs`; how these are opened, all or none: `administer/new_devices.rs`; what others keep there: `devices/foreign.rs` |
-//! | how is it found and imported | `import/found.rs`, `import/request.rs`; what if there are two of one device: `import/twins.rs` |
-//! | which devices had it at the last run | `import/remembered.rs` |
-//! | what tells a device from its copy | `devices/identity.rs`; what the kernel says of it: `devices/system.rs` |
-//! | how does a copy become a pool of its own | `import/reguid.rs` |
-//! | how is one opened that is damaged | `import/rewind.rs`; without writing anything: `import/overlay.rs` |
-//! | how are its devices replaced, put aside, attached, spared, added, removed | `administer/vdevs.rs` and the files beside it |
-//! | scrubs and resilvers | `administer/scan.rs`; the proof of a pool that is not open: `administer/check.rs` |
-//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `import/damaged.rs`; what happened to it: `events.rs`; what was done to it: `administer/history.rs` |
-//! | which free space are devices told of | `administer/trim.rs` |
-//! | what do its devices read and write | `io.rs` |
-//! | what may administrators set | `administer/properties.rs` |
-//! | which format features has it | `administer/upgrade.rs` |
-//! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
-//! | snapshots go to other pools and come from them | `stream/` |
-//! | what can be read of a volume that lost blocks | `administer/salvage.rs` |
-//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `engine/ahead_queue.rs`; what it is answered: `engine/answer.rs` |
+//! | Which thread runs a pool's engine? | `engine.rs`; orders reach it by `pool_thread.rs` |
+//! | Which pools are open? | `registry.rs`; the list that outlives a restart: `devices/known.rs`; a lost list: `administer/rebuilding.rs` |
+//! | Where are a pool's devices opened? | `import/opened_devices.rs`, from `devices/disks.rs`; by another host's target: `backends` |
+//! | Where are labels read and written from outside the engine? | `devices/label.rs` |
+//! | How is a device told from its copy? | `devices/identity.rs`, with facts of the kernel from `devices/system.rs` |
+//! | Which disks of other machines did units use, so that no pool takes them for its own? | `devices/lent.rs` |
+//! | Which devices did the last run use? | `import/remembered.rs` |
+//! | How does a lost device return by itself? | `import/returning.rs`; the next attempt: `engine/attempt.rs`; new names in /dev: `devices/name_watch.rs` |
+//! | What happens to devices without a request (autoreplace, autoexpand)? | `import/unasked.rs` |
+//! | How is a pool created, exported, destroyed? | `administer/create.rs`; its devices by name: `administer/vdev_request.rs`; all opened or none: `administer/new_devices.rs`; foreign data on them: `devices/foreign.rs` |
+//! | How is a pool found and imported? | `import/found.rs`, `import/request.rs`; two copies of one device: `import/twins.rs` |
+//! | How is a pool opened, and how does it prove that no other host has it? | `import/opening.rs`, `import/multihost.rs` |
+//! | How does a stopped pool go on? | `import/reopening.rs`; the writes that volumes may have lost: `engine/unflushed.rs` |
+//! | How does a copy become a pool of its own? | `import/reguid.rs` |
+//! | How is a damaged pool opened at an older state? | `import/rewind.rs`; without a write: `import/overlay.rs` |
+//! | How are devices replaced, attached, added, removed? | `administer/vdevs.rs` and the files beside it |
+//! | How do scrubs and resilvers run? | `administer/scan.rs` |
+//! | How is a closed pool checked? | `administer/check.rs` |
+//! | Where does `pool status` come from? | `status.rs`; conditions and actions: `advice.rs`; fullness: `fullness.rs`; lost ranges: `import/damaged.rs`; events: `events.rs`; history: `administer/history.rs` |
+//! | How is free space trimmed? | `administer/trim.rs` |
+//! | Where does `pool iostat` come from? | `io.rs` |
+//! | Which properties may administrators set? | `administer/properties.rs` |
+//! | Which format features does a pool have? | `administer/upgrade.rs` |
+//! | How are volumes and snapshots changed? | `dataset.rs`; the volumes that units serve: `served.rs` |
+//! | How are snapshots sent and received? | `stream/` |
+//! | How is a damaged volume salvaged? | `administer/salvage.rs` |
+//! | How does a logical unit use a volume? | `volume.rs`; answers of the engine: `engine/answer.rs` |
+//! | Who is read ahead for? | `read_ahead.rs`; when: `engine/ahead_queue.rs` |
 
 pub mod administer;
 mod advice;

@@ -15,6 +15,9 @@
 //! - [`cache`], `compress` and `checksum` stand beside these.
 //! - The [`pool`] is on top. Its `pool/checkpoint.rs` makes the log short.
 //!
+//! [`pool`] and [`vdev`] begin with tables that say which file answers which question: where a
+//! write becomes durable, where a label is written, when destroyed datasets are freed.
+//!
 //! Only `vdev` speaks to devices. Only the pool's commits and checkpoints order durability.
 
 pub mod cache;

@@ -10,7 +10,7 @@
 //! - [`command`]: SCSI commands between their start and their end;
 //! - [`loops`]: the event loops that serve units, and the tokens of waiting operations;
 //! - [`shape`]: the configuration of the device server, from the configured unit and its device;
-//! - [`state`]: the stored state (reservations, saved mode pages) as a file;
+//! - [`state_file`]: the stored state (reservations, saved mode pages) as a file;
 //! - `alone`: a unit around a device that no configuration names;
 //! - [`transition`]: a target port group goes out of service; [`retirement`]: a unit does;
 //! - `space`: the space of thin units, and the wishes of their devices;

@@ -7,8 +7,8 @@
 //! pool.
 //!
 //! On the wire, a piece is its kind (1 byte), then its start and length (8 bytes each, least
-//! significant byte first). The bytes of a [`PieceKind::Data`] piece follow, unless they went into a
-//! volume.
+//! significant byte first). The bytes of a [`PieceKind::Data`] piece follow, unless they went into
+//! a volume.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

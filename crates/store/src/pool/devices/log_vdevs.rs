@@ -17,10 +17,10 @@
 //! many bytes before the group. If a log vdev failed, that flush is requested at once, since groups
 //! promised there may now be in caches only.
 //!
-//! The labels (`label_writes.rs`) say which leaves of log vdevs are in use. They change only when all
-//! promised groups are durable in the chain ([`Pool::is_log_owing`]), and while they change, log
-//! vdevs promise nothing. So a group that is promised only on a log vdev lies on each leaf that the
-//! newest labels call whole. A pool that is opened therefore knows whether a missing log vdev
+//! The labels (`label_writes.rs`) say which leaves of log vdevs are in use. They change only when
+//! all promised groups are durable in the chain ([`Pool::is_log_owing`]), and while they change,
+//! log vdevs promise nothing. So a group that is promised only on a log vdev lies on each leaf that
+//! the newest labels call whole. A pool that is opened therefore knows whether a missing log vdev
 //! matters.
 //!
 //! A log vdev promises nothing before its labels have a root of its present stay. Until then an
