@@ -83,7 +83,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
         (
             "volume set quota=1G tank",
             "there is no property 'quota'",
-            "folders have no quota: each volume is bounded by its volsize, and `pool list` tells what is free",
+            "folders have no quota: volsize bounds each volume, and `pool list` shows the free space",
         ),
         (
             "pool set ashift=12 tank",

@@ -74,7 +74,7 @@ impl HistoryEntry {
             return refuse("has control characters");
         }
         if self.text.is_empty() {
-            return refuse("says nothing");
+            return refuse("is empty");
         }
         match self.text.len() > MAX_TEXT || self.user.len().max(self.host.len()) > MAX_NAME {
             true => refuse("is too long"),

@@ -78,12 +78,12 @@ pub fn check_component(component: &str) -> Result<(), CatalogError> {
 pub(super) fn check_size(len: usize, depth: usize, name: &str) -> Result<(), CatalogError> {
     if len > MAX_NAME {
         return Err(invalid(format!(
-            "'{name}' would be {len} bytes long; {MAX_NAME} are the most"
+            "'{name}' would be {len} bytes long; a name has at most {MAX_NAME}"
         )));
     }
     if depth > MAX_DEPTH {
         return Err(invalid(format!(
-            "'{name}' would be nested {depth} deep; {MAX_DEPTH} is the most"
+            "'{name}' would be nested {depth} deep; at most {MAX_DEPTH} levels are possible"
         )));
     }
     Ok(())
@@ -93,6 +93,7 @@ fn invalid(problem: String) -> CatalogError {
     CatalogError::new(
         ErrorKind::InvalidName,
         problem,
-        "use letters, digits and - _ . : and spaces between '/', and '@' before a snapshot's name",
+        "use letters, digits, - _ . : and spaces in each part, '/' between parts, and '@' before a \
+         snapshot's name",
     )
 }

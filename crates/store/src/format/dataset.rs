@@ -21,7 +21,7 @@ pub fn component_problem(component: &str) -> Option<String> {
         return Some(format!("'{shown}' is longer than {MAX_NAME} bytes"));
     }
     if matches!(component, "." | "..") {
-        return Some(format!("'{shown}' is not allowed as a part of a name"));
+        return Some(format!("'{shown}' is not allowed as part of a name"));
     }
     if component.starts_with(' ') || component.ends_with(' ') {
         return Some(format!("'{shown}' begins or ends with a space"));

@@ -64,7 +64,7 @@ fn a_forced_import_of_a_live_pool_is_refused_with_who_has_it() {
     assert!(said.contains("never exported there"), "{said}");
     let said = flat(&second.refused(&import(&ways[1])));
     assert!(
-        said.contains("has it open: its activity record changed"),
+        said.contains("has the pool open: its activity record changed"),
         "{said}"
     );
     // Nothing was harmed.
@@ -133,7 +133,7 @@ fn a_paused_host_acknowledges_nothing_after_another_one_took_its_pool_and_says_w
     // While the other host has the pool, no command brings it back here.
     let said = flat(&first.refused("pool clear tank"));
     assert!(
-        said.contains("was opened by") || said.contains("has it open"),
+        said.contains("was opened by") || said.contains("has the pool open"),
         "{said}"
     );
     first.done("lu delete vm1 --yes");
@@ -161,7 +161,7 @@ fn disks_of_other_machines_are_protected_by_themselves() {
     let status = first.done("pool status tank");
     assert!(status.contains(" hosts: one at a time"), "{status}");
     let said = flat(&second.refused("pool import -f tank"));
-    assert!(said.contains("has it open"), "{said}");
+    assert!(said.contains("has the pool open"), "{said}");
     first.kill();
     let said = flat(&second.done("pool import -f tank"));
     assert!(said.contains("its devices are watched"), "{said}");

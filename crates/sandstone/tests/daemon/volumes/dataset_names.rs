@@ -27,7 +27,7 @@ fn missing_folders_are_made_where_that_is_asked_for() {
     for said in [
         "the folder 'tank/a/b' does not exist",
         "nothing was changed",
-        "use -p to make all that are missing",
+        "use -p to make all missing folders",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
@@ -88,7 +88,7 @@ fn what_moves_takes_its_data_and_snapshots_along() {
     for said in [
         "the folder 'tank/new/deep' does not exist",
         "nothing was changed",
-        "use -p to make all that are missing",
+        "use -p to make all missing folders",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }

@@ -37,10 +37,10 @@ pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked 
         }
     };
     let problem = match size {
-        0 => "a volume cannot have no size".to_owned(),
+        0 => "a volume cannot have the size 0".to_owned(),
         MAX_VOLUME_SIZE.. => format!("volsize cannot be {}", print_size_exactly(size)),
         _ => format!(
-            "volsize cannot be {}: it is no multiple of volblocksize, {}",
+            "volsize cannot be {}: it is not a multiple of volblocksize, {}",
             print_size_exactly(size),
             print_size_exactly(block)
         ),
@@ -48,7 +48,7 @@ pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked 
     Err(CatalogError::new(
         ErrorKind::InvalidValue,
         problem,
-        format!("the nearest is {nearest}"),
+        format!("the nearest possible size is {nearest}"),
     ))
 }
 
@@ -64,11 +64,11 @@ pub(in crate::catalog) fn check_settable(native: Native) -> Checked {
     let (problem, next) = match (info.change, native) {
         (Change::Settable, Native::Volsize) => (
             "volsize is changed by resizing".to_owned(),
-            "resize the volume by itself, with no other property beside it",
+            "resize the volume by itself, and set other properties separately",
         ),
         (Change::Settable, _) => return Ok(()),
         (Change::AtCreation, _) => (
-            format!("{} is fixed when the volume is made", info.name),
+            format!("{} cannot be changed after the volume is made", info.name),
             "make a new volume and copy the data, or send and receive it",
         ),
         (Change::Computed, _) => (format!("{} is computed and cannot be set", info.name), ""),

@@ -28,7 +28,7 @@ impl Catalog {
             let Some(snapshot) = &name.snapshot else {
                 return Err(CatalogError::new(
                     ErrorKind::InvalidName,
-                    format!("'{}' names no snapshot", self.shown(text)),
+                    format!("'{}' does not name a snapshot", self.shown(text)),
                     "add '@' and a name for the snapshot",
                 ));
             };
@@ -46,8 +46,8 @@ impl Catalog {
             let [snapshot] = snapshots.as_mut_slice() else {
                 return Err(CatalogError::new(
                     ErrorKind::InvalidValue,
-                    "a guid belongs to one snapshot",
-                    "name one volume",
+                    "a guid can be given to one snapshot only",
+                    "name one volume only",
                 ));
             };
             snapshot.guid = guid;
@@ -82,7 +82,7 @@ impl Catalog {
             };
             return Err(CatalogError::new(
                 ErrorKind::InvalidValue,
-                format!("'{shown}' {problem}, and snapshots are taken of volumes"),
+                format!("'{shown}' {problem}, and only volumes have snapshots"),
                 next,
             ));
         }
@@ -127,7 +127,7 @@ impl Catalog {
                     "no volume at or below '{}' has a snapshot '{component}'",
                     self.full_name(above.id)
                 ),
-                "see which snapshots there are with 'volume list -r -t snapshot'",
+                "list the snapshots with 'volume list -r -t snapshot'",
             ));
         }
         Ok(found)

@@ -127,7 +127,7 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
     };
     let (kind, text) = refusal(&into("c", begin(guid + 1, 1 << 20)));
     assert_eq!(kind, ErrorKind::NotFound);
-    let said = "the stream makes 'tank/c' a clone of 'other/v@a', and no snapshot here is that one";
+    let said = "the stream makes 'tank/c' a clone of 'other/v@a', but this pool does not have that snapshot";
     assert!(
         text.contains(said) && text.contains("receive 'other/v@a' first"),
         "{text}"
@@ -145,7 +145,7 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
     };
     let (kind, text) = refusal(&into("c", rest));
     assert_eq!(kind, ErrorKind::NotFound);
-    assert!(text.contains("goes on in the middle"), "{text}");
+    assert!(text.contains("resumes an interrupted receive"), "{text}");
     let other_blocks = Begin {
         block_size: 8 << 10,
         ..begin(guid, 1 << 20)
