@@ -145,7 +145,7 @@ fn a_pool_without_redundancy_goes_on_when_its_disk_is_back() {
         (busy, session)
     });
     let status = until(&front, "pool status tank", "SUSPENDED");
-    assert!(flat(&status).contains("by itself"), "{status}");
+    assert!(flat(&status).contains("automatically"), "{status}");
     array.process.restart();
     // The old session goes on, and no acknowledged write is lost.
     let (busy, mut session) = writer.join().expect("it goes on");

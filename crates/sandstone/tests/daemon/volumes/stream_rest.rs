@@ -157,7 +157,7 @@ fn the_rest_of_one_volume_brings_its_own_properties_and_no_others() {
     from.done("volume destroy -y tank/f/g/v@two");
     let text = from.refused(&rest);
     assert!(
-        text.contains("the snapshot of the interrupted receive is not here any more")
+        text.contains("the snapshot of the interrupted receive no longer exists")
             && text.contains("volume receive -A"),
         "{text}"
     );
