@@ -66,7 +66,7 @@ fn suffices(size: u64, pool: &MemoryPool) -> Result<(), OpenError> {
     }
     Err(OpenError::new(
         format!(
-            "{} of memory are more than there is: memory-backed units may take {} together, of which {} are left",
+            "{} of memory are not available: memory-backed units may take {} together, and {} are left",
             format_size(size),
             format_size(pool.capacity()),
             format_size(left)

@@ -84,7 +84,8 @@ pub fn whole_blocks(name: &str, len: u64, block_size: u32, is_file: bool) -> Res
     };
     Err(OpenError::new(
         format!(
-            "{name} is {len} bytes long, no multiple of its blocks of {block_size}: the last {rest} bytes would be left out"
+            "{name} is {len} bytes long, which is not a multiple of its blocks of {block_size}: the last \
+             {rest} bytes would be left out"
         ),
         advice,
     ))
@@ -104,7 +105,7 @@ mod tests {
         let (problem, advice) = told(1_000_300, 512, true);
         assert_eq!(
             problem,
-            "x.img is 1000300 bytes long, no multiple of its blocks of 512: the last 364 bytes would be left out"
+            "x.img is 1000300 bytes long, which is not a multiple of its blocks of 512: the last 364 bytes would be left out"
         );
         assert_eq!(
             advice,
