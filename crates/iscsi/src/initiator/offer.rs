@@ -71,7 +71,7 @@ impl Offer {
                 let algorithm = self.algorithms(&settings.algorithms);
                 format!("only AuthMethod=CHAP and CHAP_A={algorithm}")
             }
-            None => "AuthMethod=None as the first offer".to_owned(),
+            None => "AuthMethod=None first".to_owned(),
         };
         let parameters = "no parameters beyond the defaults of RFC 7143";
         match (self.is_security_plain, self.are_parameters_plain) {
@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(second.methods(false), "CHAP");
             assert_eq!(second.methods(true), "CHAP");
             let words = second.words(&settings(configured));
-            assert_eq!(words, format!("AuthMethod=CHAP and CHAP_A={plain} alone"));
+            assert_eq!(words, format!("only AuthMethod=CHAP and CHAP_A={plain}"));
         }
     }
 

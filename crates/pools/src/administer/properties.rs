@@ -83,7 +83,7 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
         Error::invalid(
             format!("pools have no settable property '{property}'"),
             elsewhere(property, PropertyInfo::named(property).is_some())
-                .map_or_else(|| format!("choose one of {all}"), str::to_owned),
+                .map_or_else(|| format!("choose from {all}"), str::to_owned),
         )
     })?;
     let is_on = match value {

@@ -134,7 +134,7 @@ mod tests {
             (
                 create(None, None, ("volsize", "8K")),
                 "the size of a new volume is not given as a property",
-                "use -V, as in `sandstone volume create -V 100G tank/v`",
+                "use -V for it, as in `sandstone volume create -V 100G tank/v`",
             ),
             (
                 clone("volblocksize"),

@@ -391,7 +391,7 @@ impl Property {
         Err(CatalogError::new(
             ErrorKind::InvalidValue,
             problem,
-            "a name of your own contains ':' and otherwise only lowercase letters, digits and + . _ -",
+            "names of your own contain ':' and otherwise only lowercase letters, digits and + . _ -",
         ))
     }
 
@@ -458,7 +458,7 @@ mod tests {
             let error = Property::parse(name).expect_err(name);
             assert_eq!(error.kind, ErrorKind::InvalidValue, "{name}");
             assert_eq!(
-                error.next.contains("name of your own"),
+                error.next.contains("names of your own"),
                 name.contains(':'),
                 "{name}"
             );

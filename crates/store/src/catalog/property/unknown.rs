@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_slip_is_told_the_nearest_and_everything_else_what_there_is() {
         assert_eq!([distance("", "ab"), distance("kitten", "sitting")], [2, 3]);
-        let all = "those that can be set are volsize, volblocksize, refreservation, compression, checksum, copies, primarycache, \
+        let all = "settable properties are volsize, volblocksize, refreservation, compression, checksum, copies, primarycache, \
                    secondarycache, sync, readonly, snapshot_limit; volume get all lists the others; a name of your own contains \
                    a colon, as in my:note";
         assert_eq!(

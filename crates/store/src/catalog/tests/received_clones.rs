@@ -153,7 +153,7 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
     let (kind, text) = refusal(&into("c", other_blocks));
     assert_eq!(kind, ErrorKind::Mismatch);
     assert!(
-        text.contains("blocks of 8192 bytes, 'tank/v@a' of 16384"),
+        text.contains("blocks of 8192 bytes, and 'tank/v@a' has blocks of 16384"),
         "{text}"
     );
     // An existing clone of the same snapshot, which a user made, has nothing of the stream's.

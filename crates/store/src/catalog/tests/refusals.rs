@@ -77,7 +77,7 @@ fn names() {
         (" a", "begins or ends with a space"),
         ("a@b", "is not a name of a folder or volume"),
         (&long, "255"),
-        (&deep, "nested 51 deep; 50 is the most"),
+        (&deep, "nested 51 deep; at most 50 levels"),
     ] {
         let request = CreateFolder {
             with_parents: true,
@@ -247,7 +247,7 @@ fn properties() {
             "volblocksize",
             "8K",
             ReadOnly,
-            "volblocksize is fixed",
+            "volblocksize cannot be changed",
         ),
         (
             "f/v",
@@ -461,7 +461,7 @@ fn destruction() {
     refused(
         &world,
         ErrorKind::InvalidName,
-        "nothing is named",
+        "no dataset is named",
         |catalog, _| catalog.plan_destroy(&Destroy::default()),
     );
     let hold = Holds {
@@ -588,7 +588,7 @@ fn renames() {
             ErrorKind::InvalidName,
             "'tank/f' cannot move into itself",
         ),
-        ("f", &long, ErrorKind::InvalidName, "255 are the most"),
+        ("f", &long, ErrorKind::InvalidName, "a name has at most 255"),
         (
             "f/v@a",
             "f/w@a",
@@ -685,7 +685,7 @@ fn sizes_and_holds() {
     refused(
         &world,
         ErrorKind::InvalidName,
-        "'a\\nb' is no tag",
+        "'a\\nb' is not a valid tag",
         |catalog, stamp| catalog.plan_hold(&holds, stamp),
     );
 }
