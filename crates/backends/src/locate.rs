@@ -110,7 +110,7 @@ pub fn logical_unit(
         false => open_url(what, lane),
     };
     let device = opened.map_err(|error| {
-        let advice = match &error {
+        let next = match &error {
             OpenUrlError::Url(_) => "correct the URL",
             OpenUrlError::Name(_) => {
                 "see `sandstone initiator device list` and `sandstone initiator login`; to name a device \
@@ -127,7 +127,7 @@ pub fn logical_unit(
                  iscsi://USER%SECRET@…"
             }
         };
-        OpenError::new(error.to_string(), advice)
+        OpenError::new(error.to_string(), next)
     })?;
     let has = device.geometry().granularity;
     match block_size.filter(|wanted| *wanted != has) {
@@ -159,7 +159,7 @@ pub fn shown_options(what: &str) -> Vec<(String, String)> {
 
 fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError> {
     let size = parse_size(size)
-        .map_err(|problem| OpenError::new(problem, "give the amount of memory, as in memory:1G"))?;
+        .map_err(|message| OpenError::new(message, "give the amount of memory, as in memory:1G"))?;
     let memory = Memory { size };
     memory.create(block_size)?;
     memory.open(block_size)
@@ -220,7 +220,7 @@ mod tests {
         let path = folder.path().join("disk.img");
         let name = path.to_str().expect("UTF-8");
         let error = open(name, None, &mut lane).expect_err("nothing is there");
-        assert!(error.advice().contains("create it"), "{error}");
+        assert!(error.next().contains("create it"), "{error}");
         std::fs::write(&path, vec![0; 8192]).expect("a file");
         let device = open(name, None, &mut lane).expect("a file");
         assert_eq!(device.geometry().granularity, 512);

@@ -81,17 +81,17 @@ impl std::error::Error for DiscoveryError {
 
 impl DiscoveryError {
     /// Returns the step to try next, as a clause without a full stop.
-    pub fn advice(&self) -> &'static str {
+    pub fn next(&self) -> &'static str {
         match &self.reason {
             Reason::Resolve(_) => "check the name, or write the address itself",
-            Reason::Link(error) => link_advice(error.last()),
+            Reason::Link(error) => link_next(error.last()),
             Reason::Late(_) => "check that it is an iSCSI portal, and the network in between",
             _ => "see the target's own log; what listens there may be no iSCSI target",
         }
     }
 }
 
-fn link_advice(error: &LinkError) -> &'static str {
+fn link_next(error: &LinkError) -> &'static str {
     match error {
         LinkError::Connect(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused => {

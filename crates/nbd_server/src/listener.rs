@@ -41,7 +41,7 @@ pub struct ListenError {
 
 impl ListenError {
     /// Returns the step to try next, as a clause without a full stop.
-    pub fn advice(&self) -> String {
+    pub fn next(&self) -> String {
         let place = match &self.endpoint {
             Endpoint::Unix(path) => Place::SocketFile(path),
             Endpoint::Tcp(address) => Place::Address(*address),
@@ -130,15 +130,15 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(there) if !there.file_type().is_socket() => {
-            let problem = "something that is no socket is there";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+            let message = "something that is no socket is there";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
         Ok(_) => match UnixStream::connect(path) {
             // Nobody listens: the process that created the socket is gone.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             _ => {
-                let problem = "somebody serves on this socket";
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, problem));
+                let message = "somebody serves on this socket";
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
             }
         },
     }
@@ -182,7 +182,7 @@ mod tests {
         assert!(!path.exists(), "it goes with its listener");
         fs::write(path, "precious").expect("a file");
         let error = Listener::bind(&endpoint).expect_err("no socket");
-        assert_eq!(error.advice(), "choose a path where nothing is");
+        assert_eq!(error.next(), "choose a path where nothing is");
         assert_eq!(fs::read(path).expect("still there"), b"precious");
     }
 }

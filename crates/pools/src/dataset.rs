@@ -217,7 +217,7 @@ pub fn refused(error: CatalogError) -> Error {
     } else {
         error.next
     };
-    Error::new(kind, error.problem, next)
+    Error::new(kind, error.message, next)
 }
 
 pub(super) fn failed(error: &PoolError) -> Error {

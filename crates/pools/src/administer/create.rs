@@ -240,10 +240,8 @@ impl Pools {
                 let newest = labels.as_ref().map(label::newest);
                 return match newest {
                     Some(found) if found.as_ref().is_none_or(|(_, on)| *on != leaf) => Ok(()),
-                    _ => Err(
-                        Error::new(ErrorKind::InUse, error.problem(), error.advice())
-                            .not_changed(left),
-                    ),
+                    _ => Err(Error::new(ErrorKind::InUse, error.message(), error.next())
+                        .not_changed(left)),
                 };
             }
         };
@@ -252,7 +250,7 @@ impl Pools {
     }
 
     pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
-        check_component(name).map_err(|error| Error::invalid(error.problem, error.next))?;
+        check_component(name).map_err(|error| Error::invalid(error.message, error.next))?;
         let is_reserved = RESERVED.iter().any(|word| {
             name.strip_prefix(word)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

@@ -170,7 +170,7 @@ pub(crate) fn make_files<'a>(
     for path in paths.filter(|path| is_to_be_made(path)) {
         let result = size_of_new(path, file_size).and_then(|size| {
             FileDevice::create(path, size, disks::FILE_OPTIONS)
-                .map_err(|error| Error::invalid(error.problem(), error.advice()))
+                .map_err(|error| Error::invalid(error.message(), error.next()))
         });
         if let Err(error) = result {
             unmake_files(&made);

@@ -275,8 +275,8 @@ pub(crate) fn told(trouble: &Trouble, rebuilt: &Rebuilt) -> String {
     )];
     sentences.extend(rebuilt.told.iter().cloned());
     sentences.extend(rebuilt.twins.iter().map(|(pool, error)| {
-        let (name, problem, next) = (&pool.name, &error.message, &error.next);
-        format!("Pool {name} is not opened automatically: {problem}; {next}")
+        let (name, message, next) = (&pool.name, &error.message, &error.next);
+        format!("Pool {name} is not opened automatically: {message}; {next}")
     }));
     let local = rebuilt.pools.iter().flat_map(|pool| &pool.devices);
     let folders = local.filter(|on| !is_remote(&on.path));

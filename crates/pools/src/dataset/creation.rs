@@ -120,7 +120,7 @@ mod tests {
             parents: false,
             properties: [(name.to_owned(), "8K".to_owned())].into(),
         };
-        for (change, problem, next) in [
+        for (change, message, next) in [
             (
                 create(Some(1 << 30), Some(4096), ("volblocksize", "8K")),
                 "volblocksize is given twice: 8192 and 4096 bytes",
@@ -147,8 +147,8 @@ mod tests {
                 "omit volsize, and set it afterwards: `sandstone volume set volsize=SIZE CLONE`",
             ),
         ] {
-            let error = with_what_is_made(&change).expect_err(problem);
-            assert_eq!((&*error.message, &*error.next), (problem, next));
+            let error = with_what_is_made(&change).expect_err(message);
+            assert_eq!((&*error.message, &*error.next), (message, next));
         }
     }
 }

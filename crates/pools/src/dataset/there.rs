@@ -75,8 +75,8 @@ fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<Stri
         _ => None,
     };
     if let Some((what, next)) = different {
-        let problem = format!("'{name}' exists already {what}");
-        return Err(Error::new(ErrorKind::Exists, problem, next));
+        let message = format!("'{name}' exists already {what}");
+        return Err(Error::new(ErrorKind::Exists, message, next));
     }
     let mut notices = vec![format!("'{name}' exists already; nothing was changed")];
     let unset = unset(there, properties);

@@ -175,7 +175,7 @@ impl Disks {
         let work = move || {
             let opened = disks
                 .open(&at)
-                .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
+                .map_err(|error| Error::new(ErrorKind::InUse, error.message(), error.next()));
             let opened = opened.and_then(|device| {
                 let seen = look(&*device).map_err(|error| label::failed("read", &at, error))?;
                 Ok((device, seen))

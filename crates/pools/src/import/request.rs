@@ -573,7 +573,7 @@ fn refuse_old(examined: &Examined) -> Result<(), Error> {
 
 /// Refuses a pool whose log may be elsewhere.
 fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
-    let Some(problem) = missing_log(examined) else {
+    let Some(reason) = missing_log(examined) else {
         return Ok(());
     };
     let name = &examined.config.name;
@@ -583,7 +583,7 @@ fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
     let at = at.map_or_else(|| "PATH".to_owned(), |folder| folder.display().to_string());
     Err(Error::new(
         ErrorKind::Refused,
-        format!("pool {name} cannot be opened: {problem}"),
+        format!("pool {name} cannot be opened: {reason}"),
         format!(
             "attach the log device, then use `sandstone pool import -d {at} {name}`; if it is lost for good, \
              `sandstone pool import -m -d {at} {name}` opens the pool without it"

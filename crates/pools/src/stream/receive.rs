@@ -166,9 +166,9 @@ impl Receiver<'_> {
             && let Some(into) = part.into
         {
             let volume = format!("{}/{}", self.pool.host.name(), part.name);
-            let (text, advice) = self.leave(&volume, into);
+            let (text, own) = self.leave(&volume, into);
             left.push(text);
-            next = advice.unwrap_or(next);
+            next = own.unwrap_or(next);
         }
         let left = match left.is_empty() {
             true => error.not_changed.clone(),

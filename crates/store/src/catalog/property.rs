@@ -377,11 +377,11 @@ impl Property {
             c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, ':' | '+' | '.' | '_' | '-')
         };
         if !name.contains(':') {
-            let problem = format!("there is no property '{name}'");
+            let message = format!("there is no property '{name}'");
             let next = unknown::next(name);
-            return Err(CatalogError::new(ErrorKind::InvalidValue, problem, next));
+            return Err(CatalogError::new(ErrorKind::InvalidValue, message, next));
         }
-        let problem = if name.len() > MAX_USER_NAME {
+        let message = if name.len() > MAX_USER_NAME {
             format!("the property's name is longer than {MAX_USER_NAME} bytes")
         } else if name.starts_with('-') || !name.chars().all(is_allowed) {
             format!("'{name}' is not a valid name of a user property")
@@ -390,7 +390,7 @@ impl Property {
         };
         Err(CatalogError::new(
             ErrorKind::InvalidValue,
-            problem,
+            message,
             "names of your own contain ':' and otherwise only lowercase letters, digits and + . _ -",
         ))
     }

@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Catalog {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
         // The caller says which state is unchanged.
-        Self::from_stored(stored).map_err(|error| serde::de::Error::custom(error.problem))
+        Self::from_stored(stored).map_err(|error| serde::de::Error::custom(error.message))
     }
 }
 
@@ -190,9 +190,7 @@ impl Catalog {
     }
 }
 
-fn damage(dataset: &Dataset, problem: &str) -> CatalogError {
+fn damage(dataset: &Dataset, fault: &str) -> CatalogError {
     let (id, name) = (dataset.id.0, &dataset.name);
-    CatalogError::mismatch(format!(
-        "dataset {id} of the catalogue, '{name}': {problem}"
-    ))
+    CatalogError::mismatch(format!("dataset {id} of the catalogue, '{name}': {fault}"))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, component_problem};
+use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, component_fault};
 
 /// Length of the longest beginning of a part, in bytes of JSON.
 pub const MAX_BEGIN: usize = 1 << 20;
@@ -97,7 +97,7 @@ impl Begin {
         let parts = self.path.split('/').filter(|_| !self.path.is_empty());
         let origin = self.origin.iter().flat_map(|name| name.split(['/', '@']));
         let mut names = parts.chain([self.name.as_str()]).chain(origin);
-        names.find_map(component_problem)
+        names.find_map(component_fault)
     }
 }
 

@@ -230,9 +230,9 @@ impl Site<'_> {
             )
         };
         let (device, labels) = self.disks().open_with_labels(path).map_err(|error| {
-            let advice = error.next.clone();
+            let next = error.next.clone();
             let mut refused = refused(error.message);
-            refused.next = format!("{advice}; or {}", refused.next);
+            refused.next = format!("{next}; or {}", refused.next);
             refused
         })?;
         match label::said(&labels) {

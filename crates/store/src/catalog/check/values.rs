@@ -36,7 +36,7 @@ pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked 
             )
         }
     };
-    let problem = match size {
+    let message = match size {
         0 => "a volume cannot have the size 0".to_owned(),
         MAX_VOLUME_SIZE.. => format!("volsize cannot be {}", print_size_exactly(size)),
         _ => format!(
@@ -47,7 +47,7 @@ pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked 
     };
     Err(CatalogError::new(
         ErrorKind::InvalidValue,
-        problem,
+        message,
         format!("the nearest possible size is {nearest}"),
     ))
 }
@@ -61,7 +61,7 @@ pub(super) fn check_volume_properties(new: &NewVolume) -> Checked {
 /// Checks whether an administrator may set a property at any time.
 pub(in crate::catalog) fn check_settable(native: Native) -> Checked {
     let info = native.info();
-    let (problem, next) = match (info.change, native) {
+    let (message, next) = match (info.change, native) {
         (Change::Settable, Native::Volsize) => (
             "volsize is changed by resizing".to_owned(),
             "resize the volume by itself, and set other properties separately",
@@ -73,7 +73,7 @@ pub(in crate::catalog) fn check_settable(native: Native) -> Checked {
         ),
         (Change::Computed, _) => (format!("{} is computed and cannot be set", info.name), ""),
     };
-    Err(CatalogError::new(ErrorKind::ReadOnly, problem, next))
+    Err(CatalogError::new(ErrorKind::ReadOnly, message, next))
 }
 
 /// Checks whether a dataset of this kind (by its letter) and size can have these properties.

@@ -288,7 +288,7 @@ impl Catalog {
                 "send the stream again without a token",
             ));
         }
-        let (problem, next) = match (has(from), newest) {
+        let (message, next) = match (has(from), newest) {
             (Some(base), Some(newest)) => (
                 format!(
                     "the stream continues from '@{}', but '@{}' is newer",
@@ -304,7 +304,7 @@ impl Catalog {
                 "send the changes since a snapshot that both volumes have".to_owned(),
             ),
         };
-        Err(CatalogError::new(ErrorKind::InvalidValue, problem, next))
+        Err(CatalogError::new(ErrorKind::InvalidValue, message, next))
     }
 
     /// Plans a note that all blocks below `position` have arrived.

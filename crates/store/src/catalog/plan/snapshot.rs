@@ -76,13 +76,13 @@ impl Catalog {
         volumes.retain(|volume| self.receiving(volume.id).is_none());
         if !is_recursive || volumes.is_empty() {
             let shown = self.full_name(above.id);
-            let (problem, next) = match is_recursive {
+            let (fault, next) = match is_recursive {
                 false => ("is a folder", "use -r for snapshots of all volumes in it"),
                 true => ("contains no volume", "name a folder that contains volumes"),
             };
             return Err(CatalogError::new(
                 ErrorKind::InvalidValue,
-                format!("'{shown}' {problem}, and only volumes have snapshots"),
+                format!("'{shown}' {fault}, and only volumes have snapshots"),
                 next,
             ));
         }

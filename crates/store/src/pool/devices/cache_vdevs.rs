@@ -374,8 +374,8 @@ impl Pool {
         };
         let (leaf, before) = (device.leaf, device.spec.size);
         if size < before {
-            let problem = format!("the device has {size} bytes, but had {before}");
-            return Err(PoolError::new(PoolErrorKind::Refused, problem));
+            let context = format!("the device has {size} bytes, but had {before}");
+            return Err(PoolError::new(PoolErrorKind::Refused, context));
         }
         if layout::data_sectors(size) == layout::data_sectors(before) {
             return Ok(());
