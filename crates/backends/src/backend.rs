@@ -66,8 +66,8 @@ pub trait Backend {
     /// The backend cannot grow.
     fn extend(&self, len: u64) -> Result<Lengthened, OpenError> {
         Err(OpenError::new(
-            format!("the backend cannot be given a size of {len} bytes from here"),
-            "grow it where it lies; see `sandstone lu list -o name,backend`",
+            format!("this backend cannot be resized to {len} bytes here"),
+            "resize it at its source; see `sandstone lu list -o name,backend`",
         ))
     }
 

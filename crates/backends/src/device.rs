@@ -43,7 +43,7 @@ impl Backend for Device {
                 device = %self.path.display(),
                 rest_bytes = node.rest(),
                 block_size,
-                "the device is no multiple of the unit's blocks: its rest is left out"
+                "the size of the device is not a multiple of the unit's blocks: the rest is not used"
             );
         }
         Ok(Arc::new(node))

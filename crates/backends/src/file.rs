@@ -56,11 +56,11 @@ impl Backend for File {
         if len < self.size {
             return Err(OpenError::new(
                 format!(
-                    "{} is {len} bytes long but was made with {}",
+                    "{} is {len} bytes long, but was made with {} bytes",
                     self.path.display(),
                     self.size
                 ),
-                "find out who cut it; restore it, or extend it again if the rest is not missed",
+                "find out why it shrank; restore it, or extend it again if the rest is not needed",
             ));
         }
         Ok(Arc::new(device))

@@ -41,7 +41,7 @@ impl Backend for RemoteDisk<'_> {
         if !opening.block_size.is_multiple_of(block) {
             return Err(OpenError::new(
                 format!(
-                    "{name} has blocks of {block} bytes, the unit of {}",
+                    "{name} has blocks of {block} bytes, but the unit has blocks of {}",
                     opening.block_size
                 ),
                 format!("add --block-size {block}"),

@@ -173,7 +173,7 @@ mod tests {
             let error = backend.open(&OPENING).expect_err("away").to_string();
             assert!(error.contains(words), "{error}");
             let error = backend.extend(1024).expect_err("not ours").to_string();
-            assert!(error.contains("grow it where it lies"), "{error}");
+            assert!(error.contains("resize it at its source"), "{error}");
             assert_eq!(backend.physical_block_size(Duration::ZERO), None);
         }
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();

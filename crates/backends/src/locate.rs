@@ -47,7 +47,7 @@ pub fn open(
     }
     if let Some((scheme, _)) = what.split_once("://") {
         return Err(OpenError::new(
-            format!("{scheme}:// is nothing that can be opened here"),
+            format!("{scheme}:// is not a known kind of backend"),
             "name a file, a block device, memory:SIZE, iscsi://host/target/lun or naa.… as `sandstone initiator device list` shows it",
         ));
     }
@@ -110,29 +110,30 @@ pub fn logical_unit(
         false => open_url(what, lane),
     };
     let device = opened.map_err(|error| {
-        let advice = match &error {
+        let next = match &error {
             OpenUrlError::Url(_) => "correct the URL",
             OpenUrlError::Name(_) => {
-                "see `sandstone initiator device list` and `sandstone initiator login`; a device without a login \
-                 is named by a URL: iscsi://host/target/lun"
+                "see `sandstone initiator device list` and `sandstone initiator login`; to name a device \
+                 without a login, use a URL: iscsi://host/target/lun"
             }
             OpenUrlError::Adapter(AdapterError::NoDevice { .. }) => {
-                "sandstone initiator device list shows the names there are"
+                "`sandstone initiator device list` shows the known names"
             }
             OpenUrlError::Adapter(AdapterError::NoUnit { .. }) => {
                 "have the target map the unit to this initiator, or name another LUN"
             }
             OpenUrlError::Adapter(_) => {
-                "check the portal, the target's name, what it permits to this initiator, and CHAP: iscsi://USER%SECRET@…"
+                "check the portal, the target's name, its access rules for this initiator, and CHAP: \
+                 iscsi://USER%SECRET@…"
             }
         };
-        OpenError::new(error.to_string(), advice)
+        OpenError::new(error.to_string(), next)
     })?;
     let has = device.geometry().granularity;
     match block_size.filter(|wanted| *wanted != has) {
         Some(wanted) => Err(OpenError::new(
             format!("the logical unit has blocks of {has} bytes, not {wanted}"),
-            "leave the block size to the unit",
+            "omit the block size",
         )),
         None => Ok(device),
     }
@@ -158,7 +159,7 @@ pub fn shown_options(what: &str) -> Vec<(String, String)> {
 
 fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError> {
     let size = parse_size(size)
-        .map_err(|problem| OpenError::new(problem, "say how much memory, as in memory:1G"))?;
+        .map_err(|message| OpenError::new(message, "give the amount of memory, as in memory:1G"))?;
     let memory = Memory { size };
     memory.create(block_size)?;
     memory.open(block_size)
@@ -219,7 +220,7 @@ mod tests {
         let path = folder.path().join("disk.img");
         let name = path.to_str().expect("UTF-8");
         let error = open(name, None, &mut lane).expect_err("nothing is there");
-        assert!(error.advice().contains("create it"), "{error}");
+        assert!(error.next().contains("create it"), "{error}");
         std::fs::write(&path, vec![0; 8192]).expect("a file");
         let device = open(name, None, &mut lane).expect("a file");
         assert_eq!(device.geometry().granularity, 512);

@@ -66,7 +66,7 @@ fn suffices(size: u64, pool: &MemoryPool) -> Result<(), OpenError> {
     }
     Err(OpenError::new(
         format!(
-            "{} of memory are more than there is: memory-backed units may take {} together, of which {} are left",
+            "{} of memory are not available: memory-backed units may take {} together, and {} are left",
             format_size(size),
             format_size(pool.capacity()),
             format_size(left)
@@ -86,7 +86,7 @@ mod tests {
         suffices(424 << 20, &pool).expect("it is left");
         let error = suffices(425 << 20, &pool).expect_err("more than is left");
         assert!(error.to_string().contains("424M are left"), "{error}");
-        assert_eq!(error.advice(), "choose at most 424M, or use a file");
+        assert_eq!(error.next(), "choose at most 424M, or use a file");
         let huge = Memory { size: 1 << 50 };
         let error = huge.create(512).expect_err("no machine has that");
         assert!(error.to_string().contains("1P of memory"), "{error}");

@@ -40,7 +40,7 @@ impl BlockErrorKind {
             Self::ReadOnly => "device is read-only",
             Self::Reserved => "another host has reserved the device",
             Self::Gone => "device is gone",
-            Self::Away => "device is away for a while",
+            Self::Away => "device is temporarily away",
             Self::OutOfRange => "outside the device",
             Self::Invalid => "invalid request",
         }

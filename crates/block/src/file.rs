@@ -63,7 +63,7 @@ impl FileDevice {
         let name = path.display();
         if len == 0 || !len.is_multiple_of(u64::from(options.block_size)) {
             return Err(OpenError::new(
-                format!("{len} bytes is no size for {name}"),
+                format!("{len} bytes is not a possible size for {name}"),
                 format!(
                     "choose a multiple of the block size, {}",
                     options.block_size
@@ -88,7 +88,11 @@ impl FileDevice {
         filled.map_err(|error| {
             // This call created the file, and nobody has seen it.
             let _ = std::fs::remove_file(path);
-            OpenError::system(format!("cannot give {name} its {len} bytes"), error, place)
+            OpenError::system(
+                format!("cannot extend the new {name} to {len} bytes"),
+                error,
+                place,
+            )
         })
     }
 
@@ -122,7 +126,7 @@ impl FileDevice {
                     "{name} is {} bytes long, less than one block",
                     metadata.len()
                 ),
-                "restore it from a copy, or delete it and create it anew",
+                "restore it from a backup, or delete it and create it again",
             ));
         }
         let status = fstat(&file).map_err(io::Error::from).map_err(status)?;
@@ -233,7 +237,7 @@ pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<u64, OpenError> 
     let before = file.metadata().map_err(failed)?.len();
     if len < before {
         return Err(OpenError::new(
-            format!("{name} holds {before} bytes and {len} would cut data off"),
+            format!("{name} holds {before} bytes, and a size of {len} would cut off data"),
             "choose a larger size; shrinking is not possible",
         ));
     }

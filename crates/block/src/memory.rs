@@ -89,7 +89,7 @@ impl MemoryDevice {
         if !allowed || len == 0 || !len.is_multiple_of(u64::from(granularity)) {
             return Err(BlockError::new(
                 BlockErrorKind::Invalid,
-                format!("a memory device of {len} bytes in blocks of {granularity}"),
+                format!("a memory device cannot have {len} bytes in blocks of {granularity}"),
             ));
         }
         let regions = len.div_ceil(REGION_BYTES);

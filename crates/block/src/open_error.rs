@@ -9,48 +9,48 @@ use hint::Place;
 /// changed, and what to try next.
 #[derive(Debug)]
 pub struct OpenError {
-    problem: String,
-    advice: String,
+    message: String,
+    next: String,
     source: Option<io::Error>,
 }
 
 impl OpenError {
     /// Creates an error from a problem and the step to try next.
-    pub fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self {
-            problem: problem.into(),
-            advice: advice.into(),
+            message: message.into(),
+            next: next.into(),
             source: None,
         }
     }
 
     /// Creates an error from an error of the kernel at a place.
-    pub fn system(problem: impl Into<String>, source: io::Error, place: Place<'_>) -> Self {
+    pub fn system(message: impl Into<String>, source: io::Error, place: Place<'_>) -> Self {
         Self {
-            advice: place.next(&source),
+            next: place.next(&source),
             source: Some(source),
-            problem: problem.into(),
+            message: message.into(),
         }
     }
 
     /// Returns the problem, without the step to try next.
-    pub fn problem(&self) -> String {
+    pub fn message(&self) -> String {
         match &self.source {
-            Some(source) => format!("{}: {source}", self.problem),
-            None => self.problem.clone(),
+            Some(source) => format!("{}: {source}", self.message),
+            None => self.message.clone(),
         }
     }
 
     /// Returns the step to try next, as a clause without a full stop.
-    pub fn advice(&self) -> &str {
-        &self.advice
+    pub fn next(&self) -> &str {
+        &self.next
     }
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (problem, advice) = (self.problem(), &self.advice);
-        write!(f, "{problem}; nothing was changed; {advice}")
+        let (message, next) = (self.message(), &self.next);
+        write!(f, "{message}; nothing was changed; {next}")
     }
 }
 
@@ -77,16 +77,17 @@ pub fn whole_blocks(name: &str, len: u64, block_size: u32, is_file: bool) -> Res
     } else {
         "make it longer or shorter".to_owned()
     };
-    let advice = if len.is_multiple_of(512) {
+    let next = if len.is_multiple_of(512) {
         format!("use blocks of 512 bytes (--block-size 512), or {cut}")
     } else {
         cut
     };
     Err(OpenError::new(
         format!(
-            "{name} is {len} bytes long, no multiple of its blocks of {block_size}: the last {rest} bytes would be left out"
+            "{name} is {len} bytes long, which is not a multiple of its blocks of {block_size}: the last \
+             {rest} bytes would be left out"
         ),
-        advice,
+        next,
     ))
 }
 
@@ -99,20 +100,20 @@ mod tests {
         whole_blocks("x", 1 << 20, 4096, true).expect("whole");
         let told = |len, block_size, is_file| {
             let error = whole_blocks("x.img", len, block_size, is_file).expect_err("a rest");
-            (error.problem(), error.advice().to_owned())
+            (error.message(), error.next().to_owned())
         };
-        let (problem, advice) = told(1_000_300, 512, true);
+        let (message, next) = told(1_000_300, 512, true);
         assert_eq!(
-            problem,
-            "x.img is 1000300 bytes long, no multiple of its blocks of 512: the last 364 bytes would be left out"
+            message,
+            "x.img is 1000300 bytes long, which is not a multiple of its blocks of 512: the last 364 bytes would be left out"
         );
         assert_eq!(
-            advice,
+            next,
             "truncate -s 1000448 x.img adds zeros, truncate -s 999936 x.img cuts it"
         );
-        let (_, advice) = told((1 << 20) + 512, 4096, false);
+        let (_, next) = told((1 << 20) + 512, 4096, false);
         assert_eq!(
-            advice,
+            next,
             "use blocks of 512 bytes (--block-size 512), or make it longer or shorter"
         );
     }

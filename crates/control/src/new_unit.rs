@@ -167,8 +167,8 @@ impl Plane {
             // The volume may be one that the real request would make.
             Err(_) if how.dry_run => {}
             Err(error) => {
-                let (problem, next) = (error.problem(), error.advice());
-                return Err(Error::new(ErrorKind::NotFound, problem, next));
+                let (message, next) = (error.message(), error.next());
+                return Err(Error::new(ErrorKind::NotFound, message, next));
             }
         }
         Ok(request)

@@ -84,10 +84,10 @@ impl std::error::Error for DiscoveryError {
 
 impl DiscoveryError {
     /// Returns the step to try next, as a clause without a full stop.
-    pub fn advice(&self) -> &'static str {
+    pub fn next(&self) -> &'static str {
         match &self.reason {
             Reason::Resolve(_) => "check the name, or write the address itself",
-            Reason::Link(error) => link_advice(error.last()),
+            Reason::Link(error) => link_next(error.last()),
             Reason::Late(_) => "check that it is an iSCSI portal, and the network in between",
             _ => {
                 "see the target's own log; the process that listens there may not be an iSCSI target"
@@ -96,7 +96,7 @@ impl DiscoveryError {
     }
 }
 
-fn link_advice(error: &LinkError) -> &'static str {
+fn link_next(error: &LinkError) -> &'static str {
     match error {
         LinkError::Connect(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused => {

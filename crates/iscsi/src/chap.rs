@@ -154,7 +154,9 @@ pub enum ChapError {
 impl fmt::Display for ChapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCommonAlgorithm => f.write_str("no CHAP algorithm in common"),
+            Self::NoCommonAlgorithm => {
+                f.write_str("initiator and target have no CHAP algorithm in common")
+            }
             Self::BadKey(key) => write!(f, "{key} is missing, malformed or out of turn"),
             Self::WrongResponseLength => f.write_str("CHAP_R does not have the length of the hash"),
             Self::WrongName => f.write_str("unknown CHAP name"),

@@ -45,13 +45,16 @@ impl fmt::Display for NameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
-            Self::TooLong(length) => write!(f, "it has {length} bytes; {MAX_LENGTH} are allowed"),
+            Self::TooLong(length) => write!(
+                f,
+                "it has {length} bytes, but at most {MAX_LENGTH} are allowed"
+            ),
             Self::OuterBlank => f.write_str("it begins or ends with a blank"),
             Self::Character(',') => f.write_str("it holds a comma, which separates names"),
             Self::Character(wildcard @ ('*' | '?')) => {
                 write!(f, "it holds {wildcard:?}, which is a wildcard")
             }
-            Self::Character(c) => write!(f, "it holds {c:?}, which cannot be shown"),
+            Self::Character(c) => write!(f, "it holds {c:?}, which cannot be displayed"),
         }
     }
 }

@@ -97,7 +97,7 @@ impl Reader {
         }
         let value = shown(value.as_bytes());
         let what = format!(
-            "address {value} of {}: its portal group tag is no number",
+            "address {value} of {}: its portal group tag is not a number",
             target.name
         );
         self.lacks_address = true;
@@ -171,7 +171,7 @@ TargetName=no-\xff\0TargetAddress=evil:3260,1\0X-key=1\0nonsense\0TargetName=las
             answer.left_out,
             [
                 "\"TargetName=b\\u{1b}ad\": malformed text value",
-                "address \"h,x\" of iqn.2026-01.A:b: its portal group tag is no number",
+                "address \"h,x\" of iqn.2026-01.A:b: its portal group tag is not a number",
                 "target \"a,b\": it holds a comma, which separates names",
                 "\"TargetName=no-\u{fffd}\": malformed text value",
                 "\"nonsense\": text pair without '='",

@@ -188,6 +188,8 @@ fn a_second_attempt_without_a_secret_begins_where_targets_of_old_begin() {
     );
     assert_eq!(
         end.unwrap_err(),
-        LoginError::Authentication("the target demands CHAP, and there is no secret to prove")
+        LoginError::Authentication(
+            "the target demands CHAP, but no CHAP secret is configured for it"
+        )
     );
 }

@@ -83,8 +83,8 @@ pub enum End {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Aborted => f.write_str("the client left"),
-            Self::Violation(what) => write!(f, "not the protocol: {what}"),
+            Self::Aborted => f.write_str("the client disconnected"),
+            Self::Violation(what) => write!(f, "the client broke the protocol: {what}"),
             Self::Refused(what) => write!(f, "refused: {what}"),
         }
     }
@@ -203,7 +203,9 @@ impl Handshake {
             return Some(Progress::Pending);
         }
         if self.input[..8] != OPTION_MAGIC.to_be_bytes() {
-            return Some(Progress::Ended(End::Violation("no option")));
+            return Some(Progress::Ended(End::Violation(
+                "no option where one was expected",
+            )));
         }
         let code = big_endian_u32(&self.input[8..]);
         let len = big_endian_u32(&self.input[12..]);
@@ -230,7 +232,9 @@ impl Handshake {
             return Some(Some(Progress::Ended(End::Violation("too many options"))));
         }
         if len > MAX_SKIPPED {
-            return Some(Some(Progress::Ended(End::Violation("an endless option"))));
+            return Some(Some(Progress::Ended(End::Violation(
+                "an option that is too long",
+            ))));
         }
         if code != option::EXPORT_NAME && !self.fixed {
             let end = End::Refused("an option without fixed newstyle");
@@ -325,7 +329,7 @@ impl Handshake {
             option::STARTTLS => return self.start_tls(&mut replies),
             option::INFO | option::GO => return self.describe(data, export, &mut replies),
             option::STRUCTURED_REPLY if self.style == HeaderStyle::Extended => {
-                let message = b"extended headers were agreed";
+                let message = b"extended headers are already agreed";
                 replies.put(reply::ERR_EXT_HEADER_REQD, &[message]);
             }
             option::STRUCTURED_REPLY => {
@@ -358,7 +362,7 @@ impl Handshake {
 
     fn start_tls(&mut self, replies: &mut OptionReplies<'_>) -> Option<Progress> {
         if self.encrypted {
-            replies.put(reply::ERR_INVALID, &[b"this is TLS already"]);
+            replies.put(reply::ERR_INVALID, &[b"the connection already uses TLS"]);
             return None;
         }
         if self.tls == TlsMode::None {
@@ -381,7 +385,7 @@ impl Handshake {
         replies: &mut OptionReplies<'_>,
     ) -> Option<Progress> {
         let Some(request) = InfoRequest::parse(data) else {
-            replies.put(reply::ERR_INVALID, &[b"lengths do not fit together"]);
+            replies.put(reply::ERR_INVALID, &[b"the lengths do not match"]);
             return None;
         };
         if !export.answers_to(request.name) {
@@ -422,11 +426,14 @@ impl Handshake {
             self.allocation = false;
         }
         if self.style == HeaderStyle::Simple {
-            replies.put(reply::ERR_INVALID, &[b"structured replies come first"]);
+            replies.put(
+                reply::ERR_INVALID,
+                &[b"structured replies must be agreed first"],
+            );
             return;
         }
         let Some(request) = ContextRequest::parse(data) else {
-            replies.put(reply::ERR_INVALID, &[b"lengths do not fit together"]);
+            replies.put(reply::ERR_INVALID, &[b"the lengths do not match"]);
             return;
         };
         if !export.answers_to(request.export) {

@@ -186,13 +186,13 @@ impl Header {
         if self.kind == command::FLUSH {
             return match (offset, len) {
                 (0, 0) => Ok(Some(Command::Flush)),
-                _ => Err(invalid("a flush has no range")),
+                _ => Err(invalid("a flush takes no range")),
             };
         }
         self.check_range(export)?;
         if len == 0 {
             return match self.kind {
-                command::BLOCK_STATUS => Err(invalid("the status of nothing")),
+                command::BLOCK_STATUS => Err(invalid("a block status request needs a length")),
                 _ => Ok(None),
             };
         }
@@ -209,7 +209,9 @@ impl Header {
                 let len = at_most(len, export.maximum_payload, ErrorCode::Inval)?;
                 Command::Write { offset, len, fua }
             }
-            command::TRIM if !export.can_trim => return Err(invalid("trim is not offered")),
+            command::TRIM if !export.can_trim => {
+                return Err(invalid("the export does not support trim"));
+            }
             command::TRIM => Command::Trim { offset, len, fua },
             command::CACHE => {
                 let len = at_most(len, export.maximum_payload, ErrorCode::Overflow)?;
@@ -256,7 +258,7 @@ impl Header {
             _ => return Err(invalid("unknown command")),
         };
         if self.flags & !(own | flag::FUA) != 0 {
-            return Err(invalid("a flag that means nothing here"));
+            return Err(invalid("a flag that this command does not take"));
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ impl Transmission {
                         return Step::Pending;
                     }
                     let Some(header) = Header::parse(&self.input, self.agreed.style) else {
-                        return self.violation("no request");
+                        return self.violation("no request where one was expected");
                     };
                     self.have = 0;
                     if let Some(step) = self.begin(&header, export) {
@@ -171,7 +171,7 @@ impl Transmission {
             HeaderStyle::Simple | HeaderStyle::Structured => MAX_SKIPPED,
         };
         if payload > limit {
-            return Some(self.violation("a payload that is far too long"));
+            return Some(self.violation("a payload that is much too long"));
         }
         if header.kind == command::DISC {
             self.stage = TransmissionStage::Over;
@@ -185,7 +185,7 @@ impl Transmission {
                 self.stage = TransmissionStage::Status(*header);
                 return None;
             }
-            let refusal = Refusal::new(ErrorCode::Inval, "a list of contexts that does not fit");
+            let refusal = Refusal::new(ErrorCode::Inval, "a list of contexts with a wrong length");
             return Some(Step::Answer(header.asked(), Err(refusal)));
         }
         let step = self.judge(header, export);
@@ -199,7 +199,7 @@ impl Transmission {
     fn judge<'a>(&self, header: &Header, export: &Export) -> Step<'a> {
         let asked = header.asked();
         if self.shutting_down {
-            let refusal = Refusal::new(ErrorCode::Shutdown, "the server is about to end");
+            let refusal = Refusal::new(ErrorCode::Shutdown, "the server is shutting down");
             return Step::Answer(asked, Err(refusal));
         }
         match header.judge(export, self.agreed) {

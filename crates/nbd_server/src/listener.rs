@@ -41,7 +41,7 @@ pub struct ListenError {
 
 impl ListenError {
     /// Returns the step to try next, as a clause without a full stop.
-    pub fn advice(&self) -> String {
+    pub fn next(&self) -> String {
         let place = match &self.endpoint {
             Endpoint::Unix(path) => Place::SocketFile(path),
             Endpoint::Tcp(address) => Place::Address(*address),
@@ -130,15 +130,15 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(there) if !there.file_type().is_socket() => {
-            let problem = "the path exists and is not a socket";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+            let message = "the path exists and is not a socket";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
         Ok(_) => match UnixStream::connect(path) {
             // Nobody listens: the process that created the socket is gone.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             _ => {
-                let problem = "another process serves on this socket";
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, problem));
+                let message = "another process serves on this socket";
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
             }
         },
     }
@@ -185,7 +185,7 @@ mod tests {
         assert!(!path.exists(), "it goes with its listener");
         fs::write(path, "precious").expect("a file");
         let error = Listener::bind(&endpoint).expect_err("no socket");
-        assert_eq!(error.advice(), "choose a path that does not exist yet");
+        assert_eq!(error.next(), "choose a path that does not exist yet");
         assert_eq!(fs::read(path).expect("still there"), b"precious");
     }
 }

@@ -25,12 +25,12 @@ pub struct TlsOptions {
 #[derive(Debug)]
 pub struct TlsError {
     file: PathBuf,
-    problem: String,
+    message: String,
 }
 
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.problem)
+        write!(f, "{}: {}", self.file.display(), self.message)
     }
 }
 
@@ -79,10 +79,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(chain)
 }
 
-fn failed(file: &Path, problem: impl fmt::Display) -> TlsError {
+fn failed(file: &Path, message: impl fmt::Display) -> TlsError {
     TlsError {
         file: file.to_owned(),
-        problem: problem.to_string(),
+        message: message.to_string(),
     }
 }
 

@@ -47,8 +47,8 @@ fn of_space(status: &PoolStatus) -> Option<Advice> {
     Some((
         format!("The pool is {how}: {}. {what}", fullness.told()),
         format!(
-            "Add devices with 'sandstone pool add {name} VDEV', or destroy what is not needed: 'sandstone volume list -t \
-             all -r -S used {name}' shows what takes the space."
+            "Add devices with 'sandstone pool add {name} VDEV', or destroy datasets that are not needed: \
+             'sandstone volume list -t all -r -S used {name}' lists them by the space they use."
         ),
     ))
 }
@@ -64,16 +64,17 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
         ));
     }
     let what = format!(
-        "The pool takes no changes any more: {reason}. What was acknowledged as durable is on the devices."
+        "The pool takes no changes any more: {reason}. All writes that were acknowledged as durable are on \
+         the devices."
     );
     let action = match goes_on {
         true => format!(
-            "See to the devices: it goes on by itself when disks that were away are back. Where \
-             something else was the cause, use 'sandstone pool clear {name}' when that is removed."
+            "Check the devices: the pool resumes automatically when missing disks are back. If something \
+             else was the cause, use 'sandstone pool clear {name}' when it is removed."
         ),
         false => format!(
-            "See to the devices, then use 'sandstone pool clear {name}': it opens the pool anew, by what is on \
-             them."
+            "Check the devices, then use 'sandstone pool clear {name}', which reopens the pool from their \
+             contents."
         ),
     };
     Some((what, action))
@@ -82,17 +83,18 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
 /// Advises about a pool that another host has, or may have.
 fn of_stopped(name: &str, reason: &str, goes_on: bool) -> Advice {
     let by_itself = match goes_on {
-        true => "It goes on by itself when its disks answer and no other host has it. ",
+        true => "The pool resumes automatically when its disks answer and no other host has it. ",
         false => "",
     };
     (
         format!(
-            "The pool is not served any more: {reason}. What was acknowledged as durable is on the devices."
+            "The pool is not served any more: {reason}. All writes that were acknowledged as durable are on \
+             the devices."
         ),
         format!(
-            "{by_itself}To go on here, use 'sandstone pool clear {name}': it watches the devices, and opens the pool where no \
-             other host uses it. To leave it to the other host, use 'sandstone pool export {name}': it is only forgotten \
-             here."
+            "{by_itself}To continue on this host, use 'sandstone pool clear {name}': it watches the devices, \
+             and opens the pool if no other host uses it. To leave the pool to the other host, use \
+             'sandstone pool export {name}': this host only forgets it."
         ),
     )
 }
@@ -105,8 +107,8 @@ fn of_read_only(status: &PoolStatus) -> Option<Advice> {
             "The pool was imported to be read only. Nothing is written to its devices, not even to repair them."
                 .to_owned(),
             format!(
-                "Copy what is needed. To change it, use 'sandstone pool export {name}', then 'sandstone pool import \
-                 {name}' without -o readonly=on."
+                "Copy the data that you need. To change the pool, use 'sandstone pool export {name}', then \
+                 'sandstone pool import {name}' without -o readonly=on."
             ),
         )
     })
@@ -119,11 +121,11 @@ fn of_lost(status: &PoolStatus, lost: &[String]) -> Option<Advice> {
     (!lost.is_empty()).then(|| {
         (
             format!(
-                "The pool stopped and was opened anew. Writes that had not been flushed yet are lost, of {volumes}; \
-                 flushes of that fail, so that whoever wrote them knows."
+                "The pool stopped and was reopened. Unflushed writes to {volumes} are lost; flushes of these \
+                 volumes fail, so that the hosts notice the loss."
             ),
             format!(
-                "Have those who use it check their data and begin anew, as after a power cut; then use 'sandstone \
+                "Let the hosts check their data and start again, as after a power cut; then use 'sandstone \
                  pool clear {name}'."
             ),
         )
@@ -139,22 +141,22 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
         .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
     let (what, action) = if has_lost_blocks(status) {
         (
-            "One or more blocks could not be read with right bytes from any device; reading them fails. \
-             Everything else is served."
+            "One or more blocks have no correct copy on any device; reading them fails. All other data is \
+             served."
                 .to_owned(),
             format!(
-                "Restore what they belonged to from a copy: writing a block anew ends its errors. Then use \
-                 'sandstone pool clear {name}', and 'sandstone pool scrub {name}' to prove it."
+                "Restore the affected data from a backup: rewriting a block ends its errors. Then use \
+                 'sandstone pool clear {name}', and 'sandstone pool scrub {name}' to verify it."
             ),
         )
     } else if !status.behind.is_empty() {
         (
-            "One or more devices came back with an old copy of what they should hold. They do not count until they are \
-             rebuilt from the others, which begins by itself."
+            "One or more devices came back with an old copy of their data. They do not count until they are \
+             rebuilt from the other devices, which begins automatically."
                 .to_owned(),
             format!(
-                "Keep the other devices attached until 'sandstone pool status {name}' shows no resilver any more; \
-                 'sandstone pool events {name}' tells how old the copy is."
+                "Keep the other devices attached until 'sandstone pool status {name}' shows no resilver any \
+                 more; 'sandstone pool events {name}' shows how old the copy is."
             ),
         )
     } else if resilver {
@@ -193,8 +195,9 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
                 sufficient(status)
             ),
             format!(
-                "Attach the missing device: it is used again by itself. Where it stays away, see 'sandstone pool online \
-                 {name} DEVICE' for the reason, or replace it with 'sandstone pool replace'."
+                "Attach the missing device: the pool then uses it again automatically. If it stays missing, \
+                 'sandstone pool online {name} DEVICE' tells the reason; or replace it with 'sandstone pool \
+                 replace'."
             ),
         )
     } else if any(&|leaf| leaf.state == VdevState::Offline) {
@@ -224,18 +227,18 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     let name = &status.name;
     let (what, action) = if status.top_levels.iter().any(is_log_lost) {
         (
-            "A log device is not used any more. Durable writes are answered when they are on the other devices, \
-             as in a pool without a log; nothing is lost."
+            "A log device is not used any more. Durable writes now wait for the other devices, as in a pool \
+             without a log; nothing is lost."
                 .to_owned(),
             format!(
-                "Use 'sandstone pool clear {name} DEVICE' when the cause is removed, or 'sandstone pool remove \
-                 {name} DEVICE' to go on without it."
+                "Use 'sandstone pool clear {name} DEVICE' when the cause is removed, or 'sandstone pool \
+                 remove {name} DEVICE' to continue without it."
             ),
         )
     } else if !status.failing.is_empty() {
         (
-            "One or more devices have failed too often to be trusted; what they get wrong is corrected from \
-             the others."
+            "One or more devices have failed too often to be trusted; their errors are corrected from the \
+             other devices."
                 .to_owned(),
             format!(
                 "Replace the device with 'sandstone pool replace {name} DEVICE NEW', or use 'sandstone pool \
@@ -245,30 +248,31 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     } else if let Some(short) = status.short.iter().find(|short| short.is_cut) {
         (
             format!(
-                "A device is shorter than it was: {}. What lay behind its end is gone; it is read from other devices, \
-                 where there are any.",
+                "A device has shrunk: {}. Data beyond its new end is gone; it is read from other devices \
+                 that have it.",
                 short.told()
             ),
             format!(
-                "Give the device its size back, then use 'sandstone pool export {name}' and 'sandstone pool import -d PATH \
-                 {name}'; or replace it with 'sandstone pool replace {name} DEVICE NEW'."
+                "Restore the size of the device, then use 'sandstone pool export {name}' and 'sandstone pool \
+                 import -d PATH {name}'; or replace it with 'sandstone pool replace {name} DEVICE NEW'."
             ),
         )
     } else if any(&|leaf| leaf.is_incomplete) && is_canceled {
         (
-            "One or more devices missed writes, and did not take all of that when it was rebuilt; what they lack is read \
-             from others."
+            "One or more devices missed writes, and could not be rebuilt completely; the missing data is \
+             read from other devices."
                 .to_owned(),
             format!(
-                "See 'sandstone pool events {name}' for what failed. Use 'sandstone pool clear {name}' to try again \
-                 when the cause is removed, or 'sandstone pool replace {name} DEVICE NEW'."
+                "See 'sandstone pool events {name}' for the failures. Use 'sandstone pool clear {name}' to \
+                 try again when the cause is removed, or 'sandstone pool replace {name} DEVICE NEW'."
             ),
         )
     } else if any(&|leaf| leaf.is_incomplete) {
         (
-            "One or more devices missed writes while they were away; what they missed is read from others."
+            "One or more devices missed writes while they were away; the missing data is read from other \
+             devices."
                 .to_owned(),
-            "Keep the other devices attached; a resilver follows by itself.".to_owned(),
+            "Keep the other devices attached; a resilver follows automatically.".to_owned(),
         )
     } else if any(&|leaf| leaf.errors != Default::default()) {
         (
@@ -286,10 +290,10 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
         .any(|cache| cache.state != VdevState::Online)
     {
         (
-            "A cache device is not used. What it would have given is read from the other devices; nothing is lost."
+            "A cache device is not used. Reads go to the other devices instead; nothing is lost."
                 .to_owned(),
             format!(
-                "Attach the device and online it using 'sandstone pool online {name} DEVICE', or take it away \
+                "Attach the device and online it using 'sandstone pool online {name} DEVICE', or remove it \
                  with 'sandstone pool remove {name} DEVICE'."
             ),
         )
@@ -312,8 +316,8 @@ fn sufficient(status: &PoolStatus) -> &'static str {
     match state(status) {
         "UNAVAIL" => "There are insufficient replicas for the pool to continue functioning.",
         _ if is_lacking => {
-            "More devices lack a part than redundancy covers: what no device has that is here and whole cannot be \
-             read until those that are away are back, or the others rebuilt."
+            "More devices lack data than the redundancy covers: data without an intact copy on the present \
+             devices cannot be read until missing devices are back or the others are rebuilt."
         }
         _ => "Sufficient replicas exist for the pool to continue functioning in a degraded state.",
     }

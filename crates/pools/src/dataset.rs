@@ -80,7 +80,9 @@ impl Pools {
             // Another caller's change may have made a checked change impossible.
             done.map_err(|error| match made {
                 0 => error,
-                _ => error.not_changed("a part of it was changed: see `sandstone volume get all`"),
+                _ => error.not_changed(
+                    "some of the properties were changed: see `sandstone volume get all`",
+                ),
             })?;
         }
         Ok(changed)
@@ -130,8 +132,8 @@ fn with_block_size(pool: &OpenPool, change: &mut DatasetChange) -> Result<Change
     let notices = wasteful.map(|Wasteful { percent, better }| {
         let [size, better] = [size, better].map(|size| print_size(size.into()));
         format!(
-            "with blocks of {size} parity and padding leave {percent} % of the room for data that the pool could have; \
-             volblocksize={better} leaves more, and is chosen when a volume is made"
+            "with blocks of {size}, parity and padding leave {percent} % of the space that the pool could \
+             have for data; volblocksize={better} leaves more, and must be chosen when a volume is made"
         )
     });
     Ok(Changed {
@@ -215,7 +217,7 @@ pub fn refused(error: CatalogError) -> Error {
     } else {
         error.next
     };
-    Error::new(kind, error.problem, next)
+    Error::new(kind, error.message, next)
 }
 
 pub(super) fn failed(error: &PoolError) -> Error {
@@ -223,7 +225,7 @@ pub(super) fn failed(error: &PoolError) -> Error {
         return Error::new(
             ErrorKind::InUse,
             error.to_string(),
-            "keep it as a clone of a new snapshot, or let -F roll it back",
+            "keep the changes as a clone of a new snapshot, or roll them back with -F",
         );
     }
     Error::new(

@@ -393,7 +393,7 @@ impl Engine {
     /// Reopens the pool after it was let go.
     fn reopen(&mut self, setup: Setup) -> Result<(), NotOpen> {
         if self.pool.is_some() || !self.devices.is_idle() {
-            return Err("it was not let go".to_owned().into());
+            return Err("the pool was not closed before".to_owned().into());
         }
         let places = setup.places.clone();
         let fence = setup.fence.clone();
@@ -404,8 +404,8 @@ impl Engine {
         *self.shared.places() = places;
         self.shared.keep_fence(fence);
         self.shared.shut(None);
-        self.shared.event_log().note("the pool was opened anew");
-        tracing::info!(pool = self.shared.name(), "the pool was opened anew");
+        self.shared.event_log().note("the pool was reopened");
+        tracing::info!(pool = self.shared.name(), "the pool was reopened");
         self.adopt(opened);
         Ok(())
     }

@@ -47,13 +47,13 @@ impl EventLog {
         let first = self.lines.front().filter(|_| self.dropped > 0);
         let dropped = first.map(|first| Happening {
             time_s: first.time_s,
-            text: format!("{} earlier events are not kept any more", self.dropped),
+            text: format!("{} earlier events are no longer kept", self.dropped),
         });
         let bursts = self.bursts.values();
         let untold = bursts.filter_map(|burst| {
             let last = burst.last.as_ref()?;
             let text = format!(
-                "{}: the last of {} since it was told",
+                "{}: the last of {} since the previous report",
                 last.text, burst.more
             );
             Some(Happening {
@@ -87,7 +87,7 @@ impl EventLog {
     fn told(&mut self, leaf: Option<LeafId>, what: &'static str, text: String) -> Option<String> {
         Some(match self.is_told(leaf, what, &text, Instant::now())? {
             0 => text,
-            more => format!("{text}, and {more} times since it was told"),
+            more => format!("{text}, and {more} times since the previous report"),
         })
     }
 
@@ -136,8 +136,8 @@ fn happening(text: &str) -> Happening {
 fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> {
     match event {
         Event::WrittenOnce { blocks } => Some(format!(
-            "there is no room for second copies of metadata: {blocks} blocks of it lie once, on devices without \
-             redundancy. Free space, or add a vdev; what changes then is written twice again"
+            "no space is left for second copies of metadata: {blocks} blocks have one copy only, on devices \
+             without redundancy. Free space, or add a vdev; blocks that change are then written twice again"
         )),
         Event::Trim { leaf, state, bytes } => {
             let text = crate::administer::trim::event(*state, *bytes);
@@ -181,31 +181,34 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         Event::WrittenOnce { .. } | Event::Trim { .. } | Event::TrimUnsupported { .. } => {
             of_space(event, device_of)
         }
-        Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
+        Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare is in use", device(*leaf))),
         Event::Behind { behind } => Some(format!(
-            "{} holds an old copy: {}. It is rebuilt from the others, and does not count until then",
+            "{} holds an old copy: {}. The device is being rebuilt from the others, and does not count until \
+             then",
             device_of(behind.leaf),
             behind.told()
         )),
         Event::LabelsLost => Some(
-            "only one label of the pool could be read: all that it leads to is whole, and all labels were written anew. \
-             Look for what destroyed the others"
+            "only one label of the pool could be read: all data that it leads to is intact, and all labels \
+             were rewritten. Find out what destroyed the other labels"
                 .to_owned(),
         ),
         Event::Short { short } => Some(told_short(&device_of(short.leaf), short)),
         Event::CaughtUp { leaf, blocks } => Some(format!(
-            "{} lacked {blocks} blocks of the log that others had; they were written to it when the pool was opened",
+            "{} lacked {blocks} blocks of the log that other devices had; they were written to it when the \
+             pool was opened",
             device(*leaf)
         )),
         Event::LogFailed { vdev, reason } => Some(format!(
-            "log vdev {vdev} is not used any more: {reason}. Durable writes go to the other vdevs at once"
+            "log vdev {vdev} is not used any more: {reason}. Durable writes now go directly to the other \
+             vdevs"
         )),
         Event::Vdev(VdevEvent::LeafState {
             leaf,
             state,
             reason,
         }) => Some(match state {
-            VdevState::Offline => format!("{} was put aside", device(*leaf)),
+            VdevState::Offline => format!("{} was taken offline", device(*leaf)),
             VdevState::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
             state => format!("{} is {state}: {reason}", device(*leaf)),
         }),
@@ -230,17 +233,17 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             burst(*leaf, "unrepaired", text)
         }
         Event::Vdev(VdevEvent::Slow { leaf }) => {
-            let text = "answers slowly; others were asked too".to_owned();
+            let text = "answers slowly; other devices were read too".to_owned();
             burst(*leaf, "slow", text)
         }
         Event::Unrecoverable(span) => {
             let dataset = pool.catalog().full_name(span.dataset);
             let (offset, len) = (span.offset, format_size(span.len));
-            let text = format!("{dataset}: no right copy was found of {len} at byte {offset}");
+            let text = format!("{dataset}: no correct copy of {len} was found at byte {offset}");
             told(None, "unrecoverable", text)
         }
         Event::Vdev(VdevEvent::Lost { vdev }) => {
-            Some(format!("vdev {vdev} lost writes that it had answered"))
+            Some(format!("vdev {vdev} lost writes that it had acknowledged"))
         }
     };
     if let Some(text) = text {
@@ -254,13 +257,13 @@ pub(super) fn told_short(device: &str, short: &Short) -> String {
     let (lacks, left) = (
         short.had - short.has,
         if short.is_cut {
-            "what lay behind its end is read from other devices, where there are any"
+            "data beyond the new end is read from other devices that have it"
         } else {
-            "nothing that the pool uses lay behind its end"
+            "the pool used nothing beyond the new end"
         },
     );
     format!(
-        "{device} has {has} ({} bytes), and had {had} ({} bytes), {lacks} more: {left}",
+        "{device} has {has} ({} bytes), but had {had} ({} bytes), {lacks} more: {left}",
         short.has, short.had
     )
 }
@@ -289,8 +292,8 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
     let name = |guid: &u64| paths.get(guid).cloned().unwrap_or(format!("{guid:016x}"));
     let names: Vec<String> = leaves.iter().map(name).collect();
     let text = format!(
-        "opened without {}: if the pool was in use there after these devices were last, its newest changes are \
-         there only, and the two cannot be joined any more",
+        "opened without {}: if the pool was used there later than on these devices, its newest changes are \
+         only there, and the two parts can never be joined again",
         names.join(", ")
     );
     tracing::warn!(pool = shared.name(), "{text}");
@@ -334,13 +337,13 @@ pub(super) fn tell_trim(event: &Event, shared: &Shared) -> Option<String> {
 
 fn failure(kind: DeviceErrorKind) -> &'static str {
     match kind {
-        DeviceErrorKind::Medium => "an input or output error",
+        DeviceErrorKind::Medium => "an I/O error",
         DeviceErrorKind::Failed => "the device failed a request",
         DeviceErrorKind::Gone => "the device is gone",
         DeviceErrorKind::TimedOut => "no answer in time",
         DeviceErrorKind::NoSpace => "the device has no space left",
-        DeviceErrorKind::Unsupported => "the device does not do what was asked",
-        DeviceErrorKind::Reserved => "the device is reserved for another host",
+        DeviceErrorKind::Unsupported => "the device does not support the request",
+        DeviceErrorKind::Reserved => "another host has reserved the device",
     }
 }
 
@@ -367,7 +370,10 @@ mod tests {
         // The last events are not told singly, but are not hidden either.
         let all = log.all();
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].text, "it failed: the last of 4 since it was told");
+        assert_eq!(
+            all[0].text,
+            "it failed: the last of 4 since the previous report"
+        );
         assert_eq!(log.is_told(Some(LeafId(2)), "error", "", start), Some(0));
     }
 
@@ -377,7 +383,7 @@ mod tests {
         (0..KEPT + 3).for_each(|number| log.note(&number.to_string()));
         let all = log.all();
         let first: Vec<&str> = all.iter().take(2).map(|of| of.text.as_str()).collect();
-        assert_eq!(first, ["3 earlier events are not kept any more", "3"]);
+        assert_eq!(first, ["3 earlier events are no longer kept", "3"]);
         assert_eq!(all.len(), KEPT + 1);
     }
 }

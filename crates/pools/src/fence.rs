@@ -78,7 +78,7 @@ impl PoolFence {
             Some(error) if good.is_empty() && !is_any_left => Err(error),
             first => {
                 for error in first.into_iter().chain(failures) {
-                    tracing::warn!(%error, "a device takes no claim");
+                    tracing::warn!(%error, "a device cannot be reserved");
                 }
                 Ok(())
             }
@@ -102,7 +102,8 @@ impl PoolFence {
         for (path, end) in self.order(Goal::Release, devices, FAREWELL) {
             if let None | Some(End::Failed(_)) = end {
                 let path = path.display();
-                tracing::warn!(%path, ?end, "a reservation is not released; whoever takes the device preempts it");
+                tracing::warn!(%path, ?end, "a reservation was not released; the next host that uses the \
+                                             device preempts it");
             }
         }
     }
@@ -137,7 +138,7 @@ fn judge(path: &Path, end: Option<End>) -> Result<(), Error> {
     let why = match end {
         Some(End::Done) => return Ok(()),
         Some(End::Unsupported) => {
-            tracing::info!(%path, "the device knows no persistent reservations");
+            tracing::info!(%path, "the device does not support persistent reservations");
             return Ok(());
         }
         Some(End::Others(key)) => {
@@ -146,12 +147,15 @@ fn judge(path: &Path, end: Option<End>) -> Result<(), Error> {
                 format!(
                     "{path} is reserved by another host (a persistent reservation, key {key:#018x})"
                 ),
-                "find out which host uses it, and let that release it; if nobody does any more, use -f: the reservation is \
-                 preempted, and what the disk holds is overwritten",
+                "find out which host uses it, and release the reservation there; if no host uses it any \
+                 more, use -f: the reservation is preempted, and the data on the disk is overwritten",
             ));
         }
         Some(End::Failed(why)) => why,
-        None => format!("it did not answer within {} seconds", PATIENCE.as_secs()),
+        None => format!(
+            "the device did not answer within {} seconds",
+            PATIENCE.as_secs()
+        ),
     };
     Err(Error::new(
         ErrorKind::Unavailable,
@@ -184,7 +188,7 @@ pub(super) fn text(devices: &[Named]) -> String {
     }
     if !without.is_empty() {
         text.push_str(&format!(
-            "; without a reservation, since the target knows none: {without}"
+            "; without a reservation, since the target does not support it: {without}"
         ));
     }
     if !open.is_empty() {

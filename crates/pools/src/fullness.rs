@@ -68,7 +68,7 @@ impl Fill {
     /// Returns the step in words, or an empty text if there is free space.
     pub(super) fn told(self) -> &'static str {
         match self {
-            Self::Roomy => "the pool has room",
+            Self::Roomy => "the pool has free space",
             Self::High => "the pool is filling up",
             Self::Critical => "the pool is nearly full",
             Self::Full => "the pool is full: writes that need space fail",

@@ -240,9 +240,9 @@ impl Shut {
         Self {
             reason: format!("pool {pool} is not served any more: {reason}"),
             next: format!(
-                "find out which host is to have it. To go on here, use `sandstone pool clear {pool}`: it watches the devices, and \
-                 opens the pool where no other host uses it. To leave it to the other, use `sandstone pool export {pool}`: \
-                 it is only forgotten here"
+                "decide which host shall have the pool. To continue on this host, use `sandstone pool clear \
+                 {pool}`: it watches the devices, and opens the pool if no other host uses it. To leave the \
+                 pool to the other host, use `sandstone pool export {pool}`: this host only forgets it"
             ),
             is_to_be_reopened: true,
         }
@@ -251,8 +251,8 @@ impl Shut {
     /// Describes a pool that was let go because it took no more changes.
     pub(super) fn suspended(pool: &str, reason: &str) -> Self {
         Self {
-            reason: format!("pool {pool} takes no changes, and is to be opened anew: {reason}"),
-            next: format!("see to its devices, then use `sandstone pool clear {pool}`"),
+            reason: format!("pool {pool} takes no changes and must be reopened: {reason}"),
+            next: format!("check its devices, then use `sandstone pool clear {pool}`"),
             is_to_be_reopened: true,
         }
     }
@@ -271,7 +271,7 @@ impl PoolThread {
     /// # Errors
     /// The pool cannot be created or opened, or the system has no thread or descriptor left.
     pub(super) fn start(name: &str, setup: Setup) -> Result<Self, NotOpen> {
-        let failed = |error: std::io::Error| format!("the system refuses a thread: {error}");
+        let failed = |error: std::io::Error| format!("the system cannot start a thread: {error}");
         let (opened, is_open) = channel();
         let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
         let places = Mutex::new(setup.places.clone());
@@ -320,7 +320,7 @@ impl PoolThread {
         let builder = std::thread::Builder::new().name(thread_name);
         let thread = builder.spawn(work).map_err(failed)?;
         let shared = is_open.recv().unwrap_or_else(|_| {
-            let reason = "opening it failed in a way that nobody foresaw; the log says where";
+            let reason = "the opening failed unexpectedly; see the daemon's log";
             Err(reason.to_owned().into())
         })?;
         Ok(Self {

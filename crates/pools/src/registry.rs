@@ -130,7 +130,8 @@ impl Pools {
         let disks = options.disks.clone();
         let names = NameWatch::start(move || disks.look_again());
         let names = names.inspect_err(|error| {
-            tracing::warn!(%error, "names of devices are not watched: one that is away is looked for every two seconds");
+            tracing::warn!(%error, "device names are not watched: the daemon looks for a missing device \
+                                    every two seconds");
         });
         let pools = Self {
             names: names.ok(),
@@ -147,7 +148,7 @@ impl Pools {
             let error = Error::new(
                 ErrorKind::Unavailable,
                 "it is being opened",
-                "wait for that",
+                "wait until it is open",
             );
             pools.await_pool(pool.clone(), error);
         }
@@ -198,7 +199,7 @@ impl Pools {
         self.list().put_right(generation.filter(|_| is_whole));
         if is_whole {
             self.note_file(Some(format!(
-                "{}; its copy in the history is used, so nothing is lost",
+                "{}; its copy in the history was used, so nothing is lost",
                 trouble.reason
             )));
             return known;
@@ -217,7 +218,7 @@ impl Pools {
             tracing::error!(
                 pool = known.name,
                 reason = error.message,
-                "a pool is not open"
+                "a pool could not be opened"
             );
             self.await_pool(known, error);
         }
@@ -249,8 +250,8 @@ impl Pools {
         let mut notices = notices.clone();
         if let Some(failure) = self.list().failure() {
             notices.push(format!(
-                "pools.json cannot be written, so the next start may not know all pools or where their devices are: \
-                 {failure}. It is tried again by itself"
+                "pools.json cannot be written, so after a restart the daemon may not know all pools or the \
+                 places of their devices: {failure}. The daemon tries again automatically"
             ));
         }
         notices
@@ -273,7 +274,7 @@ impl Pools {
             ),
             None => Error::not_found(
                 format!("there is no pool {name}"),
-                "see `sandstone pool list`, or `sandstone pool import` for pools that could be imported",
+                "see `sandstone pool list`, or `sandstone pool import` for pools that can be imported",
             ),
         })
     }
@@ -346,7 +347,7 @@ impl Pools {
     ) -> Result<PoolVolume, OpenError> {
         let Some((pool, name)) = full_name.split_once('/') else {
             return Err(OpenError::new(
-                format!("{full_name} is no volume"),
+                format!("{full_name} is not a volume"),
                 "name a volume with its pool, as in tank/vm1",
             ));
         };
@@ -365,10 +366,11 @@ impl Pools {
         match noted.is_none_or(|noted| *noted == id) {
             true => Ok(volume),
             false => Err(OpenError::new(
-                format!("{full_name} is another volume than the one that the unit is on"),
+                format!("{full_name} is no longer the volume that the unit uses, but another one"),
                 format!(
-                    "if it is to be served instead: sandstone lu modify UNIT --volume {full_name}. The unit follows its own \
-                     volume as soon as its pool is imported and the state folder can be written (df -h, the daemon's log)"
+                    "to serve this volume instead: sandstone lu modify UNIT --volume {full_name}. The unit \
+                     follows its own volume as soon as its pool is imported and the state folder can be \
+                     written (df -h, the daemon's log)"
                 ),
             )),
         }
@@ -392,7 +394,7 @@ impl Pools {
         }
         for (name, pool) in self.all() {
             if let Err(error) = pool.host.close(false) {
-                tracing::error!(pool = name, %error, "the pool was not closed in order");
+                tracing::error!(pool = name, %error, "the pool was not closed cleanly");
             }
         }
         // The last labels may be newer than the list.
@@ -505,8 +507,8 @@ impl Pools {
         list.save(&all).map_err(|error| {
             let folder = self.options.state.display();
             Error::storage(format!("write pools.json in {folder}"), error).not_changed(
-                "the pools are as they were asked to be; the next start may not know it, unless the list can be written \
-                 until then, which is tried again by itself",
+                "the pools were changed as requested; after a restart the daemon may not know the change, \
+                 unless the list can be written until then; the daemon tries again automatically",
             )
         })
     }
@@ -518,7 +520,7 @@ impl Pools {
         if let Err(error) = self.save()
             && !was_told
         {
-            tracing::error!(%error, "the list of pools is not up to date");
+            tracing::error!(%error, "the list of pools is out of date");
         }
     }
 

@@ -177,15 +177,15 @@ fn busy(what: &str, units: &str) -> String {
 /// Advises how a unit can give up its volume and stay the disk that its hosts know.
 fn elsewhere(unit: &str) -> String {
     format!(
-        "point lu {unit} to another volume first: sandstone lu modify {unit} --volume POOL/NAME; its NAA, serial number and \
-         maps stay"
+        "point lu {unit} to another volume first: sandstone lu modify {unit} --volume POOL/NAME; its NAA, \
+         serial number and maps stay the same"
     )
 }
 
 fn at_rest(unit: &str) -> String {
     format!(
-        "take it offline meanwhile: sandstone lu offline {unit}, roll back, sandstone lu online {unit}; its identity and \
-         maps stay"
+        "take the unit offline meanwhile: sandstone lu offline {unit}, roll back, sandstone lu online \
+         {unit}; its identity and maps stay the same"
     )
 }
 
@@ -195,9 +195,10 @@ fn not_noted(unit: &str, volume: &str) -> CatalogError {
     CatalogError::new(
         Refusal::Busy,
         format!(
-            "nothing was renamed: lu {unit} serves {volume}, and the configuration does not have the number of that volume \
-             yet, by which the unit would follow it"
+            "nothing was renamed: lu {unit} serves {volume}, but the configuration does not yet have the \
+             volume's number, by which the unit would follow it"
         ),
-        "see that the state folder can be written (df -h, sandstone status) and repeat the command: that stores it first",
+        "make sure that the state folder can be written (df -h, sandstone status), and repeat the command: \
+         it first stores the number",
     )
 }

@@ -59,7 +59,7 @@ impl Pools {
             Error::new(
                 ErrorKind::NotFound,
                 format!("there is no pool {name}"),
-                "see `sandstone pool list`, or `sandstone pool import` for pools that could be imported",
+                "see `sandstone pool list`, or `sandstone pool import` for pools that can be imported",
             )
         })
     }
@@ -120,7 +120,7 @@ fn shut_view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
         guid: format!("{:016x}", pool.guid),
         state: "SUSPENDED".to_owned(),
         status: Some(sentence(&format!(
-            "{}. What was acknowledged as durable is on the devices",
+            "{}. All writes that were acknowledged as durable are on the devices",
             shut.reason
         ))),
         action: Some(sentence(&shut.next)),
@@ -165,7 +165,7 @@ fn presence(path: &Path, was: Option<&Identity>, disks: &Disks) -> VdevView {
     VdevView {
         name: path.display().to_string(),
         state: state.to_owned(),
-        note: is_other.then(|| "another device than the one that was used".to_owned()),
+        note: is_other.then(|| "not the device that was used".to_owned()),
         ..VdevView::default()
     }
 }
@@ -258,8 +258,8 @@ fn errors(status: &PoolStatus, lost: &[String]) -> String {
     let mut told = Vec::new();
     match unreadable(status) {
         0 => {}
-        1 => told.push("1 read found no right copy of a block".to_owned()),
-        count => told.push(format!("{count} reads found no right copy of a block")),
+        1 => told.push("1 read found no correct copy of a block".to_owned()),
+        count => told.push(format!("{count} reads found no correct copy of a block")),
     }
     if let Some(scan) = status.scan.filter(|scan| scan.unrecoverable > 0) {
         let what = match scan.kind {
@@ -271,12 +271,12 @@ fn errors(status: &PoolStatus, lost: &[String]) -> String {
             count => format!("{count} blocks"),
         };
         told.push(format!(
-            "the last {what} found {blocks} without a right copy"
+            "the last {what} found {blocks} without a correct copy"
         ));
     }
     if !lost.is_empty() {
         let lost = lost.join(", ");
-        told.push(format!("writes that were not flushed are lost: {lost}"));
+        told.push(format!("unflushed writes are lost: {lost}"));
     }
     match told.is_empty() {
         true => NO_ERRORS.to_owned(),
@@ -578,7 +578,8 @@ impl Teller<'_> {
         let available = status.spares.iter().map(|guid| {
             let is_ready = ready.contains(guid);
             let is_leaving = status.leaving_spares.contains(guid);
-            let note = is_leaving.then_some("not yet: it is still leaving its last place");
+            let note = is_leaving
+                .then_some("not yet: it is still leaving the vdev where it was last used");
             (guid, if is_ready { "AVAIL" } else { "UNAVAIL" }, note)
         });
         let in_use = status

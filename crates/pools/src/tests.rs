@@ -361,7 +361,7 @@ fn a_pool_of_another_host_is_left_alone() {
     let third = pools(folder.path());
     let view = third.view("tank").expect("known");
     assert_eq!(view.state, "UNAVAIL");
-    assert!(view.status.expect("why").contains("never exported"));
+    assert!(view.status.expect("why").contains("was not exported"));
 }
 
 #[test]

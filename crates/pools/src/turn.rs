@@ -57,8 +57,8 @@ impl Pools {
         match self.is_ending() {
             true => Err(Error::new(
                 ErrorKind::Unavailable,
-                "the daemon ends",
-                "try again when it runs",
+                "the daemon is stopping",
+                "try again when it is running",
             )),
             false => Ok(()),
         }

@@ -417,7 +417,7 @@ impl BlockDevice for PoolVolume {
             .ask(|pool| pool.suspended_because().map(str::to_owned));
         Some(Suspension {
             reason: format!("pool {pool} takes no changes any more: {}", reason.ok()??),
-            remedy: format!("see to its devices, then: sandstone pool clear {pool}"),
+            remedy: format!("check its devices, then: sandstone pool clear {pool}"),
             stops_reads: false,
         })
     }
@@ -426,7 +426,7 @@ impl BlockDevice for PoolVolume {
         let volume = self.dataset;
         let lost = self.host.handle(move |hands| hands.unflushed.lost());
         let is_lost = lost.is_ok_and(|lost| lost.contains(&volume));
-        is_lost.then(|| "its pool stopped before writes to it were flushed".to_owned())
+        is_lost.then(|| "its pool stopped before it flushed all writes to the volume".to_owned())
     }
 
     fn acknowledge_lost_writes(&self) -> bool {
@@ -440,7 +440,8 @@ impl BlockDevice for PoolVolume {
     fn space_remedy(&self) -> Option<String> {
         let pool = self.host.name();
         Some(format!(
-            "sandstone pool add {pool} VDEV, or destroy what is not needed (sandstone volume list -t all -r -S used {pool})"
+            "sandstone pool add {pool} VDEV, or destroy datasets that are not needed (sandstone volume list \
+             -t all -r -S used {pool})"
         ))
     }
 

@@ -57,8 +57,8 @@ fn attach(args: &Args, connection: &Connection) -> Result<(Server, Attached), Er
     let configured = configured(&args.what, connection)?;
     let lane = loops.first_lane();
     let device = locate::open(&args.what, args.block_size, &configured, lane).map_err(|error| {
-        let next = error.advice().to_owned();
-        Error::new(ErrorKind::Unavailable, error.problem(), next)
+        let next = error.next().to_owned();
+        Error::new(ErrorKind::Unavailable, error.message(), next)
     })?;
     let geometry = device.geometry();
     let socket = args.socket.clone().map(Endpoint::Unix);
@@ -104,7 +104,7 @@ fn attach(args: &Args, connection: &Connection) -> Result<(Server, Attached), Er
 
 fn refused(error: StartError) -> Error {
     let next = match &error {
-        StartError::Listen(error) => error.advice(),
+        StartError::Listen(error) => error.next(),
         StartError::Tls(_) => "make PEM certificates, as the manual of nbdkit-tls shows".to_owned(),
         StartError::System(error) => Place::Process.next(error),
     };

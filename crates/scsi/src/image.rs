@@ -41,7 +41,7 @@ pub enum RestoreError {
 impl std::fmt::Display for RestoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotAnImage => f.write_str("not a logical unit image of a known version"),
+            Self::NotAnImage => f.write_str("it is not a logical unit image of a known version"),
             Self::Truncated => f.write_str("the logical unit image is cut short"),
             Self::UnknownSection(tag) => {
                 write!(f, "the logical unit image holds the unknown section {tag}")

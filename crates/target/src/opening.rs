@@ -183,8 +183,8 @@ impl Opener {
 fn apply_error(spec: &UnitSpec, error: &block::OpenError) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
-        message: error.problem(),
-        next: error.advice().to_owned(),
+        message: error.message(),
+        next: error.next().to_owned(),
     }
 }
 

@@ -69,9 +69,9 @@ fn lost_writes(unit: &Unit, reason: &str) -> Hindrance {
 }
 
 fn full(unit: &Unit) -> Hindrance {
-    let anywhere = || "make room on what it lies on".to_owned();
+    let anywhere = || "free space on its backend".to_owned();
     let end = unit.device.space_remedy().unwrap_or_else(anywhere);
-    let finding = "no space is left: writes that need some fail";
+    let finding = "no space is left: writes that need new space fail";
     Hindrance {
         end: Some(end),
         ..by_nobody(HindranceKind::Full, Stops::Writes, finding.into())
@@ -134,18 +134,18 @@ fn finding(unit: &Unit, found: &Found) -> String {
     let somebody = |by: &Option<String>| by.clone().unwrap_or_else(|| "an initiator".into());
     match found {
         Found::Offline => "it is offline".into(),
-        Found::Away => "what it lies on is away".into(),
+        Found::Away => "its backend is away".into(),
         Found::Sanitizing { progress } => {
             let percent = u32::from(*progress) * 100 / 65_536;
-            format!("SANITIZE is under way ({percent} %); nothing but its end ends it")
+            format!("SANITIZE is under way ({percent} %), and cannot be stopped")
         }
         Found::Stopped { by } => format!("{by} stopped it (START STOP UNIT)"),
         Found::SanitizeFailed { .. } => {
-            "SANITIZE failed, or a restart came before its end: what its blocks hold is not known"
+            "SANITIZE failed, or was interrupted by a restart: the contents of its blocks are unknown"
                 .into()
         }
         Found::ReadOnly => "it is read-only".into(),
-        Found::ReadOnlyBeneath => "what it lies on takes no writes".into(),
+        Found::ReadOnlyBeneath => "its backend takes no writes".into(),
         Found::SoftwareWriteProtected { by } => {
             format!("{} write protected it (SWP, MODE SELECT)", somebody(by))
         }
@@ -169,12 +169,13 @@ fn finding(unit: &Unit, found: &Found) -> String {
             match chosen_by {
                 None => format!("the administrator set target port group {group} {word}{so}"),
                 Some(by) => format!(
-                    "{by} set target port group {group} {word} for itself (explicit ALUA){so}; for all others it is {others}"
+                    "{by} set target port group {group} {word} for itself (explicit ALUA){so}; for all other \
+                     initiators it is {others}"
                 ),
             }
         }
         Found::ThresholdReached => {
-            "the soft threshold of its space is reached, and initiators were told".into()
+            "its space has reached the soft threshold, and initiators were notified".into()
         }
     }
 }
@@ -187,9 +188,7 @@ fn what_ends(unit: &Unit, found: &Found) -> Option<String> {
         Found::ReadOnly => Some(format!("sandstone lu modify {name} --read-only no")),
         Found::ReadOnlyBeneath => unit.device.read_only_remedy(),
         Found::ThresholdReached => Some(unit.device.space_remedy().unwrap_or_else(|| {
-            format!(
-                "make room on what it lies on, or: sandstone lu modify {name} --threshold PERCENT"
-            )
+            format!("free space on its backend, or: sandstone lu modify {name} --threshold PERCENT")
         })),
         Found::AccessState {
             group,
@@ -262,7 +261,7 @@ pub fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
         tracing::info!(
             unit = unit.name,
             what = hindrance.told(),
-            "ended by the administrator"
+            "the administrator ended a state that stopped I/O"
         );
     }
     // The state is stored even if nothing was found, because an earlier attempt to store it may
@@ -283,7 +282,10 @@ fn acknowledge_lost_writes(unit: &Unit) -> Result<Vec<Hindrance>, Error> {
     let name = &unit.name;
     Err(Error::new(
         ErrorKind::Refused,
-        format!("lu {name}: a flush is under way, and must tell those who wait for it"),
+        format!(
+            "lu {name}: a flush is under way, and must first report the loss to the initiators that wait for \
+             it"
+        ),
         "repeat the command in a moment",
     ))
 }
@@ -303,11 +305,11 @@ pub fn end_alua_choices(unit: &Unit, group: u16) -> Result<(), Error> {
 
 fn not_stored(unit: &Unit, error: &BlockError) -> Error {
     let message = format!(
-        "lu {}: it has ended, but that could not be stored ({error}): after a restart it may hold again",
+        "lu {}: the state has ended, but this could not be stored ({error}): after a restart it may return",
         unit.name
     );
-    let next = "see to the state folder (sandstone status names it), then repeat the command";
-    Error::new(ErrorKind::Storage, message, next).not_changed("the stored state is as it was")
+    let next = "check the state folder (sandstone status names it), then repeat the command";
+    Error::new(ErrorKind::Storage, message, next).not_changed("the stored state was not changed")
 }
 
 fn alua_state(state: AccessState) -> AluaState {

@@ -39,8 +39,9 @@ impl Retirement {
             if !unit.logical.retire() {
                 return Err(ApplyError {
                     object: format!("lu {}", unit.name),
-                    message: "SANITIZE is overwriting it, and nothing may end that but its end".into(),
-                    next: "repeat the command when that has ended; until then TEST UNIT READY says 02/04/1B, and REQUEST SENSE how far it is"
+                    message: "SANITIZE is overwriting the unit, and cannot be stopped".into(),
+                    next: "repeat the command when SANITIZE has ended; until then TEST UNIT READY returns \
+                           02/04/1B, and REQUEST SENSE returns the progress"
                         .into(),
                 });
             }
@@ -52,7 +53,7 @@ impl Retirement {
         Err(ApplyError {
             object: format!("lu {}", begun.names()),
             message: "its state (reservations, mode pages) is still being stored for a command of an initiator".into(),
-            next: "see to the state folder (sandstone status names it), then repeat the command".into(),
+            next: "check the state folder (sandstone status names it), then repeat the command".into(),
         })
     }
 
@@ -91,7 +92,8 @@ impl Retirement {
                 object: format!("lu {}", old.name),
                 message: format!("its state (reservations, mode pages) cannot be taken over: {error}"),
                 next: format!(
-                    "sandstone lu list {} tells what initiators imposed; end that with sandstone lu clear, then repeat the command",
+                    "sandstone lu list {} shows the states that initiators set; end them with sandstone lu \
+                     clear, then repeat the command",
                     old.name
                 ),
             })?;
@@ -111,7 +113,8 @@ impl Retirement {
         if !units.is_empty() && !transition::outlast(peers, &units) {
             tracing::error!(
                 units = names,
-                "out of service, but its device has not answered all commands yet: serve nothing else from it before the device is well"
+                "out of service, but its device has not answered all commands yet: do not serve the device \
+                 elsewhere before it works again"
             );
         }
     }

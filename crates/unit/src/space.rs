@@ -16,7 +16,7 @@ impl Unit {
         let usage = match self.device.usage() {
             Ok(usage) => usage,
             Err(error) => {
-                tracing::debug!(unit = self.name, %error, "the backend does not tell its space");
+                tracing::debug!(unit = self.name, %error, "the backend does not report its space");
                 return;
             }
         };
@@ -34,7 +34,7 @@ impl Unit {
                 unit = self.name,
                 available_bytes = pool.available,
                 capacity_bytes = pool.capacity,
-                "the thin-provisioning soft threshold is reached; initiators are told"
+                "the thin-provisioning soft threshold is reached; initiators are notified"
             );
         }
     }

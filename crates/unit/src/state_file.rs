@@ -57,7 +57,7 @@ fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
     match bytes.split_first_chunk::<4>() {
         Some((sum, image)) if crc32c(image) == *sum => {
             let generation = scsi::image::generation(image);
-            let generation = generation.ok_or("it is no image of a unit's state")?;
+            let generation = generation.ok_or("it is not an image of a unit's state")?;
             Ok((generation, image.to_vec()))
         }
         _ => Err("its checksum does not match: it is torn or damaged".into()),
@@ -101,7 +101,7 @@ pub fn load(path: &Path) -> Result<Loaded, Lost> {
     };
     if !trouble.is_newest_lost {
         let reason = trouble.reason;
-        let notice = format!("{reason}; its copy in the history is used, so nothing is lost");
+        let notice = format!("{reason}; its copy in the history was used, so nothing is lost");
         tracing::error!("{notice}");
         file.put_right(generation);
         return Ok(Loaded {
@@ -121,11 +121,11 @@ pub fn load(path: &Path) -> Result<Loaded, Lost> {
             let older = file.copy(generation);
             let older = older.display();
             format!(
-                "the unit is served with the older state that {older} holds then; move that away too, and it is served without \
-                 any"
+                "the unit is then served with the older state in {older}; move that file away too to serve \
+                 the unit without any state"
             )
         }
-        None => "the unit is served without any reservation then".to_owned(),
+        None => "the unit is then served without any reservation".to_owned(),
     };
     Err(Lost {
         reason: format!("{}, and so is its newest copy", trouble.reason),

@@ -161,7 +161,7 @@ fn drain(peers: &impl Peers, groups: &[u16]) -> Result<(), ApplyError> {
     Err(refusal(
         groups,
         format!(
-            "commands that began before are still under way after {} s",
+            "earlier commands are still under way after {} s",
             PATIENCE.as_secs()
         ),
     ))
@@ -232,10 +232,11 @@ fn refuse_while_sanitized(
         Some(unit) => Err(ApplyError {
             object: groups_in_words(leaving),
             message: format!(
-                "SANITIZE is overwriting lu {}, and nothing may end that but its end",
+                "SANITIZE is overwriting lu {}, and cannot be stopped",
                 unit.name
             ),
-            next: "try again when it has ended; until then TEST UNIT READY says 02/04/1B, and REQUEST SENSE how far it is"
+            next: "try again when SANITIZE has ended; until then TEST UNIT READY returns 02/04/1B, and \
+                   REQUEST SENSE returns the progress"
                 .into(),
         }),
     }
@@ -260,7 +261,8 @@ fn refusal(groups: &[u16], message: String) -> ApplyError {
         object: groups_in_words(groups),
         message,
         next: format!(
-            "see the event log and what the units lie on; `sandstone target alua-state {first} transitioning` keeps new commands out and waits for none"
+            "see the event log and the backends of the units; `sandstone target alua-state {first} \
+             transitioning` keeps new commands out without waiting for any"
         ),
     }
 }

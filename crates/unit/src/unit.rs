@@ -238,7 +238,7 @@ impl Unit {
                 unit = self.name,
                 before,
                 blocks,
-                "the device has another size, and the unit with it"
+                "the size of the device has changed, and the unit's size with it"
             );
             self.logical.resize(blocks);
         }

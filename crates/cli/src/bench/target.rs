@@ -120,8 +120,8 @@ fn new_lane() -> Result<Lane, Error> {
 }
 
 fn refused(error: OpenError) -> Error {
-    let next = error.advice().to_owned();
-    Error::new(ErrorKind::Refused, error.problem(), next).caused_by(error)
+    let next = error.next().to_owned();
+    Error::new(ErrorKind::Refused, error.message(), next).caused_by(error)
 }
 
 impl TargetArgs {

@@ -95,7 +95,7 @@ pub(super) fn run(program: &Program, args: &Args, t: &mut Terminal<'_>) -> Done 
                 Err(error) => failed.push(Error::new(
                     ErrorKind::Unavailable,
                     error.to_string(),
-                    error.advice(),
+                    error.next(),
                 )),
             }
         }

@@ -270,7 +270,7 @@ fn known(name: &str) -> Result<(), Error> {
     }
     Property::parse(name)
         .map(drop)
-        .map_err(|error| Error::invalid(error.problem, error.next))
+        .map_err(|error| Error::invalid(error.message, error.next))
 }
 
 fn cell(dataset: &DatasetView, property: &str, numbers: Numbers) -> String {

@@ -335,16 +335,16 @@ impl Login {
     fn check_header(&mut self, response: &LoginResponse) -> Result<(), LoginError> {
         self.responses += 1;
         if self.responses > MAX_RESPONSES {
-            return Err(LoginError::Protocol("the login does not end"));
+            return Err(LoginError::Protocol("the target does not end the login"));
         }
         if !response.status.is_success() {
             return Ok(());
         }
         if response.version_active != 0 {
-            return Err(LoginError::Protocol("unknown version"));
+            return Err(LoginError::Protocol("it uses an unknown version of iSCSI"));
         }
         if response.csg != self.stage() as u8 {
-            return Err(LoginError::Protocol("response of another stage"));
+            return Err(LoginError::Protocol("it answered for another login stage"));
         }
         if response.transit && (response.continues || response.nsg <= response.csg) {
             return Err(LoginError::Protocol("invalid transition"));
@@ -402,7 +402,9 @@ impl Login {
                     out.push("CHAP_A", offer.algorithms(&self.settings.algorithms));
                     self.state = LoginStep::OfferedAlgorithm;
                     if response.transit {
-                        return Err(LoginError::Protocol("CHAP chosen and left at once"));
+                        return Err(LoginError::Protocol(
+                            "it chose CHAP and left the security stage at once",
+                        ));
                     }
                     return Ok(LoginProgress::Send(self.request(false, out)));
                 }
@@ -413,7 +415,7 @@ impl Login {
                 }
                 Some("CHAP") => {
                     return Err(LoginError::Authentication(
-                        "the target demands CHAP, and there is no secret to prove",
+                        "the target demands CHAP, but no CHAP secret is configured for it",
                     ));
                 }
                 _ => return Err(LoginError::Authentication("no method in common")),
@@ -421,7 +423,7 @@ impl Login {
             LoginStep::OfferedAlgorithm => {
                 if response.transit {
                     return Err(LoginError::Protocol(
-                        "left the security stage in the middle",
+                        "it left the security stage before its end",
                     ));
                 }
                 self.respond_to_challenge(answers, entropy, out)?;
@@ -431,12 +433,12 @@ impl Login {
                 if let (Some(challenge), Some(expected)) =
                     (challenge, &self.settings.target_credential)
                 {
-                    let name = answers
-                        .chap_n
-                        .ok_or(LoginError::Authentication("the target proved nothing"))?;
-                    let proof = answers
-                        .chap_r
-                        .ok_or(LoginError::Authentication("the target proved nothing"))?;
+                    let name = answers.chap_n.ok_or(LoginError::Authentication(
+                        "the target did not prove its identity",
+                    ))?;
+                    let proof = answers.chap_r.ok_or(LoginError::Authentication(
+                        "the target did not prove its identity",
+                    ))?;
                     challenge.verify(expected, name, proof)?;
                 }
                 self.state = LoginStep::Authenticated;
@@ -447,7 +449,7 @@ impl Login {
             return Ok(LoginProgress::Send(self.request(true, out)));
         }
         if response.nsg != LoginStage::OperationalNegotiation as u8 {
-            return Err(LoginError::Protocol("the target skipped a stage"));
+            return Err(LoginError::Protocol("it skipped a login stage"));
         }
         self.state = LoginStep::Operational;
         self.negotiation.offer_all(out);
@@ -504,7 +506,7 @@ impl Login {
         }
         if !out.is_empty() {
             return Err(LoginError::Protocol(
-                "the target left while it had a question",
+                "it ended the login with an open question",
             ));
         }
         let (session, connection) = self.negotiation.finish()?;

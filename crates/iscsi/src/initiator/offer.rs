@@ -69,13 +69,13 @@ impl Offer {
         let security = match settings.credential {
             Some(_) => {
                 let algorithm = self.algorithms(&settings.algorithms);
-                format!("AuthMethod=CHAP and CHAP_A={algorithm} alone")
+                format!("only AuthMethod=CHAP and CHAP_A={algorithm}")
             }
-            None => "AuthMethod=None said first".to_owned(),
+            None => "AuthMethod=None first".to_owned(),
         };
         let parameters = "no parameters beyond the defaults of RFC 7143";
         match (self.is_security_plain, self.are_parameters_plain) {
-            (false, false) => "everything that is known here".to_owned(),
+            (false, false) => "all methods and parameters that this program knows".to_owned(),
             (true, false) => security,
             (false, true) => parameters.to_owned(),
             (true, true) => format!("{security} and {parameters}"),
@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(second.methods(false), "CHAP");
             assert_eq!(second.methods(true), "CHAP");
             let words = second.words(&settings(configured));
-            assert_eq!(words, format!("AuthMethod=CHAP and CHAP_A={plain} alone"));
+            assert_eq!(words, format!("only AuthMethod=CHAP and CHAP_A={plain}"));
         }
     }
 

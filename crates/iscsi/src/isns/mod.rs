@@ -57,12 +57,12 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Version(version) => write!(f, "version {version} is not iSNS version 1"),
             Self::Length(length) => write!(f, "a PDU of {length} bytes is not allowed"),
-            Self::Sequence => f.write_str("the pieces of a message do not follow each other"),
-            Self::TooLong => write!(f, "a message of more than {MAX_MESSAGE} bytes"),
-            Self::Signed => f.write_str("a signed message, and no keys are shared"),
-            Self::Attribute => f.write_str("an attribute runs over the end of its message"),
+            Self::Sequence => f.write_str("the parts of a message are not in sequence"),
+            Self::TooLong => write!(f, "a message is longer than {MAX_MESSAGE} bytes"),
+            Self::Signed => f.write_str("a message is signed, but no keys are shared"),
+            Self::Attribute => f.write_str("an attribute extends beyond the end of its message"),
             Self::Value(tag) => write!(f, "the value of attribute {} is malformed", tag.0),
-            Self::NoStatus => f.write_str("a response without a status code"),
+            Self::NoStatus => f.write_str("a response has no status code"),
         }
     }
 }

@@ -293,7 +293,9 @@ impl Login {
         entropy: &mut dyn Entropy,
     ) -> Result<(), Refusal> {
         let (Some(established), Some(identity)) = (&mut self.established, &self.identity) else {
-            return Err(Refusal::initiator_error("no first request"));
+            return Err(Refusal::initiator_error(
+                "the first login request is missing",
+            ));
         };
         let mut keys = SecurityKeys::default();
         for pair in TextPairs::new(text) {
@@ -330,7 +332,9 @@ impl Login {
         text: &[u8],
     ) -> Result<(), Refusal> {
         let (Some(established), Some(identity)) = (&mut self.established, &self.identity) else {
-            return Err(Refusal::initiator_error("no first request"));
+            return Err(Refusal::initiator_error(
+                "the first login request is missing",
+            ));
         };
         let mut security = SecurityKeys::default();
         for pair in TextPairs::new(text) {
@@ -347,7 +351,9 @@ impl Login {
         }
         if request.transit {
             if established.negotiation.is_waiting() {
-                return Err(Refusal::initiator_error("our offers were not answered"));
+                return Err(Refusal::initiator_error(
+                    "the initiator did not answer the target's offers",
+                ));
             }
             established
                 .negotiation
@@ -392,7 +398,7 @@ impl Login {
         };
         result.tsih = policy
             .admit(&result)
-            .map_err(|status| Refusal::new(status, "no room for the session"))?;
+            .map_err(|status| Refusal::new(status, "no session is free"))?;
         Ok(Step::FullFeature(Box::new(result)))
     }
 
@@ -536,7 +542,7 @@ fn session_to_join(
         let status = LoginStatus::CANNOT_INCLUDE_IN_SESSION;
         return Err(Refusal::new(
             status,
-            "a discovery session has one connection",
+            "a discovery session can have only one connection",
         ));
     }
     let session = policy.existing_session(identity).ok_or_else(|| {
@@ -548,7 +554,7 @@ fn session_to_join(
     if !session.has_cid && session.connections >= session.parameters.max_connections {
         return Err(Refusal::new(
             LoginStatus::TOO_MANY_CONNECTIONS,
-            "the session has MaxConnections connections",
+            "the session already has MaxConnections connections",
         ));
     }
     Ok(session)

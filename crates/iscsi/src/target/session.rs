@@ -161,9 +161,11 @@ impl fmt::Display for ConnectionError {
             Self::Receive(error) => error.fmt(f),
             Self::Protocol(what) => write!(f, "protocol error: {what}"),
             Self::Format(what) => write!(f, "format error: {what}"),
-            Self::Silent => f.write_str("no answer to NOP-In"),
-            Self::DataOutOverdue => f.write_str("the data of a command does not come"),
-            Self::CommandMissing => f.write_str("a command that others wait for does not come"),
+            Self::Silent => f.write_str("the initiator did not answer NOP-In"),
+            Self::DataOutOverdue => f.write_str("the data of a command did not arrive"),
+            Self::CommandMissing => {
+                f.write_str("a command that later commands wait for did not arrive")
+            }
         }
     }
 }

@@ -97,7 +97,7 @@ impl Bench {
             Command::Make { path, len } => make(&path, len)?,
             Command::Open { name, path } => {
                 let device = FileDevice::open(&path, FILE_OPTIONS);
-                let device = device.map_err(|error| error.problem().to_owned())?;
+                let device = device.map_err(|error| error.message().to_owned())?;
                 let file = File::options().write(true).open(&path);
                 let target = Target {
                     device: Arc::new(device),
@@ -158,7 +158,7 @@ impl Bench {
             return Ok(Arc::clone(file));
         }
         let volume = self.pools.open_volume(name, 4096);
-        let volume = volume.map_err(|error| error.problem().to_owned())?;
+        let volume = volume.map_err(|error| error.message().to_owned())?;
         Ok(Arc::new(Target {
             device: Arc::new(volume),
             file: None,
@@ -170,9 +170,9 @@ impl Bench {
 fn make(path: &Path, len: u64) -> Result<(), String> {
     if !path.exists() {
         let made = FileDevice::create(path, len, FILE_OPTIONS);
-        made.map_err(|error| error.problem().to_owned())?;
+        made.map_err(|error| error.message().to_owned())?;
         let device = FileDevice::open(path, FILE_OPTIONS);
-        let device = device.map_err(|error| error.problem().to_owned())?;
+        let device = device.map_err(|error| error.message().to_owned())?;
         load::write_all(&device)?;
     }
     Ok(())

@@ -115,12 +115,12 @@ fn choose(found: &FoundPools, wanted: Option<&str>) -> Result<u64, Error> {
                 Some(name) => format!("no pool {name} was found{}", found.told_unusable()),
                 None => format!("no pool was found{}", found.told_unusable()),
             },
-            "name its files, devices or folders; where all labels of its devices are lost, `sandstone pool check \
-             --rebuild-labels DEVICE...` looks for what is left of them",
+            "name its files, devices or folders; if all labels of its devices are lost, `sandstone pool \
+             check --rebuild-labels DEVICE...` looks for traces of the pool",
         )),
         _ => Err(Error::invalid(
-            "there are several pools there",
-            "say which, by its name or number; `sandstone pool import -d PATH` lists them",
+            "several pools were found",
+            "name one of them, by its name or number; `sandstone pool import -d PATH` lists them",
         )),
     }
 }
@@ -135,7 +135,7 @@ fn in_use(name: &str, path: &std::path::Path, error: Error) -> Error {
         ErrorKind::InUse,
         message,
         format!(
-            "a pool that is open is verified by `sandstone pool scrub {name}`; to check it, export it first"
+            "`sandstone pool scrub {name}` verifies an open pool; to check the pool, export it first"
         ),
     )
 }
@@ -148,18 +148,19 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
     let rewind = Remedy::going_back(name);
     let next = match (Remedy::of(error.kind), missing.is_empty()) {
         (_, false) if error.kind == OpenErrorKind::LogMissing => {
-            "attach the log device, or name it with -d; -m checks the pool as it would be without it".to_owned()
+            "attach the log device, or name it with -d; -m checks the pool without it".to_owned()
         }
         (Remedy::Newer, _) => Remedy::newer(name),
         (Remedy::Rewind, true) => rewind,
         (Remedy::Rewind, false) => {
-            format!("attach what is missing, or name it with -d; otherwise {rewind}")
+            format!("attach the missing devices, or name them with -d; otherwise {rewind}")
         }
         (Remedy::Program, _) => format!(
-            "check it with the version of sandstone that wrote it, or a newer one; if that says the same, {rewind}"
+            "check it with the version of sandstone that wrote it, or a newer one; if that version reports \
+             the same error, {rewind}"
         ),
-        (_, false) => "attach what is missing, or name it with -d".to_owned(),
-        (_, true) => format!("`sandstone pool import -d PATH {name}` says what to do about it"),
+        (_, false) => "attach the missing devices, or name them with -d".to_owned(),
+        (_, true) => format!("`sandstone pool import -d PATH {name}` tells the remedy"),
     };
     let message = format!("pool {name} cannot be opened, so it cannot be checked: {reason}");
     Error::new(ErrorKind::Corrupt, message, next)
@@ -180,7 +181,7 @@ pub(crate) fn prove(
     view: CheckView,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CheckView, Error> {
-    let busy = || failed("it is not at rest after its opening, which is a defect");
+    let busy = || failed("the pool is still busy after its opening, which is a defect");
     let mut check = Check::new(pool).ok_or_else(busy)?;
     let mut told = Instant::now();
     while !check.is_done() {
@@ -306,17 +307,17 @@ fn owner(owner: &Owner, catalog: &Catalog) -> String {
 fn what(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::DoubleAllocation => "two owners have the same sectors",
-        FindingKind::NotAllocated => "sectors are needed and said to be free",
-        FindingKind::Beyond => "sectors are named that do not exist",
-        FindingKind::Leak => "sectors are in use and nobody has them",
+        FindingKind::NotAllocated => "sectors are in use but marked as free",
+        FindingKind::Beyond => "sectors are referenced that do not exist",
+        FindingKind::Leak => "sectors are marked as used but belong to nothing",
         FindingKind::Unproven => {
-            "nobody was found who has these sectors, but not all could be read"
+            "no owner of these sectors was found, but not everything could be read"
         }
-        FindingKind::Unreadable => "no copy is right",
-        FindingKind::BadCopy => "a copy is wrong, and another is right",
+        FindingKind::Unreadable => "no correct copy is left",
+        FindingKind::BadCopy => "one copy is wrong, another one is correct",
         FindingKind::WrongBirth => "the epochs of blocks contradict one another",
-        FindingKind::WrongDeadList => "a dead list does not say what is dead",
-        FindingKind::WrongReferenced => "the space of a dataset is counted wrongly",
+        FindingKind::WrongDeadList => "a dead list does not match the dead blocks",
+        FindingKind::WrongReferenced => "the space of a dataset is counted incorrectly",
         FindingKind::WrongSpace => "the space map contradicts itself",
     }
 }
@@ -325,28 +326,29 @@ fn action(kind: FindingKind, pool: &str) -> String {
     match kind {
         FindingKind::BadCopy => {
             return format!(
-                "nothing is lost: `sandstone pool import -d PATH {pool}`, then `sandstone pool scrub {pool}` writes \
-                 the right bytes there"
+                "nothing is lost: `sandstone pool import -d PATH {pool}`, then `sandstone pool scrub {pool}` \
+                 writes the correct bytes there"
             );
         }
         FindingKind::Unreadable => {
             "these bytes are lost unless a missing device has them: reading them fails, and never returns \
-             wrong bytes; restore them from a copy"
+             wrong bytes; restore them from a backup"
         }
         FindingKind::Unproven => {
-            "they belong to what could not be read, or are lost space; nothing else is wrong with them"
+            "the sectors belong to data that could not be read, or they are lost space; nothing else is \
+             wrong with them"
         }
         FindingKind::Leak => {
-            "space is lost, and nothing else; where much is, copy the volumes to a new pool"
+            "only space is lost; if it is much, copy the volumes to a new pool"
         }
-        FindingKind::WrongReferenced => "a figure is wrong, and nothing else; report this",
+        FindingKind::WrongReferenced => "only a figure is wrong; report this",
         FindingKind::DoubleAllocation
         | FindingKind::NotAllocated
         | FindingKind::Beyond
         | FindingKind::WrongBirth
         | FindingKind::WrongDeadList
         | FindingKind::WrongSpace => {
-            "do not write to this pool: copy what can be read to a new one, and report this"
+            "do not write to this pool: copy all readable data to a new pool, and report this"
         }
     }
     .to_owned()

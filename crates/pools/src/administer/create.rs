@@ -37,9 +37,9 @@ impl Pools {
         self.check_name(&request.name)?;
         check_shape(request)?;
         self.refuse_own(request.additions().paths())?;
-        let _reserved = self
-            .reserve(request.additions().paths())
-            .map_err(|error| error.not_changed("there is no such pool, and nothing was changed"))?;
+        let _reserved = self.reserve(request.additions().paths()).map_err(|error| {
+            error.not_changed("the pool does not exist, and nothing was changed")
+        })?;
         let made = make_files(request.additions().paths(), request.file_size)?;
         self.create_on(request).inspect_err(|_| unmake_files(&made))
     }
@@ -118,7 +118,7 @@ impl Pools {
                 format!("pool {} cannot be made: {}", request.name, error.reason),
                 "check the devices, then try again",
             )
-            .not_changed("there is no such pool; what was on the devices may be overwritten")
+            .not_changed("the pool was not made; data on the devices may be overwritten")
         })?;
         self.add(OpenPool::new(host, guid));
         let added = self.save();
@@ -132,9 +132,10 @@ impl Pools {
                 .get(&request.name)
                 .and_then(|pool| self.end(&request.name, &pool));
             if let Err(error) = undone {
-                tracing::warn!(pool = request.name, %error, "of a pool that was not made something is left");
+                tracing::warn!(pool = request.name, %error, "a pool could not be made, and parts of it are \
+                                                             left");
             }
-            error.not_changed("there is no such pool; what was on the devices may be overwritten")
+            error.not_changed("the pool was not made; data on the devices may be overwritten")
         })
     }
 
@@ -164,8 +165,9 @@ impl Pools {
                         ErrorKind::Refused,
                         format!("pool {name} cannot be exported: {error}"),
                         format!(
-                            "see `sandstone pool status {name}`; where its devices are gone for good, `sandstone pool clear \
-                             {name}` lets go of them, and then this forgets the pool"
+                            "see `sandstone pool status {name}`; if its devices are gone for good, \
+                             `sandstone pool clear {name}` lets them go, and another export then forgets the \
+                             pool"
                         ),
                     )
                 })?;
@@ -189,8 +191,8 @@ impl Pools {
                     "pool {name} is not open, so the labels of its devices cannot be wiped: {reason}"
                 ),
                 format!(
-                    "`sandstone pool export {name}` forgets the pool and leaves its devices as they are; to wipe those, \
-                     import it first"
+                    "`sandstone pool export {name}` forgets the pool and leaves its devices as they are; to \
+                     wipe their labels, import the pool first"
                 ),
             ));
         }
@@ -229,7 +231,7 @@ impl Pools {
     /// Wipes the labels of a device that was this leaf of a destroyed pool.
     fn wipe(&self, path: &Path, leaf: u64) -> Result<(), Error> {
         let disks = &self.options.disks;
-        let left = "the pool is not open any more, but labels of it are left on this device";
+        let left = "the pool is closed, but labels of it are left on this device";
         let device = match disks.open(path) {
             Ok(device) => device,
             Err(error) => {
@@ -238,10 +240,8 @@ impl Pools {
                 let newest = labels.as_ref().map(label::newest);
                 return match newest {
                     Some(found) if found.as_ref().is_none_or(|(_, on)| *on != leaf) => Ok(()),
-                    _ => Err(
-                        Error::new(ErrorKind::InUse, error.problem(), error.advice())
-                            .not_changed(left),
-                    ),
+                    _ => Err(Error::new(ErrorKind::InUse, error.message(), error.next())
+                        .not_changed(left)),
                 };
             }
         };
@@ -250,21 +250,21 @@ impl Pools {
     }
 
     pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
-        check_component(name).map_err(|error| Error::invalid(error.problem, error.next))?;
+        check_component(name).map_err(|error| Error::invalid(error.message, error.next))?;
         let is_reserved = RESERVED.iter().any(|word| {
             name.strip_prefix(word)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         });
         if is_reserved || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
             return Err(Error::invalid(
-                format!("a pool cannot be called {name}"),
-                "begin with a letter, and use no word that names a kind of vdev",
+                format!("a pool cannot have the name {name}"),
+                "begin with a letter, and avoid words that name a kind of vdev",
             ));
         }
         let is_known = self.absent().iter().any(|absent| absent.known.name == name);
         if is_known || self.all().iter().any(|(other, _)| other == name) {
             return Err(Error::exists(
-                format!("there is a pool {name} already"),
+                format!("pool {name} exists already"),
                 "choose another name; see `sandstone pool list`",
             ));
         }
@@ -288,10 +288,11 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
     {
         return Err(Error::invalid(
             format!(
-                "mismatched replication level: the vdevs can lose {first} and {} devices",
+                "mismatched replication level: one vdev can lose {first} devices, another one {}",
                 redundancy(other)
             ),
-            "the pool is lost with its weakest vdev: make them alike, or use -f to make it all the same",
+            "the pool is lost with its weakest vdev: give all vdevs the same redundancy, or use -f to make \
+             it anyway",
         ));
     }
     Ok(())

@@ -45,7 +45,7 @@ impl Pools {
         });
         if let Err(error) = noted {
             let text = &deed.text;
-            tracing::warn!(pool, text, %error, "the history of the pool lacks what was done");
+            tracing::warn!(pool, text, %error, "the change could not be added to the pool's history");
         }
     }
 
@@ -61,7 +61,7 @@ impl Pools {
         let entries = entries.map_err(|error| {
             Error::new(
                 ErrorKind::Unavailable,
-                format!("pool {name} does not tell its history: {error}"),
+                format!("the history of pool {name} cannot be read: {error}"),
                 format!("see `sandstone pool status {name}`"),
             )
         })?;

@@ -108,7 +108,8 @@ impl NewDevices {
         for leaf in self.beside() {
             if let Err(error) = label::wipe_leaf(&*leaf.device, leaf.guid) {
                 let path = leaf.place.path.display();
-                tracing::warn!(%path, %error, "the labels of a device that was not used are not wiped");
+                tracing::warn!(%path, %error, "the labels of a device that the pool does not use could not \
+                                               be wiped");
             }
         }
     }
@@ -153,7 +154,7 @@ fn size_of_new(path: &Path, file_size: Option<u64>) -> Result<u64, Error> {
     match file_size {
         None => Err(Error::not_found(
             format!("{} does not exist", path.display()),
-            "check the path, or say how large a file to make of it, as in --size 10G",
+            "check the path, or give a size to make a file of, as in --size 10G",
         )),
         Some(size) if size < MIN_DEVICE => Err(too_small(path, size)),
         Some(size) => Ok(size - size % 4096),
@@ -169,7 +170,7 @@ pub(crate) fn make_files<'a>(
     for path in paths.filter(|path| is_to_be_made(path)) {
         let result = size_of_new(path, file_size).and_then(|size| {
             FileDevice::create(path, size, disks::FILE_OPTIONS)
-                .map_err(|error| Error::invalid(error.problem(), error.advice()))
+                .map_err(|error| Error::invalid(error.message(), error.next()))
         });
         if let Err(error) = result {
             unmake_files(&made);
@@ -244,8 +245,8 @@ pub(crate) fn open_new(
                 over.name
             ),
             format!(
-                "detach or remove that device first, or use this in its place: `sandstone pool replace -f {} {leaf:016x} {}`; \
-                 wipe what is only a copy",
+                "detach or remove that device first, or let this one replace it: `sandstone pool replace -f \
+                 {} {leaf:016x} {}`; wipe this device if it is only a copy",
                 over.name,
                 path.display()
             ),
@@ -276,7 +277,7 @@ pub(crate) fn open_new(
         Some(holds) => Err(Error::new(
             ErrorKind::InUse,
             format!("{} {holds}", path.display()),
-            "use -f to overwrite it, if nothing of that is missed",
+            "use -f to overwrite it, if its data is not needed",
         )),
     }
 }
@@ -288,11 +289,11 @@ fn keyed_alike(path: &Path, other: &str, pool: &str) -> Error {
     Error::new(
         ErrorKind::InUse,
         format!(
-            "{path} is a device of pool {other}, which shares its past with pool {pool}: old records on it could be taken for \
-             those of {pool}"
+            "{path} is a device of pool {other}, which shares its history with pool {pool}: old records on \
+             the device could pass for records of {pool}"
         ),
         format!(
-            "if nothing of that is missed, overwrite all of it first, as `blkdiscard -z {path}` does"
+            "if its data is not needed, overwrite the whole device first, as `blkdiscard -z {path}` does"
         ),
     )
 }

@@ -53,7 +53,10 @@ impl Pools {
         let synced = match set {
             Ok(change) => {
                 change.begin(&pool).map_err(|error| {
-                    error.not_changed("the pool is protected by its records alone; set it off and on to try again")
+                    error.not_changed(
+                        "only the pool's activity records protect it; set the property off and on again to \
+                         retry",
+                    )
                 })?;
                 let synced = pool.host.sync();
                 change.end(&pool);
@@ -66,13 +69,10 @@ impl Pools {
         synced.map_err(|error| {
             Error::new(
                 ErrorKind::Refused,
-                format!(
-                    "pool {name} cannot be told its {}: {error}",
-                    property.name()
-                ),
+                format!("pool {name} cannot change its {}: {error}", property.name()),
                 format!("see `sandstone pool status {name}`"),
             )
-            .not_changed("the change may be in force and be forgotten when the daemon ends")
+            .not_changed("the change may be in force, and may be lost when the daemon ends")
         })
     }
 }
@@ -81,7 +81,7 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
     let known = PoolProperty::named(property).ok_or_else(|| {
         let all = PoolProperty::ALL.map(PoolProperty::name).join(", ");
         Error::invalid(
-            format!("pools have no property '{property}' that can be set"),
+            format!("pools have no settable property '{property}'"),
             elsewhere(property, PropertyInfo::named(property).is_some())
                 .map_or_else(|| format!("choose from {all}"), str::to_owned),
         )
@@ -92,7 +92,7 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
         "auto" if known == PoolProperty::Multihost => None,
         _ => {
             return Err(Error::invalid(
-                format!("'{value}' is no value of {property}"),
+                format!("'{value}' is not a value of {property}"),
                 format!("use {property}=on or {property}=off"),
             ));
         }
@@ -140,7 +140,7 @@ mod tests {
             let error = parse(name, "12").expect_err("pools have no such property");
             assert_eq!(
                 error.message,
-                format!("pools have no property '{name}' that can be set")
+                format!("pools have no settable property '{name}'")
             );
             assert_eq!(error.next, next);
         }

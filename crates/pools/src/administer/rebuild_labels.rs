@@ -85,7 +85,7 @@ fn open(
     if let Some(folder) = paths.iter().find(|path| path.is_dir()) {
         return Err(Error::invalid(
             format!("{} is a folder", folder.display()),
-            "labels are written on devices that were named themselves only: name each device of the pool",
+            "labels are written only on devices that are named one by one: name each device of the pool",
         ));
     }
     let mut named: Vec<PathBuf> = Vec::new();
@@ -120,7 +120,7 @@ fn in_use(path: &Path, error: Error) -> Error {
     Error::new(
         error.kind,
         message,
-        "a pool that has it open writes its labels itself when it is exported: `sandstone pool export POOL`",
+        "if a pool is open on the device, `sandstone pool export POOL` writes its labels",
     )
     .not_changed("nothing was written")
 }
@@ -162,7 +162,7 @@ fn trace_at(path: &Path, device: &dyn BlockDevice, at: u64) -> Result<Option<Tra
         Error::new(
             ErrorKind::Refused,
             format!("{}: {error}", path.display()),
-            "use the version of sandstone that wrote it, or a newer one",
+            "use the version of sandstone that wrote the label, or a newer one",
         )
     })
 }
@@ -196,12 +196,12 @@ fn choose(devices: &[Own], wanted: Option<&str>) -> Result<Option<u64>, Error> {
     match fitting[..] {
         [guid] => Ok(Some(guid)),
         [] => Err(Error::not_found(
-            format!("nothing was found of a pool {wanted}: {}", told_of(devices)),
-            "name one of the pools that were found, and the devices that it has",
+            format!("no trace of pool {wanted} was found: {}", told_of(devices)),
+            "name one of the pools that were found, and its devices",
         )),
         _ => Err(Error::invalid(
-            format!("there are several pools {wanted}: {}", told_of(devices)),
-            "say which by its number",
+            format!("several pools {wanted} were found: {}", told_of(devices)),
+            "name one of them by its number",
         )),
     }
 }
@@ -240,28 +240,32 @@ fn unplanned(devices: &[Own], error: &OpenError) -> Error {
     let bare = devices.iter().find(has_nothing);
     let next = match (error.kind, bare) {
         (OpenErrorKind::NoPool, None) if error.context.contains("nothing to rebuild") => format!(
-            "import the pool; `sandstone pool import{}` says what keeps it from opening",
+            "import the pool; `sandstone pool import{}` tells the obstacle if it does not open",
             devices.iter().map(|own| format!(" -d {}", own.path.display())).collect::<String>()
         ),
         (OpenErrorKind::NoPool | OpenErrorKind::Missing, Some(bare)) => format!(
-            "leave {} out: where others hold what it held, `sandstone pool replace POOL OLD NEW` rebuilds it from them \
-             when the pool is open; OLD is what `sandstone pool status` calls missing",
+            "leave {} out: if other devices hold its data, `sandstone pool replace POOL OLD NEW` rebuilds it \
+             from them when the pool is open; OLD is the name that `sandstone pool status` shows as missing",
             bare.path.display()
         ),
         (OpenErrorKind::Twins, _) if error.context.contains("several pools") => format!(
-            "`sandstone pool check --rebuild-labels{named} POOL`, with the name or number of one of them"
+            "`sandstone pool check --rebuild-labels{named} POOL`, with the name or number of one pool"
         ),
         (OpenErrorKind::Twins, _) => {
-            "one of them is a copy of another: name the one that was in use last, and not its copies".to_owned()
+            "one of them is a copy of another: name only the device that was in use last, and none of its \
+             copies".to_owned()
         }
         (OpenErrorKind::Version, _) => {
-            "use the version of sandstone that wrote it, or a newer one".to_owned()
+            "use the version of sandstone that wrote the labels, or a newer one".to_owned()
         }
-        _ => "name all devices of the pool that are left, and none of another one".to_owned(),
+        _ => "name all remaining devices of the pool, and no device of another pool".to_owned(),
     };
     Error::new(
         ErrorKind::Refused,
-        format!("no labels are rebuilt: {error}. {}", told_of(devices)),
+        format!(
+            "the labels cannot be rebuilt: {error}. {}",
+            told_of(devices)
+        ),
         next,
     )
     .not_changed("nothing was written")
@@ -288,8 +292,8 @@ fn prove_plan(
         };
         Error::new(
             ErrorKind::Corrupt,
-            format!("labels were found, and the pool does not open with them: {error}{lacking}"),
-            "name all devices of the pool that are left, also those that have labels",
+            format!("labels were found, but the pool does not open with them: {error}{lacking}"),
+            "name all remaining devices of the pool, including those that have labels",
         )
         .not_changed("nothing was written")
     })?;
@@ -377,8 +381,11 @@ fn refuse_broken(view: &RebuildView) -> Result<(), Error> {
     };
     Err(Error::new(
         ErrorKind::Corrupt,
-        format!("what was found contradicts itself: {}", broken.text),
-        "report this; `--json` without -y lists all that was found",
+        format!(
+            "the data on the devices contradicts itself: {}",
+            broken.text
+        ),
+        "report this; `--json` without -y lists everything that was found",
     )
     .not_changed("nothing was written"))
 }
@@ -401,12 +408,12 @@ fn require_silence(devices: &[Own], view: &RebuildView) -> Result<(), Error> {
             return Err(Error::new(
                 ErrorKind::InUse,
                 format!(
-                    "something writes to {}: {} had pool {} open, and still has it",
+                    "another host is writing to {}: {} still has pool {} open",
                     own.path.display(),
                     view.host,
                     view.name
                 ),
-                "end it there first; that host writes the labels itself when it exports the pool",
+                "export the pool there; that host then writes the labels itself",
             )
             .not_changed("nothing was written"));
         }
@@ -433,8 +440,8 @@ fn watched(own: &Own) -> Vec<Option<Pages>> {
 fn write(devices: &[Own], plan: &Rebuild) -> Result<(), Error> {
     let failed = |own: &Own, error| {
         label::failed("write", &own.path, error).not_changed(
-            "some labels are written, and say what the inner labels say, which are whole: run the same command again; if it \
-             says that there is nothing to rebuild, import the pool",
+            "some labels were rewritten, with the contents of the intact inner labels: run this command \
+             again; if it reports that there is nothing to rebuild, import the pool",
         )
     };
     for step in 0..2 {

@@ -138,7 +138,7 @@ impl Pools {
                 continue;
             }
             rebuilt.told.push(format!(
-                "no device of pool {}, which an older list names, was found",
+                "no device was found of pool {}, which an older list names",
                 pool.name
             ));
             rebuilt.pools.push(pool.clone());
@@ -203,10 +203,7 @@ impl Pools {
             let more: Vec<KnownDevice> = others.filter(is_new).collect();
             pool.devices.extend(more);
         } else {
-            tracing::warn!(
-                pool = pool.name,
-                "a pool of the list that was lost is found"
-            );
+            tracing::warn!(pool = pool.name, "a pool from the lost list was found");
         }
         self.open_or_await(pool);
         self.keep();
@@ -230,9 +227,9 @@ fn located(
             let (name, other, path) = (&config.name, other.display(), path.display());
             twins = Some(Error::new(
                 ErrorKind::Refused,
-                format!("{other} and {path} both say that they are the same device of it"),
+                format!("{other} and {path} both claim to be the same device of the pool"),
                 format!(
-                    "`sandstone pool import -d PATH {name}`, with the paths of the devices that are to be used, opens it"
+                    "`sandstone pool import -d PATH {name}` opens it; name the paths of the devices to use"
                 ),
             ));
         }
@@ -266,36 +263,34 @@ fn located(
 pub(crate) fn told(trouble: &Trouble, rebuilt: &Rebuilt) -> String {
     let names: Vec<&str> = rebuilt.names().collect();
     let pools = match names.is_empty() {
-        true => {
-            "no device that was looked at belongs to a pool which this daemon had open".to_owned()
-        }
+        true => "none of the devices belongs to a pool that this daemon had open".to_owned(),
         false => format!(
-            "by their labels it had these pools open: {}",
+            "by their labels, this daemon had these pools open: {}",
             names.join(", ")
         ),
     };
     let mut sentences = vec![format!(
-        "{}, and so is its newest copy; which pools this daemon has was found out from devices: {pools}",
+        "{}, and so is its newest copy; the daemon therefore searched devices for its pools: {pools}",
         trouble.reason
     )];
     sentences.extend(rebuilt.told.iter().cloned());
     sentences.extend(rebuilt.twins.iter().map(|(pool, error)| {
-        let (name, problem, next) = (&pool.name, &error.message, &error.next);
-        format!("Pool {name} is not opened by itself: {problem}; {next}")
+        let (name, message, next) = (&pool.name, &error.message, &error.next);
+        format!("Pool {name} is not opened automatically: {message}; {next}")
     }));
     let local = rebuilt.pools.iter().flat_map(|pool| &pool.devices);
     let folders = local.filter(|on| !is_remote(&on.path));
     let folders: BTreeSet<PathBuf> = folders.filter_map(|on| folder_of(&on.path)).collect();
     let beside = match folders.is_empty() {
-        true => "Files of pools were looked for in the state folder only".to_owned(),
+        true => "Files of pools were searched only in the state folder".to_owned(),
         false => {
             let folders: Vec<String> = folders.iter().map(|of| of.display().to_string()).collect();
             format!("Files of pools were found in {}", folders.join(", "))
         }
     };
     sentences.push(format!(
-        "{beside}; a pool in a folder that nothing names is not missed here: `sandstone pool import -d FOLDER` lists what \
-         is there, and `sandstone pool import -d FOLDER NAME` opens it"
+        "{beside}; this search cannot notice a pool in any other folder: `sandstone pool import -d FOLDER` \
+         lists the pools there, and `sandstone pool import -d FOLDER NAME` opens one"
     ));
     sentences.join(". ")
 }

@@ -56,7 +56,7 @@ impl Pools {
             .ask(move |pool| pool.catalog().dataset(dataset).and_then(|of| of.geometry()));
         let geometry = geometry.map_err(|error| failed(&error))?;
         let (size, block_size) = geometry.ok_or_else(|| {
-            let message = format!("{} is a folder: it has no bytes", request.name);
+            let message = format!("{} is a folder and has no bytes of its own", request.name);
             Error::invalid(message, "name one of the volumes in it")
         })?;
         let to = request.to.as_ref().map(|name| {

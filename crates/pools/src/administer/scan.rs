@@ -49,8 +49,8 @@ fn scrub(pool: &mut Pool, action: ScrubAction, now_us: u64) -> Result<(), &'stat
         }
         (ScrubAction::Start, Some((Resilver, Running))) => match pool.waiting_scrub() {
             Some(Paused) => pool.scrub(now_us),
-            Some(_) => return Err("a resilver is in progress; the scrub begins again after it"),
-            None => return Err("a resilver is in progress; scrub when it is done"),
+            Some(_) => return Err("a resilver is in progress; the scrub starts again after it"),
+            None => return Err("a resilver is in progress; start the scrub when it is done"),
         },
         (ScrubAction::Start, Some((Scrub, Running))) => {
             return Err("a scrub is in progress; stop it with -s, or pause it with -p");
@@ -112,8 +112,8 @@ pub(crate) fn view(scan: &ScanStatus, now_us: u64) -> ScanView {
 /// Describes a scrub that a resilver interrupted.
 pub(crate) fn waiting(scrub: ScanState) -> &'static str {
     match scrub {
-        ScanState::Paused => "a scrub that was paused begins again after it, when it is started",
-        _ => "a scrub was interrupted and begins again after it",
+        ScanState::Paused => "a paused scrub starts again after the resilver, when it is resumed",
+        _ => "an interrupted scrub starts again after the resilver",
     }
 }
 
@@ -134,9 +134,9 @@ pub(crate) fn text(scan: &ScanStatus, now_us: u64) -> String {
             format!("{what} in {took} with {errors} errors on {ended}")
         }
         ScanState::Canceled if is_scrub => format!("scrub canceled on {ended}"),
-        ScanState::Canceled => format!(
-            "resilver canceled on {ended}: a device left it, or did not take what was rebuilt"
-        ),
+        ScanState::Canceled => {
+            format!("resilver canceled on {ended}: a device left, or did not take the rebuilt data")
+        }
         ScanState::Running => format!(
             "{} in progress since {began}\n{}",
             seen.kind,
@@ -239,7 +239,7 @@ mod tests {
         );
         assert_eq!(
             told(ScanKind::Resilver, ScanState::Canceled),
-            "resilver canceled on 2023-11-14 22:14:43 UTC: a device left it, or did not take what was rebuilt"
+            "resilver canceled on 2023-11-14 22:14:43 UTC: a device left, or did not take the rebuilt data"
         );
         let paused = told(ScanKind::Scrub, ScanState::Paused);
         assert!(

@@ -64,7 +64,7 @@ fn trim(
     path_of: &dyn Fn(u64) -> std::path::PathBuf,
 ) -> Result<(), String> {
     if let Some(reason) = hands.pool.suspended_because() {
-        return Err(format!("it takes no changes: {reason}"));
+        return Err(format!("the pool takes no changes: {reason}"));
     }
     let tops = hands.pool.status().top_levels.into_iter();
     let tops = tops.filter(|top| top.class == Class::Normal && top.kind != TopLevelKind::Hole);
@@ -83,10 +83,12 @@ fn trim(
         let mut meant = all.iter().filter(|of| is_meant(word, of.guid, &of.path));
         match (meant.next(), meant.next()) {
             (Some(one), None) => chosen.push(one),
-            (Some(_), Some(_)) => return Err(format!("it has several devices {word}")),
+            (Some(_), Some(_)) => {
+                return Err(format!("several devices of the pool are called {word}"));
+            }
             (None, _) => {
                 return Err(format!(
-                    "{word} is none of its devices for blocks, which alone are trimmed"
+                    "{word} is not one of the pool's devices for blocks; only these can be trimmed"
                 ));
             }
         }
@@ -173,9 +175,9 @@ pub(crate) fn event(state: TrimState, bytes: u64) -> String {
     };
     match state {
         TrimState::Running => "trimming began".to_owned(),
-        TrimState::Suspended => format!("trimming is suspended, {amount} were told"),
+        TrimState::Suspended => format!("trimming is suspended; {amount} were trimmed"),
         TrimState::Finished => format!("all free space is trimmed, {amount}"),
-        TrimState::Canceled => format!("trimming is canceled, {amount} were told"),
+        TrimState::Canceled => format!("trimming is canceled; {amount} were trimmed"),
     }
 }
 

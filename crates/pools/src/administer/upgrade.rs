@@ -30,7 +30,7 @@ pub(crate) fn views(features: &Features) -> Vec<FeatureView> {
             name: name.to_owned(),
             state: state.to_owned(),
             needed_to: String::new(),
-            description: "a newer program's".to_owned(),
+            description: "a feature of a newer program".to_owned(),
         }
     };
     known
@@ -56,7 +56,7 @@ impl Pools {
                 format!("pool {name} cannot be upgraded: {error}"),
                 format!("see `sandstone pool status {name}`"),
             )
-            .not_changed("its features may be enabled and forgotten when the daemon ends")
+            .not_changed("its features may be enabled, and may be lost when the daemon ends")
         })
     }
 }

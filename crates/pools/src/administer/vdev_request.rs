@@ -29,14 +29,14 @@ pub(crate) fn check(additions: Additions<'_>) -> Result<(), Error> {
         let named = vdev.paths.len();
         if vdev.kind == VdevKind::Disk && named != 1 {
             return Err(Error::invalid(
-                format!("a disk is one device, and {named} are named for it"),
-                "name each as a vdev of its own, or make a mirror or raidz of them",
+                format!("a disk is a single device, but {named} were named"),
+                "name each device as a vdev of its own, or make a mirror or raidz of them",
             ));
         }
         if named < least {
             return Err(Error::invalid(
-                format!("a {name} takes at least {least} devices; named for it: {named}"),
-                "name more, or another kind of vdev",
+                format!("a {name} needs at least {least} devices, but {named} were named"),
+                "name more devices, or choose another kind of vdev",
             ));
         }
     }
@@ -44,15 +44,15 @@ pub(crate) fn check(additions: Additions<'_>) -> Result<(), Error> {
     if let Some(vdev) = additions.logs.iter().find(|vdev| !can_be_log(vdev)) {
         return Err(Error::invalid(
             format!("a log vdev cannot be {}", vdev.kind.least().1),
-            "use devices and mirrors of devices for the log",
+            "use single devices or mirrors for the log",
         ));
     }
     let mut seen = HashSet::new();
     for path in additions.paths() {
         if !path.is_absolute() && !is_remote(path) {
             return Err(Error::invalid(
-                format!("{} is no absolute path", path.display()),
-                "write it in full, or the name of another machine's disk (naa.…)",
+                format!("{} is not an absolute path", path.display()),
+                "write the full path, or the name of another machine's disk (naa.…)",
             ));
         }
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -81,7 +81,7 @@ impl Pools {
         saved?;
         synced.map_err(|error| {
             failed(name, "change", &error)
-                .not_changed("the change is in force and may be forgotten when the daemon ends")
+                .not_changed("the change is in force, and may be lost when the daemon ends")
         })?;
         // This comes last: by now the labels show that the devices are no longer those that units
         // had.
@@ -101,7 +101,7 @@ impl Pools {
             return Ok(());
         }
         if let Err(error) = change.begin(pool) {
-            tracing::warn!(%error, "the pool is protected by its records alone");
+            tracing::warn!(%error, "only the pool's activity records protect it");
         }
         let synced = pool.host.sync();
         change.end(pool);
@@ -119,8 +119,7 @@ impl Pools {
         pool.require_writable()?;
         let synced = pool.host.sync();
         synced.map_err(|error| {
-            failed(name, "sync", &error)
-                .not_changed("what was written and not flushed is not known to be durable")
+            failed(name, "sync", &error).not_changed("unflushed writes may not be durable")
         })
     }
 
@@ -133,7 +132,7 @@ impl Pools {
         let pool = self.get(name)?;
         pool.require_writable()?;
         let status = pool.host.ask(|engine| engine.status());
-        let status = status.map_err(|error| failed(name, "look at", &error))?;
+        let status = status.map_err(|error| failed(name, "inspect", &error))?;
         let mut view = self.view(name)?;
         let site = Site {
             name,
@@ -278,25 +277,25 @@ impl Site<'_> {
         match (found.pop(), found.is_empty()) {
             (Some(named), true) => Ok(named),
             (Some(_), false) => Err(Error::invalid(
-                format!("pool {} has several devices {name}", self.name),
+                format!("several devices of pool {} are called {name}", self.name),
                 format!(
-                    "write the path in full, or the number of one: {}",
+                    "give the full path, or the number of one device: {}",
                     numbers.join(", ")
                 ),
             )),
             (None, _) if self.cache(name).is_some() => Err(Error::invalid(
                 format!(
-                    "{name} is a cache of pool {}: nothing depends on it",
+                    "{name} is a cache of pool {}, and no data depends on it",
                     self.name
                 ),
                 format!(
-                    "use `sandstone pool remove {pool} {name}` to take it away, `sandstone pool online {pool} {name}` \
-                     to use it again after it failed",
+                    "use `sandstone pool remove {pool} {name}` to remove it, `sandstone pool online {pool} \
+                     {name}` to use it again after a failure",
                     pool = self.name
                 ),
             )),
             (None, _) => Err(Error::not_found(
-                format!("no such device in pool {}: {name}", self.name),
+                format!("pool {} has no device {name}", self.name),
                 format!("see `sandstone pool status {}`", self.name),
             )),
         }
@@ -332,7 +331,7 @@ impl Site<'_> {
             ErrorKind::Refused,
             format!("pool {} takes no changes: {reason}", self.name),
             format!(
-                "see to its devices, then use `sandstone pool clear {}`: it opens the pool anew",
+                "check its devices, then use `sandstone pool clear {}`, which reopens the pool",
                 self.name
             ),
         ))
@@ -351,7 +350,7 @@ fn in_turn<T>(
         change(device).map_err(|error| match before.is_empty() {
             true => error,
             false => error.not_changed(format!(
-                "{} had been {done} before that, and that stays; of the others nothing was changed",
+                "{} had been {done} before and stays so; the other devices were not changed",
                 before.join(", ")
             )),
         })?;
@@ -386,16 +385,16 @@ fn refused(doing: &str, path: &Path, error: &ShapeError) -> Error {
     let path = path.display();
     let (why, next) = match error.kind {
         ShapeErrorKind::NotRedundant => (
-            "no valid replicas: the other devices do not hold all that it holds".to_owned(),
-            "wait for a resilver to end, or attach or replace a device first",
+            "no valid replicas: the other devices do not hold all of its data".to_owned(),
+            "wait for the resilver to end, or attach or replace a device first",
         ),
         ShapeErrorKind::Busy => (
             error.context.clone(),
-            "try again when its device has answered, or take that away from the machine first",
+            "try again when the device has answered, or remove it from the machine first",
         ),
         ShapeErrorKind::TooSmall => (
             format!("device is too small: {}", error.context),
-            "use a device that is at least as large as the smallest of the vdev",
+            "use a device that is at least as large as the smallest device of the vdev",
         ),
         ShapeErrorKind::WrongKind => (error.context.clone(), "see `sandstone pool status`"),
         ShapeErrorKind::NoSuchLeaf | ShapeErrorKind::Away | ShapeErrorKind::InUse => {

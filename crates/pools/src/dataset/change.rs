@@ -205,8 +205,10 @@ fn step(
 fn holds(tag: String, snapshots: Vec<String>, is_recursive: bool) -> Result<Holds, Error> {
     if tag.starts_with('.') {
         return Err(Error::invalid(
-            format!("'{tag}' begins with a dot, as holds of streams do that are being sent"),
-            "choose another tag; a hold of a stream ends with the stream",
+            format!(
+                "'{tag}' begins with a dot; such tags are reserved for streams that are being sent"
+            ),
+            "choose another tag; the hold of a stream ends with the stream",
         ));
     }
     Ok(Holds {

@@ -27,8 +27,8 @@ pub(super) fn with_what_is_made(change: &DatasetChange) -> Result<DatasetChange,
         } => {
             if properties.contains_key(SIZE) {
                 return Err(Error::invalid(
-                    "the size of a new volume is no property yet",
-                    format!("use -V, as in `sandstone volume create -V 100G {name}`"),
+                    "the size of a new volume is not given as a property",
+                    format!("use -V for it, as in `sandstone volume create -V 100G {name}`"),
                 ));
             }
             let Some(text) = properties.remove(BLOCK_SIZE) else {
@@ -38,7 +38,8 @@ pub(super) fn with_what_is_made(change: &DatasetChange) -> Result<DatasetChange,
                 return Err(Error::invalid(
                     format!("{name} would be a folder, which has no volblocksize"),
                     format!(
-                        "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize={text} {name}`"
+                        "give the size of a volume, as in `sandstone volume create -V 100G -o \
+                         volblocksize={text} {name}`"
                     ),
                 ));
             }
@@ -47,14 +48,15 @@ pub(super) fn with_what_is_made(change: &DatasetChange) -> Result<DatasetChange,
         DatasetChange::Clone { properties, .. } => {
             if properties.contains_key(BLOCK_SIZE) {
                 return Err(Error::invalid(
-                    "a clone has the volblocksize of its snapshot, whose blocks it shares",
-                    "leave volblocksize away; for another one make a volume with `sandstone volume create` and copy the data",
+                    "a clone has the volblocksize of its snapshot, because it shares the snapshot's blocks",
+                    "omit volblocksize; for another one make a volume with `sandstone volume create` and \
+                     copy the data",
                 ));
             }
             if properties.contains_key(SIZE) {
                 return Err(Error::invalid(
-                    "a clone begins with the size of its snapshot",
-                    "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
+                    "a clone starts with the size of its snapshot",
+                    "omit volsize, and set it afterwards: `sandstone volume set volsize=SIZE CLONE`",
                 ));
             }
         }
@@ -70,8 +72,8 @@ fn told(text: &str, other: Option<u32>) -> Result<u32, Error> {
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     match other {
         Some(other) if other != bytes => Err(Error::invalid(
-            format!("volblocksize is said twice: {bytes} and {other} bytes"),
-            "say it once, with -b or with -o volblocksize",
+            format!("volblocksize is given twice: {bytes} and {other} bytes"),
+            "give it once, with -b or with -o volblocksize",
         )),
         _ => Ok(bytes),
     }
@@ -118,35 +120,35 @@ mod tests {
             parents: false,
             properties: [(name.to_owned(), "8K".to_owned())].into(),
         };
-        for (change, problem, next) in [
+        for (change, message, next) in [
             (
                 create(Some(1 << 30), Some(4096), ("volblocksize", "8K")),
-                "volblocksize is said twice: 8192 and 4096 bytes",
-                "say it once, with -b or with -o volblocksize",
+                "volblocksize is given twice: 8192 and 4096 bytes",
+                "give it once, with -b or with -o volblocksize",
             ),
             (
                 create(None, None, ("volblocksize", "8K")),
                 "tank/v would be a folder, which has no volblocksize",
-                "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize=8K tank/v`",
+                "give the size of a volume, as in `sandstone volume create -V 100G -o volblocksize=8K tank/v`",
             ),
             (
                 create(None, None, ("volsize", "8K")),
-                "the size of a new volume is no property yet",
-                "use -V, as in `sandstone volume create -V 100G tank/v`",
+                "the size of a new volume is not given as a property",
+                "use -V for it, as in `sandstone volume create -V 100G tank/v`",
             ),
             (
                 clone("volblocksize"),
-                "a clone has the volblocksize of its snapshot, whose blocks it shares",
-                "leave volblocksize away; for another one make a volume with `sandstone volume create` and copy the data",
+                "a clone has the volblocksize of its snapshot, because it shares the snapshot's blocks",
+                "omit volblocksize; for another one make a volume with `sandstone volume create` and copy the data",
             ),
             (
                 clone("volsize"),
-                "a clone begins with the size of its snapshot",
-                "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
+                "a clone starts with the size of its snapshot",
+                "omit volsize, and set it afterwards: `sandstone volume set volsize=SIZE CLONE`",
             ),
         ] {
-            let error = with_what_is_made(&change).expect_err(problem);
-            assert_eq!((&*error.message, &*error.next), (problem, next));
+            let error = with_what_is_made(&change).expect_err(message);
+            assert_eq!((&*error.message, &*error.next), (message, next));
         }
     }
 }

@@ -75,15 +75,15 @@ fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<Stri
         _ => None,
     };
     if let Some((what, next)) = different {
-        let problem = format!("'{name}' exists already {what}");
-        return Err(Error::new(ErrorKind::Exists, problem, next));
+        let message = format!("'{name}' exists already {what}");
+        return Err(Error::new(ErrorKind::Exists, message, next));
     }
     let mut notices = vec![format!("'{name}' exists already; nothing was changed")];
     let unset = unset(there, properties);
     if !unset.is_empty() {
         let (unset, are) = (unset.join(" "), if unset.len() > 1 { "are" } else { "is" });
         notices.push(format!(
-            "{unset} {are} not set on what exists already: use `sandstone volume set {unset} {name}`"
+            "{unset} {are} not set on the existing dataset: use `sandstone volume set {unset} {name}`"
         ));
     }
     Ok(Some(notices))
@@ -98,8 +98,8 @@ fn other_than_created(
 ) -> Option<(String, String)> {
     let another_name = || "choose another name".to_owned();
     match (there.geometry(), size) {
-        (Some(_), None) => Some(("and is a volume, no folder".to_owned(), another_name())),
-        (None, Some(_)) => Some(("and is a folder, no volume".to_owned(), another_name())),
+        (Some(_), None) => Some(("and is a volume, not a folder".to_owned(), another_name())),
+        (None, Some(_)) => Some(("and is a folder, not a volume".to_owned(), another_name())),
         (Some((size, _)), Some(wanted)) if size != wanted => {
             let [size, wanted] = [size, wanted].map(print_size_exactly);
             Some((
@@ -134,8 +134,8 @@ fn other_than_cloned(
             let of = catalog.full_name(of);
             format!("and is a clone of '{of}', not of '{wanted}'")
         }
-        None if there.is_folder() => format!("and is a folder, no clone of '{wanted}'"),
-        None => format!("and is a volume of its own, no clone of '{wanted}'"),
+        None if there.is_folder() => format!("and is a folder, not a clone of '{wanted}'"),
+        None => format!("and is a separate volume, not a clone of '{wanted}'"),
     };
     Some((what, "choose another name".to_owned()))
 }

@@ -128,7 +128,7 @@ impl Disks {
     fn remote(&self, name: &str) -> Result<RemoteDisk, OpenError> {
         let Some(initiator) = &self.initiator else {
             return Err(OpenError::new(
-                format!("{name} is a disk of another machine, which only the daemon reaches"),
+                format!("{name} is a disk of another machine, which only the daemon can reach"),
                 "name files and devices of this machine, or ask the daemon (sandstone pool)",
             ));
         };
@@ -138,7 +138,9 @@ impl Disks {
         let block = device.geometry().granularity;
         if !(SECTOR_SIZE as u32).is_multiple_of(block) {
             return Err(OpenError::new(
-                format!("{name} has blocks of {block} bytes, and a pool writes {SECTOR_SIZE}"),
+                format!(
+                    "{name} has blocks of {block} bytes, but a pool writes blocks of {SECTOR_SIZE}"
+                ),
                 "use a disk with blocks of 512 or 4096 bytes",
             ));
         }
@@ -173,7 +175,7 @@ impl Disks {
         let work = move || {
             let opened = disks
                 .open(&at)
-                .map_err(|error| Error::new(ErrorKind::InUse, error.problem(), error.advice()));
+                .map_err(|error| Error::new(ErrorKind::InUse, error.message(), error.next()));
             let opened = opened.and_then(|device| {
                 let seen = look(&*device).map_err(|error| label::failed("read", &at, error))?;
                 Ok((device, seen))
@@ -357,7 +359,7 @@ mod tests {
     fn without_the_daemon_there_are_no_disks_of_other_machines() {
         let error = Disks::default().open(Path::new("naa.6"));
         let error = error.expect_err("nobody logs in").to_string();
-        assert!(error.contains("only the daemon reaches"), "{error}");
+        assert!(error.contains("only the daemon can reach"), "{error}");
         assert!(!Disks::default().exists(Path::new("naa.6")));
     }
 

@@ -104,8 +104,8 @@ pub(crate) fn said(labels: &LeafLabels) -> Said {
             Err(NoLabel::Damaged) => is_damaged = true,
             Err(NoLabel::Later(version)) => {
                 let why = format!(
-                    "its labels are of a later version of this program (format {version}, and this one knows up to \
-                     {VERSION})"
+                    "a newer version of this program wrote its labels (format {version}; this program knows \
+                     formats up to {VERSION})"
                 );
                 return Said::Unusable(None, why);
             }
@@ -118,7 +118,7 @@ pub(crate) fn said(labels: &LeafLabels) -> Said {
         },
         None if is_damaged => Said::Unusable(
             None,
-            "the labels of a pool are there, and all are damaged".to_owned(),
+            "the device has labels of a pool, but all of them are damaged".to_owned(),
         ),
         None => Said::Nothing,
     }

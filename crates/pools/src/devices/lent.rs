@@ -68,19 +68,20 @@ impl Lent {
         self.file.put_right(generation.filter(|_| is_whole));
         if is_whole {
             return Some(format!(
-                "{}; its copy in the history is used, so nothing is lost",
+                "{}; its copy in the history was used, so nothing is lost",
                 trouble.reason
             ));
         }
         let mut disks = self.disks.clone();
         disks.of_pools.get_or_insert_default();
         if let Err(error) = self.save(disks.clone()) {
-            tracing::warn!(%error, "that lent.json was lost could not be noted");
+            tracing::warn!(%error, "the loss of lent.json could not be recorded");
         }
         self.disks = disks;
         Some(format!(
-            "{}, and so is its newest copy. Pools take no disk of another machine by themselves that a logical unit may \
-             have had: where one waits for that, `sandstone pool import -f NAME` takes it, if no unit was served from it",
+            "{}, and so is its newest copy. Pools therefore do not automatically use disks of other machines \
+             that a logical unit may have used; if a pool waits for such a disk and no unit was served from \
+             it, `sandstone pool import -f NAME` uses it",
             trouble.reason
         ))
     }
@@ -164,17 +165,18 @@ impl Pools {
             return Err(Error::new(
                 ErrorKind::InUse,
                 format!(
-                    "lent.json of the state folder was lost, so nobody knows whether a logical unit had {disk} meanwhile"
+                    "lent.json of the state folder was lost, so a logical unit may have used {disk} meanwhile"
                 ),
-                "if no unit was served from it since it was the pool's, take it as it is with -f; else have it rebuilt",
+                "if no unit was served from it since the pool used it, use it as it is with -f; otherwise \
+                 have it rebuilt",
             ));
         };
         Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "lu {unit} had it meanwhile, so what is on {disk} may not be the pool's any more"
+                "lu {unit} used {disk} meanwhile, so the disk may not hold the pool's data any more"
             ),
-            "if nothing of the unit is missed, have it rebuilt",
+            "if the unit's data is not needed, have the disk rebuilt",
         ))
     }
 

@@ -107,7 +107,7 @@ impl Shared {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => {
-                    tracing::warn!(%error, "names of devices are not watched any more");
+                    tracing::warn!(%error, "device names are no longer watched");
                     return;
                 }
             }

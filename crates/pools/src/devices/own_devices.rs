@@ -62,14 +62,14 @@ fn in_use(status: &PoolStatus) -> BTreeSet<u64> {
 fn in_pool(path: &Path, pool: &str, at: &Path) -> Error {
     let as_told = match path == at {
         true => String::new(),
-        false => format!(", there as {}", at.display()),
+        false => format!(", which uses it as {}", at.display()),
     };
     Error::new(
         ErrorKind::InUse,
         format!("{} is a device of pool {pool}{as_told}", path.display()),
         format!(
-            "choose another device: `sandstone pool status {pool}` shows those that the pool has; `sandstone pool remove` \
-             lets go of logs, caches and spares, `sandstone pool detach` of a copy in a mirror"
+            "choose another device: `sandstone pool status {pool}` shows the pool's devices; `sandstone pool \
+             remove` releases logs, caches and spares, `sandstone pool detach` releases a device of a mirror"
         ),
     )
 }

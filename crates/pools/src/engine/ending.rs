@@ -40,13 +40,13 @@ impl Engine {
     pub(super) fn let_go(&mut self) -> Result<(), PoolError> {
         let refused = |why: &str| Err(PoolError::new(PoolErrorKind::Refused, why));
         if !self.answers.is_empty() || !self.devices.is_idle() {
-            return refused("its devices have not answered yet all that they were asked before");
+            return refused("its devices have not answered all earlier requests yet");
         }
         let Some(pool) = &self.pool else {
             return Ok(());
         };
         let Some(reason) = pool.suspended_because() else {
-            return refused("it is at work");
+            return refused("the pool is in use");
         };
         if !self.has_stopped {
             // Volumes with writes that are not all promised may have lost them. The opening finds

@@ -99,7 +99,7 @@ impl Farewell {
                 && let Err(error) = crate::devices::label::wipe_leaf(&**device, self.guid)
             {
                 let path = path.display();
-                tracing::warn!(%path, %error, "the labels of a device that left its pool are not wiped");
+                tracing::warn!(%path, %error, "the labels of a device that left its pool could not be wiped");
             }
             drop(self.device);
         };

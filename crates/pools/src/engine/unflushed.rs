@@ -65,7 +65,7 @@ impl Unflushed {
         let Request::Flush { dataset } = request else {
             return None;
         };
-        let context = "writes that were not flushed were lost when the pool stopped";
+        let context = "unflushed writes were lost when the pool stopped";
         let is_lost = self.lost.contains(dataset);
         is_lost.then(|| BlockError::new(BlockErrorKind::Write, context))
     }

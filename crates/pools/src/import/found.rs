@@ -185,7 +185,8 @@ pub(crate) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
             let (paths, name) = (devices.iter().map(PathBuf::as_path), config.as_ref());
             let name = name.map(|config| config.name.as_str()).unwrap_or_default();
             Some(format!(
-                "{error}; `sandstone pool reguid{} {name}`, with all devices that were named then, completes that",
+                "{error}; `sandstone pool reguid{} {name}`, with all devices that were named then, completes \
+                 the change",
                 twins::options(paths)
             ))
         }
@@ -244,10 +245,10 @@ pub(crate) fn missing_log(examined: &Examined) -> Option<String> {
         .map(|leaf| name_of(&examined.config, *leaf))
         .collect();
     let loss = match examined.config.is_exported {
-        true => "the pool was exported in order, so nothing is lost without it",
+        true => "the pool was exported cleanly, so nothing is lost without it",
         false => {
-            "durable writes of the last seconds before the pool was last used may be there and nowhere else, \
-             and are lost without it"
+            "it may hold durable writes, of the last seconds before the pool was last used, that are nowhere \
+             else; without it they are lost"
         }
     };
     Some(format!(

@@ -98,7 +98,8 @@ pub(crate) fn text(protected: &Protected, fences: &str) -> String {
         _ => format!("{}.{} s", us / 1_000_000, us / 100_000 % 10),
     };
     format!(
-        "one at a time: this host says each {} on each device that it has the pool, and stops after {} in which it cannot{fences}",
+        "one at a time: this host records its use every {} on each device, and stops after {} without a \
+         record{fences}",
         seconds(protected.pace.interval_us),
         seconds(protected.pace.promise_us)
     )
@@ -242,7 +243,7 @@ impl Pools {
         for device in left_out.into_iter().rev() {
             let (path, _, _) = opened.remove(device);
             let path = path.display();
-            tracing::warn!(%path, "a device takes no activity record, and is left out");
+            tracing::warn!(%path, "a device takes no activity record and is left out");
         }
         let fence = (taken.protection.is_some()).then_some(fence);
         if let Some(fence) = &fence {
@@ -274,21 +275,22 @@ fn refused(name: &str, refusal: &Refusal) -> Error {
         Refusal::Active(by) => (
             ErrorKind::InUse,
             format!(
-                "export it on {0}; -f does not open a pool that another host uses. Where {0} hangs, switch it off, then \
-                 import the pool again: `sandstone pool import -f {name}`, with the same -d",
+                "export it on {0}; -f does not open a pool that another host uses. If {0} hangs, switch it \
+                 off, then import the pool again: `sandstone pool import -f {name}`, with the same -d",
                 by.who.machine()
             ),
         ),
         Refusal::Contested(by) => (
             ErrorKind::InUse,
             format!(
-                "decide which host is to have it, end the import on the other ({}), and try again",
+                "decide which host shall have the pool, stop the import on the other host ({}), and try \
+                 again",
                 by.who.host
             ),
         ),
         Refusal::Slow => (
             ErrorKind::Unavailable,
-            "find out why they are slow (see the kernel's log), and try again".to_owned(),
+            "find out why the devices are slow (see the kernel's log), and try again".to_owned(),
         ),
         Refusal::NoDevice => (
             ErrorKind::Unavailable,
@@ -425,16 +427,18 @@ impl Proof {
 
 fn view(pool: &str, guid: u64, waits: &Waits, left: Duration) -> WaitView {
     let why = match waits {
-        Waits::Looks => "the activity records of its devices are read".to_owned(),
+        Waits::Looks => "reading the activity records of its devices".to_owned(),
         Waits::Watches(by) => format!(
-            "{} had it and did not let it go in order: its devices are watched, whether it still uses them",
+            "{} had the pool and did not export it: watching the devices, to see whether that host still \
+             uses them",
             by.who.machine()
         ),
         Waits::WatchesUnknown => {
-            "another host may have it: its devices are watched, whether that uses them".to_owned()
+            "another host may have the pool: watching the devices, to see whether they are in use"
+                .to_owned()
         }
         Waits::Verifies => {
-            "this host has claimed it, and waits whether another one objects".to_owned()
+            "this host has claimed the pool: waiting for objections of another host".to_owned()
         }
     };
     WaitView {

@@ -307,7 +307,7 @@ impl Devices {
         let outcome = Op::Read.judge(outcome).and_then(|data| {
             let error = DeviceError::new(
                 DeviceErrorKind::Medium,
-                "fewer bytes came than were asked for",
+                "the device returned fewer bytes than were requested",
             );
             (data.len() == read.len as usize)
                 .then_some(data)

@@ -91,17 +91,17 @@ impl Remedy {
     /// Advises the user if only an old copy of a device is there.
     pub(crate) fn newer(pool: &str) -> String {
         format!(
-            "attach the device that was in use last in its place, then use `sandstone pool import -d PATH {pool}`; if there \
-             is none any more, `sandstone pool import -f -d PATH {pool}` takes what is there, and what the old copy lacks \
-             is lost"
+            "attach the newest device in its place, then use `sandstone pool import -d PATH {pool}`; if that \
+             device is gone for good, `sandstone pool import -f -d PATH {pool}` uses the old copy, and the \
+             data that the old copy lacks is lost"
         )
     }
 
     /// Advises the user if the pool could be opened by giving up part of it.
     pub(crate) fn going_back(pool: &str) -> String {
         format!(
-            "`sandstone pool import -F -n -d PATH {pool}` tells whether it can go back to a state that is whole, and what \
-             that gives up; it changes nothing"
+            "`sandstone pool import -F -n -d PATH {pool}` tells whether the pool can go back to an intact \
+             state, and which changes that would discard; it changes nothing"
         )
     }
 }
@@ -274,7 +274,7 @@ fn import(
         if answers.is_empty() {
             let until = opening.deadline_us();
             if devices.is_idle() && until.is_none() {
-                let reason = "opening it waits for nothing: this is a defect, report it";
+                let reason = "the opening waits for nothing: this is a defect, report it";
                 return Err(reason.to_owned().into());
             }
             wait(devices, until, clock)?;
@@ -336,7 +336,7 @@ fn wait(devices: &mut Devices, until: Option<u64>, clock: Clock) -> Result<(), S
     let until = until.and_then(|until| clock.at(until));
     devices
         .wait(until)
-        .map_err(|error| format!("the devices cannot be waited for: {error}"))
+        .map_err(|error| format!("waiting for the devices failed: {error}"))
 }
 
 /// Returns the configuration of a new pool.

@@ -32,8 +32,8 @@ pub(crate) struct Drive {
 const MOST: usize = 128 << 10;
 
 /// Reason why an opening beyond the limit fails.
-const TOO_MUCH: &str = "opening the pool writes more than is kept in memory where nothing is written to its devices \
-                        (512 MiB): import it so that it can be changed";
+const TOO_MUCH: &str = "opening the pool without writing to its devices needs more than 512 MiB of memory \
+                        for the writes: import the pool so that it can be changed";
 
 /// Writes that are kept in memory instead of on the devices.
 #[derive(Debug, Default)]
@@ -116,8 +116,8 @@ impl Drive {
     /// # Errors
     /// The system lacks the means to read devices.
     pub(crate) fn new() -> Result<Self, String> {
-        let mut devices =
-            Devices::new(true).map_err(|error| format!("prepare to read devices: {error}"))?;
+        let mut devices = Devices::new(true)
+            .map_err(|error| format!("reading the devices could not be prepared: {error}"))?;
         devices.write_nothing();
         Ok(Self {
             devices,
@@ -193,12 +193,12 @@ impl Drive {
         self.devices.take(&mut self.answers);
         if self.answers.is_empty() {
             if self.devices.is_idle() && until.is_none() {
-                return Err("it waits for nothing: this is a defect, report it".to_owned());
+                return Err("the check waits for nothing: this is a defect, report it".to_owned());
             }
             let until = until.and_then(|at| self.clock.at(at));
             self.devices
                 .wait(until)
-                .map_err(|error| format!("wait for the devices: {error}"))?;
+                .map_err(|error| format!("waiting for the devices failed: {error}"))?;
             self.devices.take(&mut self.answers);
         }
         Ok(std::mem::take(&mut self.answers))

@@ -56,8 +56,8 @@ impl Pools {
         if let Some(problem) = described.problem.filter(|_| !is_torn) {
             return Err(Error::new(
                 ErrorKind::Refused,
-                format!("what was named makes no pool that could be opened: {problem}"),
-                "name all devices of the copy, each with -d, and none of the original",
+                format!("the named devices do not form a pool that can be opened: {problem}"),
+                "name all devices of the copy, each with -d, and no device of the original",
             ));
         }
         let new = NewIdentity {
@@ -73,8 +73,8 @@ impl Pools {
         let plan = Reguid::plan(&labels, guid, new).map_err(|error| unplanned(request, &error))?;
         write(&devices, &plan).map_err(|(own, error)| {
             label::failed("write", &own.path, error).not_changed(
-                "some labels have the new number already, and the pool is not opened before all have it: run the same \
-                 command again",
+                "some labels already have the new number, and the pool does not open before all of them have \
+                 it: run this command again",
             )
         })?;
         Ok(ReguidView {
@@ -96,7 +96,7 @@ impl Pools {
         let pool = &request.pool;
         if request.paths.is_empty() {
             return Err(Error::invalid(
-                "nothing is given a new number that was not named",
+                "no device of the copy is named",
                 format!(
                     "name each device of the copy: `sandstone pool reguid -d PATH {pool} NEWNAME`"
                 ),
@@ -109,13 +109,13 @@ impl Pools {
             let named = options(inside.iter().map(PathBuf::as_path));
             return Err(Error::invalid(
                 format!(
-                    "{} is a folder: original and copy may be in it",
+                    "{} is a folder, which may hold both the original and the copy",
                     folder.display()
                 ),
                 match named.is_empty() {
-                    true => "name each device of the copy itself with -d".to_owned(),
+                    true => "name each device of the copy with -d".to_owned(),
                     false => format!(
-                        "name each device of the copy itself; of pool {pool} there are:{named}"
+                        "name each device of the copy; these devices of pool {pool} are in the folder:{named}"
                     ),
                 },
             ));
@@ -128,7 +128,7 @@ impl Pools {
                     return Err(Error::new(
                         ErrorKind::InUse,
                         format!("{} is in use by pool {name}, which is open", path.display()),
-                        "name the copy, and not the original",
+                        "name the copy, not the original",
                     ));
                 }
             }
@@ -143,13 +143,14 @@ impl Pools {
                 return Err(Error::new(
                     ErrorKind::InUse,
                     format!(
-                        "{} is no copy but what pool {} had here, which is known and not open",
+                        "{} is not a copy: it is a device of pool {}, which this host knows and has not \
+                         opened",
                         path.display(),
                         known.name
                     ),
                     format!(
-                        "name the copy; if this is to become another pool all the same, use -f, or forget the pool first: \
-                         `sandstone pool export {}`",
+                        "name the copy; to make this device another pool anyway, use -f, or forget the pool \
+                         first: `sandstone pool export {}`",
                         known.name
                     ),
                 ));
@@ -211,33 +212,33 @@ fn meant(devices: &[Own], request: &ReguidPool) -> Result<(u64, PoolConfig), Err
             ),
             match request.new_name.as_ref() == Some(&config.name) {
                 true => format!(
-                    "it has its new name already: see `sandstone pool import -d {}`",
+                    "it already has its new name: see `sandstone pool import -d {}`",
                     path.display()
                 ),
                 false => format!(
-                    "name that pool, by its name or by its number {:016x}",
+                    "name that pool by its name, or by its number {:016x}",
                     config.guid
                 ),
             },
         ),
         None => Error::not_found(
-            format!("no label of pool {wanted} was found on what was named"),
-            "check the paths; `sandstone pool import -d PATH` tells what lies there",
+            format!("no label of pool {wanted} was found on the named devices"),
+            "check the paths; `sandstone pool import -d PATH` lists the pools there",
         ),
     })
 }
 
 fn unplanned(request: &ReguidPool, error: &OpenError) -> Error {
     let next = match error.kind {
-        OpenErrorKind::Twins => "name one of them only",
+        OpenErrorKind::Twins => "name only one of them",
         OpenErrorKind::Reguid => {
-            "name the devices that were named the first time, and only these, each with -d"
+            "name exactly the devices that were named the first time, each with -d"
         }
-        _ => "name all devices of the copy, each with -d, and none of another pool",
+        _ => "name all devices of the copy, each with -d, and no device of another pool",
     };
     Error::new(
         ErrorKind::Refused,
-        format!("pool {} gets no new number: {error}", request.pool),
+        format!("pool {} cannot get a new number: {error}", request.pool),
         next,
     )
 }

@@ -39,10 +39,10 @@ impl Stranger {
         let path = path.display();
         match self.is_twin {
             true => format!(
-                "{path} is another device than the one that was used, with the same labels, so it may be an old copy of that: it \
-                 was {was}, and is {is}"
+                "{path} is not the device that was used, but has the same labels, so it may be an old copy \
+                 of that device: it was {was}, and is {is}"
             ),
-            false => format!("{path} is another device: it was {was}, and is {is}"),
+            false => format!("{path} is not the device that was used: it was {was}, and is {is}"),
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) fn remembered(disks: &Disks, known: &KnownPool, pool: u64) -> Remembe
                     is,
                 };
                 let reason = stranger.told();
-                tracing::warn!(pool = known.name, reason, "a device is not taken");
+                tracing::warn!(pool = known.name, reason, "a device is not used");
                 found.strangers.insert(leaf, stranger);
             }
         }
@@ -90,8 +90,8 @@ pub(crate) fn accept_strangers(
     let paths = known.devices.iter().map(|on| on.path.as_path());
     let (name, path) = (&known.name, first.path.display());
     Some(format!(
-        "put back what was used; or, if {path} holds what is wanted, as after a move to another disk, \
-         `sandstone pool import{} {name}` takes what is there from now on",
+        "put the previous device back; or, if {path} holds the right data, as after a move to another disk, \
+         `sandstone pool import{} {name}` uses it from now on",
         options(paths)
     ))
 }
@@ -113,12 +113,12 @@ pub(crate) fn require_newest(examined: &Examined, known: &KnownPool) -> Result<(
     Err(Error::new(
         ErrorKind::Refused,
         format!(
-            "what was found of pool {name} is older than the pool was here: its configuration has the number {is}, and had \
-             {was} when it was last in use. What was written since then is not on these devices"
+            "these devices hold an older state of pool {name}: their configuration has the number {is}, but \
+             it was {was} when the pool was last used here. Later writes are not on these devices"
         ),
         format!(
-            "attach what was used: {}; to go back to the older state and lose what was written since, use `sandstone pool \
-             import -f` with -d for each of the older devices, and {name}",
+            "attach the devices that were used: {}; to return to the older state and lose all later writes, \
+             use `sandstone pool import -f` with -d for each of the older devices, and {name}",
             used.join(", ")
         ),
     ))

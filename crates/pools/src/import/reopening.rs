@@ -42,8 +42,8 @@ impl Pools {
         drop(attempts);
         let _changing = self.changing();
         match self.reopen(name, pool) {
-            Ok(()) => tracing::info!(pool = name, "the pool goes on"),
-            Err(error) => tracing::info!(pool = name, %error, "the pool does not go on yet"),
+            Ok(()) => tracing::info!(pool = name, "the pool resumed"),
+            Err(error) => tracing::info!(pool = name, %error, "the pool cannot resume yet"),
         }
     }
 
@@ -75,10 +75,10 @@ impl Pools {
         pool.host.let_go().map_err(|error| {
             Error::new(
                 ErrorKind::Unavailable,
-                format!("pool {name} cannot be opened anew: {}", error.context),
+                format!("pool {name} cannot be reopened: {}", error.context),
                 format!(
-                    "try again when they have answered, or have been taken away from the machine; see `sandstone pool \
-                     status {name}`"
+                    "try again when its devices have answered, or were removed from the machine; see \
+                     `sandstone pool status {name}`"
                 ),
             )
         })?;

@@ -71,8 +71,8 @@ impl Pools {
         if let Some(new) = &request.new_name {
             if request.read_only {
                 return Err(Error::invalid(
-                    "a pool that is only to be read keeps its name: the labels are not written",
-                    "leave out the new name, or -o readonly=on",
+                    "a pool that is imported read-only keeps its name: the labels are not written",
+                    "omit the new name or -o readonly=on",
                 ));
             }
             pool.name.clone_from(new);
@@ -126,8 +126,12 @@ impl Pools {
         into: Option<&OpenPool>,
         turn: &mut Turn<'a>,
     ) -> Result<(), Error> {
-        let guid = u64::from_str_radix(&known.guid, 16)
-            .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
+        let guid = u64::from_str_radix(&known.guid, 16).map_err(|_| {
+            Error::invalid(
+                format!("{} is not a pool's number", known.guid),
+                "import it again",
+            )
+        })?;
         let disks = self.options.disks.at_once();
         let Remembered { there, strangers } = remembered(&disks, known, guid);
         let how = ImportPool {
@@ -146,7 +150,7 @@ impl Pools {
             if turn.has_waited() && !self.is_absent(known) {
                 return Err(Error::not_found(
                     format!("pool {} was forgotten meanwhile", known.name),
-                    "import it, if it is wanted",
+                    "import it again, if it is needed",
                 ));
             }
             devices.strangers = strangers;
@@ -225,10 +229,7 @@ impl Pools {
         if how.without_log {
             for log in examined.drop_missing_logs() {
                 let leaves = log.leaves;
-                tracing::warn!(
-                    ?leaves,
-                    "a pool is opened without a log vdev that is missing"
-                );
+                tracing::warn!(?leaves, "a pool is opened without a missing log vdev");
             }
         }
         if how.force || how.read_only {
@@ -312,23 +313,27 @@ impl Pools {
             let next = match (error.remedy, missing.is_empty()) {
                 (Remedy::Rewind, true) => Remedy::going_back(&name),
                 (Remedy::Rewind, false) => format!(
-                    "attach what is missing, then import it again; if that cannot be had any more, \
-                     `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
+                    "attach the missing devices, then import the pool again; if they are gone for good, \
+                     `sandstone pool import -F -n -d PATH {name}` tells which changes going back would \
+                     discard"
                 ),
                 (Remedy::Newer, _) => Remedy::newer(&name),
                 (Remedy::ReadOnly, true) => format!(
-                    "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
+                    "`sandstone pool import -o readonly=on -d PATH {name}` serves all readable data, and \
+                     changes nothing"
                 ),
                 (Remedy::Program, _) => format!(
-                    "import it with the version of sandstone that wrote it, or a newer one; if that says the same, {}",
+                    "import it with the version of sandstone that wrote it, or a newer one; if that version \
+                     reports the same error, {}",
                     Remedy::going_back(&name)
                 ),
                 (Remedy::OtherHost, _) => format!(
-                    "find out which host is to have it, and import it again: `sandstone pool import -d PATH {name}`; with -f also \
-                     where a host that is gone for good has left a reservation of its devices"
+                    "decide which host shall have the pool, and import it there again: `sandstone pool \
+                     import -d PATH {name}`; -f also opens it if a host that is gone for good has left \
+                     reservations on its devices"
                 ),
                 (Remedy::Devices | Remedy::ReadOnly, _) => {
-                    format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")
+                    format!("attach the missing devices, then use `sandstone pool import -d PATH {name}`")
                 }
             };
             if !missing.is_empty() {
@@ -361,21 +366,19 @@ impl Pools {
         if let Some((name, _)) = open.into_iter().find(|(_, pool)| pool.guid == config.guid) {
             return Err(Error::new(
                 ErrorKind::InUse,
+                format!("{machine} ({}) opened pool {name} meanwhile", config.host),
                 format!(
-                    "pool {name} was opened by {machine} ({}) meanwhile",
-                    config.host
-                ),
-                format!(
-                    "export it there and use `sandstone pool clear {name}` again; to leave it to that host, use `sandstone \
-                     pool export {name}`: it is only forgotten here. If that machine is gone for good, do the latter, and \
-                     then import it: `sandstone pool import -f {name}`"
+                    "export it there and use `sandstone pool clear {name}` again; to leave the pool to that \
+                     host, use `sandstone pool export {name}`: this host only forgets it. If that machine is \
+                     gone for good, export the pool here, and then import it: `sandstone pool import -f \
+                     {name}`"
                 ),
             ));
         }
         Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "pool {} was last in use by {machine} and never exported there",
+                "pool {} was last in use by {machine} and was not exported there",
                 config.name
             ),
             "export it there; if that machine is gone for good, import it with -f: \
@@ -399,12 +402,13 @@ impl Pools {
             .collect();
         Err(Error::exists(
             format!(
-                "another pool {name} is known here, with the number {}, and is away; the one that was found has {guid}",
+                "another pool {name}, with the number {}, is known here and is missing; the pool that was \
+                 found has the number {guid}",
                 known.guid
             ),
             format!(
-                "import the one that was found under another name: `sandstone pool import {}{guid} NEWNAME`; or, if the \
-                 other is gone for good, forget it first: `sandstone pool export {name}`",
+                "import the found pool under another name: `sandstone pool import {}{guid} NEWNAME`; or, if \
+                 the other pool is gone for good, forget it first: `sandstone pool export {name}`",
                 from.concat()
             ),
         ))
@@ -441,19 +445,20 @@ fn choose(found: &FoundPools, wanted: &str) -> Result<(FoundPool, u64), Error> {
     match (fitting.pop(), fitting.is_empty()) {
         (Some(one), true) => Ok(one),
         (Some(_), false) => Err(Error::invalid(
-            format!("there are several pools {wanted}"),
-            "name the one that you mean by its number, as `sandstone pool import` lists it",
+            format!("several pools {wanted} were found"),
+            "name one of them by its number, as `sandstone pool import` lists it",
         )),
         (None, _) => Err(match open {
             Some((name, _)) => Error::exists(
                 format!("pool {name} is open already{}", found.told_unusable()),
                 format!(
-                    "`sandstone pool status {name}` shows it; `sandstone pool export {name}` lets it go"
+                    "`sandstone pool status {name}` shows it; `sandstone pool export {name}` closes it"
                 ),
             ),
             None => Error::not_found(
                 format!("no pool {wanted} was found{}", found.told_unusable()),
-                "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
+                "name the files, devices or folders to search with -d; `sandstone pool import` lists the \
+                 pools that it finds",
             ),
         }),
     }
@@ -466,17 +471,18 @@ fn unusable(error: &OpenError, troubles: &[String]) -> Error {
     let own = (!is_unread).then(|| error.to_string());
     let reasons: Vec<String> = own.into_iter().chain(troubles.iter().cloned()).collect();
     let next = match error.kind {
-        OpenErrorKind::Twins => "name the one of them that is meant with -d, and no other",
+        OpenErrorKind::Twins => "name exactly one of them with -d",
         OpenErrorKind::Reguid => {
-            "`sandstone pool reguid` with the same devices and name as before completes that"
+            "`sandstone pool reguid` with the same devices and name as before completes the change"
         }
         OpenErrorKind::Parted => {
-            "decide which to keep, and import the pool with that alone, as in `sandstone pool import -f -d PATH NAME`; \
-             `sandstone pool replace -f NAME OTHER` then gives the other up"
+            "decide which device to keep, and import the pool with it alone, as in `sandstone pool import -f \
+             -d PATH NAME`; `sandstone pool replace -f NAME OTHER` then discards the other one"
         }
         _ => {
-            "check that its devices are attached, that nothing else uses them and that their paths are right, then import it \
-             again, as in `sandstone pool import -d PATH NAME`; -f takes disks as they are that logical units had"
+            "check that its devices are attached and not used elsewhere, and that their paths are right, \
+             then import it again, as in `sandstone pool import -d PATH NAME`; -f also uses disks that \
+             logical units had, as they are"
         }
     };
     Error::new(ErrorKind::Refused, reasons.join("; "), next)
@@ -498,7 +504,11 @@ pub(crate) fn open_all(disks: &Disks, paths: &[PathBuf]) -> Vec<(PathBuf, Opened
             .map(|(path, thread)| {
                 let opened = thread.join().unwrap_or_else(|_| {
                     let message = format!("{} could not be opened", path.display());
-                    Err(Error::new(ErrorKind::Unavailable, message, "see the log"))
+                    Err(Error::new(
+                        ErrorKind::Unavailable,
+                        message,
+                        "see the daemon's log",
+                    ))
                 });
                 (path.clone(), opened)
             })
@@ -529,12 +539,13 @@ fn require_account(examined: &Examined, known: &KnownPool) -> Result<(), Error> 
     Err(Error::new(
         ErrorKind::Unavailable,
         format!(
-            "pool {name} waits for {away}: its newest changes may be there only, if it was in use there after what is \
-             here was last"
+            "pool {name} waits for {away}: if the pool was used there later than on the present devices, its \
+             newest changes are only there"
         ),
         format!(
-            "it opens by itself when sessions show that (sandstone initiator session list tells why they do not); \
-             `sandstone pool import -f {name}` opens it without, and then the two cannot be joined any more"
+            "it opens automatically when sessions to that machine show its state (see `sandstone initiator \
+             session list` if they fail); `sandstone pool import -f {name}` opens the pool without that \
+             disk, and then the two parts can never be joined again"
         ),
     ))
 }
@@ -549,19 +560,20 @@ fn refuse_old(examined: &Examined) -> Result<(), Error> {
     Err(Error::new(
         ErrorKind::Refused,
         format!(
-            "pool {name} may have newer changes than these devices have: {away} may have been in use after they were last. \
-             Without that these changes are lost, and the two cannot be joined any more"
+            "pool {name} may have newer changes than these devices: {away} may have been used later. If the \
+             pool is opened without {away}, these changes are lost, and the two parts can never be joined \
+             again"
         ),
         format!(
-            "attach that, or name it with -d, and import the pool with it; if it is lost for good, or is to be given up, \
-             use `sandstone pool import -f {name}`, with the same -d"
+            "attach the missing device, or name it with -d, and import the pool with it; if it is lost for \
+             good, or not needed, use `sandstone pool import -f {name}`, with the same -d"
         ),
     ))
 }
 
 /// Refuses a pool whose log may be elsewhere.
 fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
-    let Some(problem) = missing_log(examined) else {
+    let Some(reason) = missing_log(examined) else {
         return Ok(());
     };
     let name = &examined.config.name;
@@ -571,7 +583,7 @@ fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
     let at = at.map_or_else(|| "PATH".to_owned(), |folder| folder.display().to_string());
     Err(Error::new(
         ErrorKind::Refused,
-        format!("pool {name} cannot be opened: {problem}"),
+        format!("pool {name} cannot be opened: {reason}"),
         format!(
             "attach the log device, then use `sandstone pool import -d {at} {name}`; if it is lost for good, \
              `sandstone pool import -m -d {at} {name}` opens the pool without it"

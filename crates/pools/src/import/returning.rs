@@ -129,7 +129,7 @@ impl Pools {
                 // For example, its requests from before the loss are not answered yet.
                 Err(error) => {
                     if pool.host.note_trouble(guid, &error.message) {
-                        tracing::info!(pool = name, %device, %error, "a disk that is back cannot be used yet");
+                        tracing::info!(pool = name, %device, %error, "a disk is back but cannot be used yet");
                     }
                 }
             }

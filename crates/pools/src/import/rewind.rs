@@ -72,12 +72,12 @@ pub(crate) fn steps_to(examined: &Examined, number: u64) -> Result<usize, Error>
         let numbers = examined.roots.iter().map(|root| root.root.epoch.0);
         let (first, last) = (numbers.clone().min(), numbers.max());
         let known = first.zip(last);
-        let known = known.map_or("none".to_owned(), |(first, last)| {
-            format!("some between {first} and {last}")
+        let known = known.map_or("they hold no checkpoint".to_owned(), |(first, last)| {
+            format!("they hold some between {first} and {last}")
         });
         Error::not_found(
-            format!("the labels know no checkpoint {number}, but {known}"),
-            "`sandstone pool import -F -n -d PATH NAME` lists those that they know",
+            format!("the labels do not hold checkpoint {number}; {known}"),
+            "`sandstone pool import -F -n -d PATH NAME` lists the checkpoints that they hold",
         )
     })
 }
@@ -93,15 +93,15 @@ fn least(before: Option<OpenError>, error: OpenError) -> Option<OpenError> {
 fn unusable(reason: &str, reach: Reach) -> Error {
     let next = match reach {
         Reach::Extreme => {
-            "attach all of its devices, if one is missing; otherwise restore its volumes from copies"
+            "attach all of its devices, if one is missing; otherwise restore its volumes from backups"
         }
         _ => {
-            "attach all of its devices; as a last resort, `sandstone pool import -F -X -n` tells whether an older \
-             checkpoint can be had, blocks of which may have been overwritten"
+            "attach all of its devices; as a last resort, `sandstone pool import -F -X -n` tells whether an \
+             older checkpoint can be opened, although some of its blocks may have been overwritten"
         }
     };
     let message =
-        format!("the pool cannot be opened, even with its newest changes given up: {reason}");
+        format!("the pool cannot be opened, even if its newest changes are discarded: {reason}");
     Error::new(ErrorKind::Corrupt, message, next)
 }
 

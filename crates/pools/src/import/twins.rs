@@ -67,11 +67,11 @@ fn view(of: &Twins, devices: &[Candidate]) -> TwinsView {
     };
     let standing = match newest.and_then(|newest| devices.get(newest)) {
         Some(newest) => format!(
-            "{} is the newest: it has all checkpoints of what it shares its identity with, and goes on behind them",
+            "{} is the newest: it has all checkpoints of its copies, and newer ones",
             newest.path.display()
         ),
         None if of.standing == Standing::Alike => {
-            "their labels say the same, so nothing here can tell which was written last".to_owned()
+            "their labels are equal, so nothing shows which was written last".to_owned()
         }
         None => "each was used without the other and has changes that the other lacks".to_owned(),
     };
@@ -89,7 +89,8 @@ fn one_disk(of: &Twins, devices: &[Candidate]) -> String {
     let first = names.next().flatten();
     match first {
         Some(name) if names.all(|other| other.as_ref() == Some(&name)) => format!(
-            " (all of them say to be disk {name}: if they are paths of it, set up multipath, or name one of them)"
+            " (all of them claim to be disk {name}: if they are paths of one disk, set up multipath, or name \
+             one of them)"
         ),
         _ => String::new(),
     }
@@ -113,9 +114,9 @@ pub(crate) fn refuse(
         ErrorKind::Refused,
         format!("pool {pool} was not opened: {}", told.join("\n")),
         format!(
-            "name the one that is meant, as in `sandstone pool {verb}{chosen} {pool}`; what is named itself is used, and its \
-             copies in a folder are left alone. `sandstone pool reguid{copies} {pool} NEWNAME` makes the copy a pool \
-             of its own"
+            "name one of them, as in `sandstone pool {verb}{chosen} {pool}`; a device that is named itself \
+             is used, and its copies in a folder are ignored. `sandstone pool reguid{copies} {pool} NEWNAME` \
+             makes the copy a separate pool"
         ),
     ))
 }
@@ -170,8 +171,8 @@ impl CopyOfOpen {
         let Self { pool, path, of } = self;
         let path = path.display();
         format!(
-            "{path} carries the label of a device of pool {pool}, which is open ({of}): if it is a copy of that, `sandstone \
-             pool reguid -d {path} {pool} NEWNAME` makes a pool of its own of it"
+            "{path} carries the label of a device of pool {pool}, which is open ({of}): if it is a copy of \
+             that device, `sandstone pool reguid -d {path} {pool} NEWNAME` makes it a separate pool"
         )
     }
 

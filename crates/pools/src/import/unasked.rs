@@ -53,9 +53,9 @@ impl Pools {
             });
             if pulled.unwrap_or(false) {
                 let device = at.path.display();
-                tracing::warn!(pool = name, %device, "a disk is gone: its name is");
+                tracing::warn!(pool = name, %device, "a disk is gone: its name has disappeared");
                 pool.host
-                    .note_trouble(guid, "it was removed: its name is gone");
+                    .note_trouble(guid, "it was removed: its name has disappeared");
             }
         }
     }
@@ -91,7 +91,7 @@ impl Pools {
         self.tell(
             name,
             &format!(
-                "autoreplace: a new disk at {} takes the place of the one that went",
+                "autoreplace: a new disk at {} replaces the one that was removed",
                 path.display()
             ),
         );
@@ -132,10 +132,11 @@ impl Pools {
             match self.change_vdevs(name, &expand) {
                 Ok(()) => self.tell(
                     name,
-                    &format!("autoexpand: {device} has grown, and is used up to its new end"),
+                    &format!("autoexpand: {device} has grown, and is now used up to its new end"),
                 ),
                 Err(error) => {
-                    tracing::info!(pool = name, device, %error, "a disk that has grown cannot be used up to its end yet")
+                    tracing::info!(pool = name, device, %error, "the new space of a grown disk cannot be \
+                                                                 used yet")
                 }
             }
         }

@@ -57,7 +57,7 @@ pub(super) fn forget_interrupted(pool: &OpenPool) {
     for volume in given_up {
         let step = move |catalog: &Catalog| catalog.plan_abort_receive(volume, None);
         if let Err(error) = apply(pool, step) {
-            tracing::warn!(pool = name, %error, "what was received in part is still there");
+            tracing::warn!(pool = name, %error, "an incomplete receive could not be removed");
         }
     }
     for (snapshot, tags) in holds {
@@ -86,7 +86,7 @@ fn release(pool: &OpenPool, snapshots: Vec<DatasetId>, tag: &str) {
         })
     });
     if let Err(error) = released {
-        tracing::warn!(pool = name, tag, %error, "a hold of a stream is still there");
+        tracing::warn!(pool = name, tag, %error, "the hold of a stream could not be released");
     }
 }
 

@@ -68,7 +68,7 @@ fn carried(name: &str) -> Result<Property, Error> {
         return Ok(property);
     }
     Err(Error::invalid(
-        format!("{name} does not come with a stream"),
+        format!("{name} is not part of a stream"),
         "set it afterwards with `sandstone volume set`",
     ))
 }

@@ -62,8 +62,8 @@ pub(super) fn rest(
     let gone = |what: &str| {
         CatalogError::new(
             ErrorKind::NotFound,
-            format!("the {what} of the interrupted receive is not here any more"),
-            "give the receive up with 'volume receive -A', and send it anew",
+            format!("the {what} of the interrupted receive no longer exists"),
+            "discard the receive with 'volume receive -A' on the receiving side, and send it again",
         )
     };
     let mut all = catalog.snapshots_by_guid(token.snapshot).peekable();
@@ -79,7 +79,7 @@ pub(super) fn rest(
             base.map(|base| (to, Some(base)))
         }
     });
-    let (to, from) = found.ok_or_else(|| gone("snapshot that goes before that"))?;
+    let (to, from) = found.ok_or_else(|| gone("base snapshot"))?;
     let mut part = part(catalog, to, from);
     part.begin.pool = pool;
     part.begin.start = token.position.min(part.begin.blocks());
@@ -157,7 +157,7 @@ pub(super) fn base<'a>(
         CatalogError::new(
             ErrorKind::InvalidValue,
             format!("'{name}' is not older than '{}'", catalog.full_name(to.id)),
-            "name an older snapshot of the same volume, or of what it was cloned of",
+            "name an older snapshot of the same volume, or of the volume that it was cloned from",
         )
     })
 }
@@ -174,7 +174,7 @@ fn refuse_other_pool(sent: &str, from: &str) -> Result<(), CatalogError> {
     Err(CatalogError::new(
         ErrorKind::InvalidValue,
         format!("'{from}' is in another pool than '{sent}'"),
-        "name the older snapshot as it is called where it is sent from; the receiving side finds its own",
+        "name the older snapshot as the sending side calls it; the receiving side finds its own",
     ))
 }
 
@@ -211,7 +211,7 @@ pub(super) fn last(name: &str) -> &str {
 pub(super) fn unnamed(name: &str) -> CatalogError {
     CatalogError::new(
         ErrorKind::InvalidName,
-        format!("'{name}' names no snapshot"),
+        format!("'{name}' does not name a snapshot"),
         "add '@' and the snapshot's name",
     )
 }

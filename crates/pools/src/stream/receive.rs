@@ -159,16 +159,16 @@ impl Receiver<'_> {
         let received = self.done.iter().filter(|view| !view.was_there);
         let received: Vec<&str> = received.map(|view| view.snapshot.as_str()).collect();
         if !received.is_empty() {
-            left.push(format!("{} was received and stays", received.join(", ")));
+            left.push(format!("{} was received and kept", received.join(", ")));
         }
         let mut next = error.next.clone();
         if let Some(part) = self.part.take()
             && let Some(into) = part.into
         {
             let volume = format!("{}/{}", self.pool.host.name(), part.name);
-            let (text, advice) = self.leave(&volume, into);
+            let (text, own) = self.leave(&volume, into);
             left.push(text);
-            next = advice.unwrap_or(next);
+            next = own.unwrap_or(next);
         }
         let left = match left.is_empty() {
             true => error.not_changed.clone(),
@@ -183,8 +183,8 @@ impl Receiver<'_> {
         let name = target(local, &begin, self.request.below);
         if name.is_empty() || name.contains('@') {
             return Err(Error::invalid(
-                format!("'{}' is no name of a volume", self.request.name),
-                format!("name one, as in {pool}/vm1; the snapshot keeps its name"),
+                format!("'{}' is not a name of a volume", self.request.name),
+                format!("name a volume, as in {pool}/vm1; the snapshot keeps its name"),
             ));
         }
         let mut into = None;
@@ -247,8 +247,8 @@ impl Receiver<'_> {
         let data = packed.unpack().ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
-                format!("block {block} of the stream does not unpack"),
-                "send it again",
+                format!("block {block} of the stream cannot be unpacked"),
+                "send the stream again",
             )
         })?;
         let len = data.len();
@@ -333,7 +333,7 @@ impl Receiver<'_> {
             ),
         };
         format!(
-            "send the rest with {send} into `sandstone volume receive -s {volume}`, or give it up with \
+            "send the rest with {send} into `sandstone volume receive -s {volume}`, or discard the part with \
              `sandstone volume receive -A {volume}`"
         )
     }
@@ -347,7 +347,7 @@ impl Receiver<'_> {
             // If the position cannot be noted, the last noted position counts.
             let _ = into.note(&self.pool);
             let kept = format!(
-                "what was received of {volume} is kept, and nobody sees it until the rest is there"
+                "the received part of {volume} is kept, and stays hidden until the rest has arrived"
             );
             return (kept, Some(self.how_to_go_on(volume, into.volume)));
         }
@@ -357,7 +357,7 @@ impl Receiver<'_> {
         });
         match aborted {
             Ok(()) if is_new => (format!("nothing of {volume} was kept"), None),
-            Ok(()) => (format!("{volume} is what it was before"), None),
+            Ok(()) => (format!("{volume} is as it was before"), None),
             Err(error) => (
                 format!("{volume} is not complete: {}", error.message),
                 Some(format!("sandstone volume receive -A {volume}")),
@@ -488,8 +488,8 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<
         let (rollback, _) = planned.ok_or_else(|| {
             CatalogError::new(
                 Refusal::Busy,
-                "something else happened to the volume meanwhile",
-                "receive it again",
+                "the volume was changed meanwhile",
+                "receive the stream again",
             )
         })?;
         served.refuse_operation(number, catalog, &rollback)?;
@@ -500,7 +500,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<
 fn broken(error: StreamError) -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        format!("the stream is not whole: {error}"),
+        format!("the stream is not complete: {error}"),
         "send it again",
     )
 }

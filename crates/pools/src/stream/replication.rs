@@ -37,10 +37,10 @@ pub(super) fn parts(catalog: &Catalog, request: &SendRequest) -> Result<Vec<Part
             return Err(CatalogError::new(
                 ErrorKind::NotFound,
                 format!(
-                    "nothing below '{}' has a snapshot '{from}'",
+                    "no volume in '{}' has a snapshot '{from}'",
                     catalog.full_name(root.id)
                 ),
-                "name one that the receiving side has too, or leave it out to send everything",
+                "name a snapshot that the receiving side has too, or omit it to send everything",
             ));
         }
     }
@@ -136,6 +136,6 @@ fn without_snapshot(catalog: &Catalog, volume: &Dataset, snapshot: &str) -> Cata
             "'{}' has no snapshot '{snapshot}'",
             catalog.full_name(volume.id)
         ),
-        "take one of all at the same moment with 'volume snapshot -r'",
+        "take snapshots of all volumes together with 'volume snapshot -r'",
     )
 }

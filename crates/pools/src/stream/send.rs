@@ -66,7 +66,8 @@ impl Pools {
     /// Returns the pool and the parts that an interrupted receive still needs, from any pool that
     /// has them.
     fn rest(&self, token: &str) -> Result<(Arc<OpenPool>, Vec<Part>), Error> {
-        let next = "take it from `sandstone volume get receive_resume_token` of the receiving side";
+        let next =
+            "take the token from `sandstone volume get receive_resume_token` of the receiving side";
         let token: ResumeToken = token
             .parse()
             .map_err(|error: String| Error::invalid(error, next))?;
@@ -82,7 +83,7 @@ impl Pools {
                 Err(error) => refusal = Some(failed(&error)),
             }
         }
-        Err(refusal.unwrap_or_else(|| Error::not_found("there is no pool", next)))
+        Err(refusal.unwrap_or_else(|| Error::not_found("no pool is open", next)))
     }
 }
 
@@ -263,6 +264,6 @@ fn unreadable(source: &str, error: &PoolError) -> Error {
     Error::new(
         ErrorKind::Refused,
         format!("{source} cannot be sent: {error}"),
-        "see `sandstone pool status -v`; what was sent until now is no complete stream",
+        "see `sandstone pool status -v`; the data that was sent so far is not a complete stream",
     )
 }

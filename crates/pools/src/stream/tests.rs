@@ -399,7 +399,7 @@ fn what_is_interrupted_goes_on_or_vanishes() {
     let cut = &changes[..changes.len() - 100];
     let error = receive(&pools, into("tank/b"), cut).expect_err("cut");
     assert!(
-        error.not_changed.contains("is what it was before"),
+        error.not_changed.contains("is as it was before"),
         "{error:?}"
     );
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@one"));

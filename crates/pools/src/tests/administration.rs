@@ -68,7 +68,7 @@ fn a_pool_that_cannot_be_kept_is_not_made() {
     let refused = pools.create(&wanted).expect_err("it would be forgotten");
     assert_eq!(refused.kind, ErrorKind::Storage);
     assert!(
-        refused.not_changed.contains("there is no such pool"),
+        refused.not_changed.contains("the pool was not made"),
         "{refused:?}"
     );
     assert_eq!(pools.views(), []);
@@ -237,7 +237,7 @@ fn labels_that_this_program_cannot_use_are_no_blank_disk() {
         file.write_all_at(b"x", offset + 100).expect("written");
     }
     for (path, said) in [
-        (&later, "later version"),
+        (&later, "newer version"),
         (&strange, "cannot be read"),
         (&damaged, "damaged"),
     ] {
@@ -522,10 +522,10 @@ fn what_a_scrub_could_not_repair_is_told_after_a_restart_too() {
     let view = third.view("tank").expect("a pool");
     assert_eq!(
         view.errors,
-        "the last scrub found 1 block without a right copy"
+        "the last scrub found 1 block without a correct copy"
     );
     let status = view.status.expect("it is not well");
-    assert!(status.contains("could not be read"), "{status}");
+    assert!(status.contains("have no correct copy"), "{status}");
     assert_eq!(view.damaged, [], "nothing has read it yet");
     let told = || {
         let damaged = third.view("tank").expect("a pool").damaged.into_iter();

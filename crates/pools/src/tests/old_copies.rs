@@ -126,7 +126,7 @@ fn a_disk_that_shrank_is_named_with_both_sizes() {
     file.and_then(|file| file.set_len(FILE / 2)).expect("cut");
     first.import(&import(folder.path())).expect("d0 has all");
     let told = events(&first);
-    let sizes = format!("({} bytes), and had 128M ({FILE} bytes)", FILE / 2);
+    let sizes = format!("({} bytes), but had 128M ({FILE} bytes)", FILE / 2);
     assert!(told.contains(&sizes), "{told}");
     let view = first.view("tank").expect("a pool");
     assert!(view.status.is_some(), "{view:?}");

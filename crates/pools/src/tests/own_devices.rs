@@ -42,11 +42,11 @@ fn a_device_of_an_open_pool_is_refused_by_the_pools_name() {
         };
         let there = match there {
             "" => String::new(),
-            there => format!(", there as {}", folder.path().join(there).display()),
+            there => format!(", which uses it as {}", folder.path().join(there).display()),
         };
         let message = format!("{} is a device of pool tank{there}", path.display());
-        let next = "choose another device: `sandstone pool status tank` shows those that the pool has; `sandstone pool remove` \
-                    lets go of logs, caches and spares, `sandstone pool detach` of a copy in a mirror";
+        let next = "choose another device: `sandstone pool status tank` shows the pool's devices; `sandstone pool remove` \
+                    releases logs, caches and spares, `sandstone pool detach` releases a device of a mirror";
         let attach = VdevChange::Attach {
             device: folder.path().join("d0").display().to_string(),
             new: path.clone(),

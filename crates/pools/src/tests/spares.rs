@@ -136,7 +136,7 @@ fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
     };
     let refused = second.change_vdevs("tank", &replace);
     let refused = refused.expect_err("it is away");
-    assert!(refused.message.contains("not there"), "{refused:?}");
+    assert!(refused.message.contains("missing"), "{refused:?}");
     assert!(!at("s").exists());
     // The other spare is lost as well. The first is called as soon as it is back.
     cut(second);

@@ -329,7 +329,7 @@ fn a_copy_that_took_the_place_of_a_disk_is_refused_at_restart_until_it_is_named(
     let again = pools(folder.path());
     let error = again.get("tank").expect_err("another file");
     assert!(
-        error.message.contains("is another device than the one"),
+        error.message.contains("is not the device that was used"),
         "{error}"
     );
     assert!(
@@ -366,10 +366,7 @@ fn a_copy_of_one_half_in_its_place_is_not_taken_at_restart_and_the_status_says_s
     assert_eq!((wrong(&again, 2), state(&again).as_str()), (0, "DEGRADED"));
     let view = again.view("tank").expect("a pool");
     let note = view.vdevs[0].children[1].note.clone().unwrap_or_default();
-    assert!(
-        note.contains("is another device than the one that was used"),
-        "{note}"
-    );
+    assert!(note.contains("is not the device that was used"), "{note}");
     again.close();
     assert!(
         fs::read(path("d1")).expect("read") == before,
@@ -413,7 +410,7 @@ fn an_older_state_in_the_same_place_is_refused_and_force_says_what_it_takes() {
     let again = pools(folder.path());
     let error = again.get("tank").expect_err("it is old");
     assert!(
-        error.message.contains("is older than the pool was here"),
+        error.message.contains("hold an older state of pool"),
         "{error}"
     );
     let error = again.import(&import(&[&own])).expect_err("it is old");
@@ -425,7 +422,7 @@ fn an_older_state_in_the_same_place_is_refused_and_force_says_what_it_takes() {
         })
         .expect("somebody wants it");
     assert!(
-        found.notes[0].contains("is older than the pool was here"),
+        found.notes[0].contains("hold an older state of pool"),
         "{found:?}"
     );
     assert_eq!(wrong(&again, 1), 0);
@@ -488,7 +485,9 @@ fn a_twin_is_refused_at_online_attach_replace_and_add() {
     };
     let refused = change(online.clone()).expect_err("another file");
     assert!(
-        refused.message.contains("it is another device"),
+        refused
+            .message
+            .contains("it is not the device that was used"),
         "{refused}"
     );
     assert!(refused.next.contains("pool replace -f tank"), "{refused}");
@@ -566,7 +565,7 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
         },
     );
     let refused = refused.expect_err("its records are keyed alike");
-    assert!(refused.message.contains("shares its past"), "{refused}");
+    assert!(refused.message.contains("shares its history"), "{refused}");
     write_all(&pools_, 2);
     let mut lane = Lane::standing().expect("a lane");
     let clone = pools_.open_volume("clone/a", 4096).expect("opens");
@@ -638,10 +637,7 @@ fn what_was_interrupted_says_what_completes_it() {
                 ..import(&[&bak])
             })
             .expect_err("between two numbers");
-        assert!(
-            error.message.contains("when that was interrupted"),
-            "{error}"
-        );
+        assert!(error.message.contains("was interrupted"), "{error}");
         assert!(error.next.contains("sandstone pool reguid"), "{error}");
     }
     let listed = pools_.importable(std::slice::from_ref(&bak));
@@ -681,7 +677,10 @@ fn what_is_no_copy_gets_no_other_identity() {
     let error = refused(&[folder.path()], None);
     assert!(error.message.contains("is a folder"), "{error}");
     let error = refused(&[], None);
-    assert!(error.message.contains("was not named"), "{error}");
+    assert!(
+        error.message.contains("no device of the copy is named"),
+        "{error}"
+    );
     let error = refused(&[&one], None);
     assert!(
         error.message.contains("raidz1-0 lacks 2 devices"),
@@ -713,7 +712,7 @@ fn what_is_no_copy_gets_no_other_identity() {
     let error = again
         .reguid(&reguid(&[&path("d0"), &other], Some("clone")))
         .expect_err("an original");
-    assert!(error.message.contains("is no copy"), "{error}");
+    assert!(error.message.contains("is not a copy"), "{error}");
 }
 
 /// A file of the pool, in the place of a file that the pool never had.

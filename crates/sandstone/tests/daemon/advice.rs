@@ -83,17 +83,17 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
         (
             "volume set quota=1G tank",
             "there is no property 'quota'",
-            "folders have no quota: each volume is bounded by its volsize, and `pool list` tells what is free",
+            "folders have no quota: volsize bounds each volume, and `pool list` shows the free space",
         ),
         (
             "pool set ashift=12 tank",
-            "pools have no property 'ashift' that can be set",
+            "pools have no settable property 'ashift'",
             "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
         ),
         (
             "volume create -o volblocksize=8K tank/folder",
             "tank/folder would be a folder, which has no volblocksize",
-            "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize=8K tank/folder`",
+            "give the size of a volume, as in `sandstone volume create -V 100G -o volblocksize=8K tank/folder`",
         ),
     ] {
         assert_eq!(

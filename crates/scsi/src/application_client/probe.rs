@@ -64,8 +64,11 @@ pub enum ProbeError {
 impl std::fmt::Display for ProbeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoDisk(0x1f) => f.write_str("there is no logical unit"),
-            Self::NoDisk(kind) => write!(f, "it is no disk (peripheral device type {kind:#04x})"),
+            Self::NoDisk(0x1f) => f.write_str("the target has no such logical unit"),
+            Self::NoDisk(kind) => write!(
+                f,
+                "the logical unit is not a disk (peripheral device type {kind:#04x})"
+            ),
             Self::Refused {
                 opcode,
                 status,
@@ -73,7 +76,7 @@ impl std::fmt::Display for ProbeError {
             } => {
                 write!(
                     f,
-                    "it refuses command {opcode:#04x} with status {status:#04x}"
+                    "the target refuses command {opcode:#04x} with status {status:#04x}"
                 )?;
                 let key = sense.first().map(|code| code & 0x7f);
                 match (key, sense.as_slice()) {
@@ -86,7 +89,7 @@ impl std::fmt::Display for ProbeError {
                     _ => Ok(()),
                 }
             }
-            Self::Malformed(what) => write!(f, "its answer makes no sense: {what}"),
+            Self::Malformed(what) => write!(f, "the target's answer is malformed: {what}"),
         }
     }
 }
@@ -177,8 +180,8 @@ impl Probe {
         self.tries = 0;
         self.question = match self.question {
             Question::Inquiry => {
-                let inquiry =
-                    Inquiry::parse(data).ok_or(ProbeError::Malformed("INQUIRY data is cut"))?;
+                let inquiry = Inquiry::parse(data)
+                    .ok_or(ProbeError::Malformed("the INQUIRY data is too short"))?;
                 if !inquiry.connected || inquiry.device_type != 0 {
                     let kind = if inquiry.connected {
                         inquiry.device_type
@@ -386,11 +389,11 @@ mod tests {
     fn what_is_no_disk_is_said() {
         let error =
             run(|_| (GOOD, Vec::new(), [&[0x7f][..], &[0; 35]].concat())).expect_err("nothing");
-        assert_eq!(error.to_string(), "there is no logical unit");
+        assert_eq!(error.to_string(), "the target has no such logical unit");
         let error = run(|_| (0x18, Vec::new(), Vec::new())).expect_err("reserved");
         assert_eq!(
             error.to_string(),
-            "it refuses command 0x12 with status 0x18"
+            "the target refuses command 0x12 with status 0x18"
         );
     }
 

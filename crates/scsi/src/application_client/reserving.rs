@@ -218,7 +218,7 @@ impl Reserving {
         self.commands += 1;
         if self.commands > MOST_COMMANDS {
             return failed(
-                "others change its reservations again and again, or it is busy for too long",
+                "other initiators keep changing its reservations, or it stays busy for too long",
             );
         }
         match status {
@@ -227,7 +227,7 @@ impl Reserving {
             // BUSY, TASK SET FULL, TASK ABORTED.
             0x08 | 0x28 | 0x40 => Progress::Go { later: true },
             0x18 => self.conflicted(),
-            status => failed(format!("the target answers with status {status:02x}h")),
+            status => failed(format!("the target returned status {status:02x}h")),
         }
     }
 
@@ -339,7 +339,7 @@ impl Reserving {
             (Reaction::Later | Reaction::Aborted | Reaction::AccessState(_), ..) => {
                 Progress::Go { later: true }
             }
-            _ => failed(format!("the target says {code}")),
+            _ => failed(format!("the target reported {code}")),
         }
     }
 }

@@ -77,7 +77,7 @@ impl std::fmt::Display for Reaction {
             Self::Succeeded => "no error",
             Self::UnitAttention => "UNIT ATTENTION",
             Self::Aborted => "ABORTED COMMAND",
-            Self::Later => "NOT READY, and that it will be",
+            Self::Later => "NOT READY, becoming ready",
             Self::AccessState(state) => match state {
                 AccessState::Standby => "NOT READY, target port in standby state",
                 AccessState::Transitioning => "NOT READY, asymmetric access state transition",
@@ -96,7 +96,7 @@ impl std::fmt::Display for Reaction {
             Self::HardwareError => "HARDWARE ERROR",
             Self::IllegalRequest => "ILLEGAL REQUEST",
             Self::Miscompare => "MISCOMPARE",
-            Self::Other => "something that no repetition changes",
+            Self::Other => "an error that a retry cannot mend",
         })
     }
 }

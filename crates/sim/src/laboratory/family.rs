@@ -32,8 +32,13 @@ impl fmt::Display for Summary {
         let total = &self.total;
         write!(
             f,
-            "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} times rebuilt before others went, {} labels lost, {} disks got theirs back, {} after a cut, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}; {:?}",
+            "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} \
+             tore, in {} histories; {} proofs; {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} \
+             refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; \
+             {} sectors of metadata damaged; {} old copies, {} rebuilt before other disks left, {} labels \
+             lost, {} disks relabelled, {} after a cut, {} short disks; {} changes within the reserve; {} \
+             destroyed several; {} refused beside a copy, {} not, {} copies made pools after {} cuts; {:?}; \
+             {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -85,7 +90,7 @@ pub struct Defeat {
 impl fmt::Display for Defeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.failure)?;
-        writeln!(f, "the shortest history found that fails:")?;
+        writeln!(f, "the shortest history found that still fails:")?;
         for (number, step) in self.shortest.steps.iter().enumerate() {
             match step {
                 crate::history::Step::Submit(operation) => writeln!(f, "  {number}: {operation}")?,
@@ -94,7 +99,10 @@ impl fmt::Display for Defeat {
         }
         let chances = self.shortest.behaviour.chances;
         if chances != Chances::default() {
-            writeln!(f, "  on disks with, in a thousand: {chances:?}")?;
+            writeln!(
+                f,
+                "  on disks with these chances in a thousand: {chances:?}"
+            )?;
         }
         write!(f, "{}", self.shortest_failure)
     }

@@ -223,10 +223,10 @@ impl fmt::Display for FailureKind {
         match self {
             Self::Wrong(wrong) => write!(f, "{wrong}"),
             Self::Hangs(what) => write!(f, "hangs: {what}"),
-            Self::Refused(why) => write!(f, "does not open: {why}"),
+            Self::Refused(why) => write!(f, "the pool does not open: {why}"),
             Self::Failed(what, why) => write!(f, "{what} failed: {why}"),
-            Self::UnknownAnswer(tag) => write!(f, "answered {tag}, which was not asked"),
-            Self::NoAnswer(what) => write!(f, "no answer to what was asked: {what}"),
+            Self::UnknownAnswer(tag) => write!(f, "answer {tag} belongs to no request"),
+            Self::NoAnswer(what) => write!(f, "a request was not answered: {what}"),
             Self::WrongLength(len) => write!(f, "a read returned {len} bytes"),
             Self::Flawed(flaws) => {
                 write!(f, "{} flaws after an opening", flaws.len())?;
@@ -234,7 +234,10 @@ impl fmt::Display for FailureKind {
                 told.into_iter().try_for_each(|flaw| write!(f, "; {flaw}"))
             }
             Self::Shrunk(now, before) => {
-                write!(f, "the pool has {now} sectors, and had {before} for good")
+                write!(
+                    f,
+                    "the pool has {now} sectors, but had promised {before} for good"
+                )
             }
             Self::Twins(what) => write!(f, "beside a copy of a disk: {what}"),
             Self::Panicked(words) => write!(f, "panicked: {words}"),

@@ -72,7 +72,9 @@ impl<S: Subject> Runner<'_, S> {
                 let why = shown.refused.unwrap_or_else(|| "it opened".into());
                 Err(FailureKind::Twins(format!("not refused: {why}")))
             }
-            (Some(false), true) => Err(FailureKind::Twins("refused for what is no copy".into())),
+            (Some(false), true) => Err(FailureKind::Twins(
+                "refused although the disk is not a copy".into(),
+            )),
             (_, true) => {
                 self.report.refused_twins += 1;
                 Ok(())

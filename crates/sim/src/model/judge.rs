@@ -56,20 +56,20 @@ impl fmt::Display for Wrong {
         let (volume, slice) = (self.volume, self.slice);
         match self.kind {
             WrongKind::Missing => return write!(f, "{volume} is missing"),
-            WrongKind::Undead => return write!(f, "{volume} exists, which it must not"),
+            WrongKind::Undead => return write!(f, "{volume} exists, but must not exist"),
             WrongKind::Half(other) => {
                 return write!(
                     f,
-                    "{volume} exists, and {other} does not, though they were to go together"
+                    "{volume} exists, but {other} does not, although they were to be destroyed together"
                 );
             }
             WrongKind::Size(blocks) => {
-                return write!(f, "{volume} has {blocks} blocks, which it must not");
+                return write!(f, "{volume} has a wrong size of {blocks} blocks");
             }
             WrongKind::Space => {
                 return write!(
                     f,
-                    "{volume}, slice {slice}: space was told where zeros must be"
+                    "{volume}, slice {slice}: reported as allocated, but must hold zeros"
                 );
             }
             _ => {}
@@ -83,14 +83,14 @@ impl fmt::Display for Wrong {
             SliceContent::Zeros => write!(f, "found zeros")?,
             SliceContent::Change(change) => write!(f, "found change {}", change.0)?,
             SliceContent::Elsewhere(change, at) => {
-                write!(f, "found what change {} wrote to slice {at}", change.0)?;
+                write!(f, "found the bytes of change {} to slice {at}", change.0)?;
             }
-            SliceContent::Garbage => write!(f, "found bytes that nobody wrote")?,
+            SliceContent::Garbage => write!(f, "found bytes that no change wrote")?,
             SliceContent::Unreadable => write!(f, "cannot be read")?,
         }
         match self.kind {
             WrongKind::Torn(change) => write!(f, ", beside a part of change {}", change.0)?,
-            WrongKind::Hole => write!(f, ", where a hole was told")?,
+            WrongKind::Hole => write!(f, ", but was reported as a hole")?,
             WrongKind::Order(change) => write!(f, ", though change {} survived", change.0)?,
             _ => {}
         }

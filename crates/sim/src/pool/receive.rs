@@ -94,7 +94,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} crashes, {} receives went on, {} were given up, {} failed; {} refused to open; {} clones",
+            "{} crashes, {} receives resumed, {} discarded, {} failed; {} refused to open; {} clones",
             self.crashes, self.resumed, self.given_up, self.failed, self.refused, self.clones
         )
     }
@@ -136,8 +136,8 @@ pub fn run(seed: u64) -> Result<Report, String> {
         outcome = Ok(());
     }
     outcome.map(|()| world.report).map_err(|end| match end {
-        End::Refused(why) => format!("seed {seed}: does not open: {why}"),
-        End::Cut => format!("seed {seed}: a life that was not to be cut was"),
+        End::Refused(why) => format!("seed {seed}: the pool does not open: {why}"),
+        End::Cut => format!("seed {seed}: a run without power cuts was cut"),
         End::Failed(error) => format!("seed {seed}: {error}"),
         End::Wrong(wrong) => format!("seed {seed}: {wrong}"),
     })

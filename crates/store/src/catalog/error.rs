@@ -57,34 +57,34 @@ pub struct CatalogError {
     /// Stable kind of the refusal.
     pub kind: ErrorKind,
     /// Problem, with names and values.
-    pub problem: String,
+    pub message: String,
     /// Next step to try; empty if there is none to know.
     pub next: String,
 }
 
 impl CatalogError {
     /// State that every refusal of the catalogue leaves alone.
-    pub const UNCHANGED: &'static str = "nothing was changed";
+    pub const NOT_CHANGED: &'static str = "nothing was changed";
 
     /// Makes a refusal.
-    pub fn new(kind: ErrorKind, problem: impl Into<String>, next: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>, next: impl Into<String>) -> Self {
         Self {
             kind,
-            problem: problem.into(),
+            message: message.into(),
             next: next.into(),
         }
     }
 
     /// Makes the refusal of data that does not fit: it lies on a disk, or was planned before
     /// another change.
-    pub(super) fn mismatch(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Mismatch, problem, "")
+    pub(super) fn mismatch(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Mismatch, message, "")
     }
 }
 
 impl fmt::Display for CatalogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.problem, Self::UNCHANGED)?;
+        write!(f, "{}; {}", self.message, Self::NOT_CHANGED)?;
         if !self.next.is_empty() {
             write!(f, "; {}", self.next)?;
         }

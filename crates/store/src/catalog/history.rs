@@ -65,16 +65,16 @@ impl HistoryEntry {
 
     /// Checks whether the entry may be kept.
     pub(super) fn check(&self) -> Result<(), CatalogError> {
-        let refuse = |problem: &str| {
-            let problem = format!("an entry of the history {problem}");
-            Err(CatalogError::new(ErrorKind::InvalidValue, problem, ""))
+        let refuse = |fault: &str| {
+            let message = format!("an entry of the history {fault}");
+            Err(CatalogError::new(ErrorKind::InvalidValue, message, ""))
         };
         let texts = [&self.text, &self.user, &self.host];
         if texts.iter().any(|text| text.contains(char::is_control)) {
             return refuse("has control characters");
         }
         if self.text.is_empty() {
-            return refuse("says nothing");
+            return refuse("is empty");
         }
         match self.text.len() > MAX_TEXT || self.user.len().max(self.host.len()) > MAX_NAME {
             true => refuse("is too long"),

@@ -30,7 +30,7 @@ impl Catalog {
             CatalogError::new(
                 ErrorKind::NotFound,
                 format!("'{}' does not exist", self.shown(name)),
-                "see which datasets there are with 'volume list -r -t all'",
+                "list all datasets with 'volume list -r -t all'",
             )
         })
     }

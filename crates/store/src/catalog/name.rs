@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::{CatalogError, ErrorKind};
-use crate::format::dataset::{MAX_NAME, component_problem};
+use crate::format::dataset::{MAX_NAME, component_fault};
 
 /// Greatest depth to which folders and volumes may be nested.
 pub const MAX_DEPTH: usize = 50;
@@ -71,28 +71,29 @@ impl fmt::Display for Name {
 /// # Errors
 /// [`ErrorKind::InvalidName`], with the rule that the name breaks.
 pub fn check_component(component: &str) -> Result<(), CatalogError> {
-    component_problem(component).map_or(Ok(()), |problem| Err(invalid(problem)))
+    component_fault(component).map_or(Ok(()), |fault| Err(invalid(fault)))
 }
 
 /// Checks whether a whole name is short and shallow enough.
 pub(super) fn check_size(len: usize, depth: usize, name: &str) -> Result<(), CatalogError> {
     if len > MAX_NAME {
         return Err(invalid(format!(
-            "'{name}' would be {len} bytes long; {MAX_NAME} are the most"
+            "'{name}' would be {len} bytes long; a name has at most {MAX_NAME}"
         )));
     }
     if depth > MAX_DEPTH {
         return Err(invalid(format!(
-            "'{name}' would be nested {depth} deep; {MAX_DEPTH} is the most"
+            "'{name}' would be nested {depth} deep; at most {MAX_DEPTH} levels are possible"
         )));
     }
     Ok(())
 }
 
-fn invalid(problem: String) -> CatalogError {
+fn invalid(message: String) -> CatalogError {
     CatalogError::new(
         ErrorKind::InvalidName,
-        problem,
-        "use letters, digits and - _ . : and spaces between '/', and '@' before a snapshot's name",
+        message,
+        "use letters, digits, - _ . : and spaces in each part, '/' between parts, and '@' before a \
+         snapshot's name",
     )
 }

@@ -128,19 +128,19 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         Native::Creation,
         "creation",
         "fvs",
-        "when it was made, in seconds since 1970",
+        "time at which it was made, in seconds since 1970",
     ),
     computed(
         Native::Used,
         "used",
         "fvs",
-        "space that it and all below it take, reservations included",
+        "space that it takes with everything below it, reservations included",
     ),
     computed(
         Native::Available,
         "available",
         "fv",
-        "space that data of it could still take; of a folder, the largest volume that could be made in it",
+        "space that its data can still take; for a folder, size of the largest volume that fits",
     ),
     computed(
         Native::Referenced,
@@ -152,19 +152,19 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         Native::Compressratio,
         "compressratio",
         "fvs",
-        "bytes written per byte stored, of all that it and its snapshots keep",
+        "bytes written per byte stored, for all data that it and its snapshots keep",
     ),
     computed(
         Native::Refcompressratio,
         "refcompressratio",
         "fvs",
-        "bytes written per byte stored, of what can be reached through it",
+        "bytes written per byte stored, for the data that can be reached through it",
     ),
     computed(
         Native::Origin,
         "origin",
         "v",
-        "the snapshot that a clone was made of",
+        "snapshot that the clone was made from",
     ),
     PropertyInfo {
         is_inheritable: false,
@@ -174,7 +174,7 @@ pub const PROPERTIES: &[PropertyInfo] = &[
             "volsize",
             "SIZE, a multiple of volblocksize",
             "",
-            "size of the volume; grows at once, shrinks only when that is asked for",
+            "size of the volume; it grows at once, and shrinks only with resize --shrink",
         )
     },
     PropertyInfo {
@@ -186,7 +186,7 @@ pub const PROPERTIES: &[PropertyInfo] = &[
             "volblocksize",
             "4K|8K|16K|32K|64K|128K",
             "",
-            "unit in which the volume is stored; fixed when it is made",
+            "size of the blocks in which the volume is stored; fixed when the volume is made",
         )
     },
     PropertyInfo {
@@ -197,7 +197,8 @@ pub const PROPERTIES: &[PropertyInfo] = &[
             "refreservation",
             "none|auto|SIZE",
             "none",
-            "space that is kept for the volume; auto: all of volsize, so that no write lacks space",
+            "space that is kept for the volume; auto keeps all of volsize, so that no write runs out of \
+             space",
         )
     },
     settable(
@@ -205,42 +206,44 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         "compression",
         "on|off|lz4|zstd|zstd-1..zstd-19",
         "on",
-        "how new blocks are compressed; on is lz4, zstd is zstd-3",
+        "compression of new blocks; on means lz4, zstd means zstd-3",
     ),
     settable(
         Native::Checksum,
         "checksum",
         "on|off|xxh3|blake3",
         "on",
-        "what new blocks are checked by; on is xxh3; blake3 also resists forgery",
+        "checksum of new blocks; on means xxh3; blake3 also resists forgery",
     ),
     settable(
         Native::Copies,
         "copies",
         "1|2",
         "1",
-        "in how many places new blocks lie; 2 outlives bad sectors of disks without redundancy, at twice the space",
+        "number of copies of new blocks; 2 survives bad sectors of disks without redundancy, at twice the \
+         space",
     ),
     settable(
         Native::Primarycache,
         "primarycache",
         "all|metadata|none",
         "all",
-        "what is kept in memory: all, only maps, or not even the leaves of these",
+        "data that is kept in memory: all, maps only, or not even the leaves of maps",
     ),
     settable(
         Native::Secondarycache,
         "secondarycache",
         "all|metadata|none",
         "all",
-        "what is kept on cache devices; never maps, so metadata says the same as none",
+        "data that is kept on cache devices; maps never are, so metadata means the same as none",
     ),
     settable(
         Native::Sync,
         "sync",
         "standard|always|disabled",
         "standard",
-        "when writes are made durable: as asked, always, or not before the next checkpoint",
+        "when writes become durable: standard as the host asks, always at once, disabled at the next \
+         checkpoint",
     ),
     settable(
         Native::Readonly,
@@ -257,14 +260,14 @@ pub const PROPERTIES: &[PropertyInfo] = &[
             "snapshot_limit",
             "none|COUNT",
             "none",
-            "how many snapshots it and all below it may have",
+            "number of snapshots that it and everything below it may have",
         )
     },
     computed(
         Native::SnapshotCount,
         "snapshot_count",
         "fv",
-        "snapshots of it and of all below it",
+        "snapshots of it and of everything below it",
     ),
     computed(
         Native::Logicalused,
@@ -282,7 +285,7 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         Native::Usedbydataset,
         "usedbydataset",
         "fv",
-        "space that destroying it alone would free, were there no snapshots",
+        "space that destroying it alone would free if it had no snapshots",
     ),
     computed(
         Native::Usedbysnapshots,
@@ -294,49 +297,49 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         Native::Usedbychildren,
         "usedbychildren",
         "fv",
-        "space that what lies below it takes",
+        "space that the datasets below it take",
     ),
     computed(
         Native::Usedbyrefreservation,
         "usedbyrefreservation",
         "fv",
-        "space that is kept for it and not used yet",
+        "space that is reserved for it and not used yet",
     ),
     computed(
         Native::Written,
         "written",
         "fvs",
-        "space of what was written since the snapshot before",
+        "space of the data that was written since the previous snapshot",
     ),
     computed(
         Native::Clones,
         "clones",
         "s",
-        "volumes that were cloned of it",
+        "volumes that were cloned from it",
     ),
     computed(
         Native::Userrefs,
         "userrefs",
         "s",
-        "how many holds keep it from being destroyed",
+        "number of holds that keep it from being destroyed",
     ),
     computed(
         Native::Guid,
         "guid",
         "fvs",
-        "a number that stays with it when it is sent elsewhere",
+        "number that stays with it when it is sent elsewhere",
     ),
     computed(
         Native::ReceiveResumeToken,
         "receive_resume_token",
         "v",
-        "what 'volume send -t' takes to go on with an interrupted receive",
+        "token with which 'volume send -t' continues an interrupted receive",
     ),
     computed(
         Native::Createtxg,
         "createtxg",
         "s",
-        "the last epoch of which it holds blocks",
+        "last epoch whose blocks it holds",
     ),
 ];
 
@@ -374,21 +377,21 @@ impl Property {
             c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, ':' | '+' | '.' | '_' | '-')
         };
         if !name.contains(':') {
-            let problem = format!("there is no property '{name}'");
+            let message = format!("there is no property '{name}'");
             let next = unknown::next(name);
-            return Err(CatalogError::new(ErrorKind::InvalidValue, problem, next));
+            return Err(CatalogError::new(ErrorKind::InvalidValue, message, next));
         }
-        let problem = if name.len() > MAX_USER_NAME {
+        let message = if name.len() > MAX_USER_NAME {
             format!("the property's name is longer than {MAX_USER_NAME} bytes")
         } else if name.starts_with('-') || !name.chars().all(is_allowed) {
-            format!("'{name}' cannot be the name of a user property")
+            format!("'{name}' is not a valid name of a user property")
         } else {
             return Ok(Self::User(name.to_owned()));
         };
         Err(CatalogError::new(
             ErrorKind::InvalidValue,
-            problem,
-            "names of your own contain ':' and otherwise lowercase letters, digits and + . _ - only",
+            message,
+            "names of your own contain ':' and otherwise only lowercase letters, digits and + . _ -",
         ))
     }
 

@@ -12,8 +12,8 @@ pub fn parse_size(text: &str) -> Result<u64, CatalogError> {
     parse(text).ok_or_else(|| {
         CatalogError::new(
             ErrorKind::InvalidValue,
-            format!("'{text}' is no size in whole bytes"),
-            "write a number with K, M, G, T, P or E (powers of 1024) behind it, as in 750G or 1.5T",
+            format!("'{text}' is not a size in whole bytes"),
+            "write a number followed by K, M, G, T, P or E (powers of 1024), as in 750G or 1.5T",
         )
     })
 }

@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Catalog {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
         // The caller says which state is unchanged.
-        Self::from_stored(stored).map_err(|error| serde::de::Error::custom(error.problem))
+        Self::from_stored(stored).map_err(|error| serde::de::Error::custom(error.message))
     }
 }
 
@@ -65,7 +65,7 @@ impl Catalog {
     /// not fit.
     pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
         serde_json::from_slice(bytes).map_err(|error| {
-            CatalogError::mismatch(format!("the catalogue cannot be read: {error}"))
+            CatalogError::mismatch(format!("the catalogue of datasets cannot be read: {error}"))
         })
     }
 
@@ -76,18 +76,18 @@ impl Catalog {
             if id >= stored.next || catalog.datasets.contains_key(&id) {
                 return Err(damage(
                     &dataset,
-                    "its number stands twice, or was never given out",
+                    "its number occurs twice, or was never assigned",
                 ));
             }
             let is_root = id == ROOT;
             if is_root != dataset.name.is_empty() || is_root != (dataset.parent == id) {
                 return Err(damage(
                     &dataset,
-                    "only the root has no name and lies in itself",
+                    "only the root may have no name and be its own parent",
                 ));
             }
             if catalog.child(dataset.parent, &dataset.name).is_some() && !is_root {
-                return Err(damage(&dataset, "its name stands twice"));
+                return Err(damage(&dataset, "its name occurs twice"));
             }
             catalog.insert(dataset);
         }
@@ -123,7 +123,7 @@ impl Catalog {
                 .chain(dataset.id)
                 .take_while(|older| older.parent == dataset.id);
             if in_chain.count() != own.get(&dataset.id).copied().unwrap_or(0) {
-                return Err(damage(dataset, "its snapshots are not in one chain"));
+                return Err(damage(dataset, "its snapshots do not form one chain"));
             }
         }
         Ok(())
@@ -140,7 +140,10 @@ impl Catalog {
             _ => above.is_some_and(Dataset::is_folder),
         };
         if !fits {
-            return Err(damage(dataset, "it lies in nothing that could hold it"));
+            return Err(damage(
+                dataset,
+                "its parent does not exist or cannot contain it",
+            ));
         }
         // If folders lie in each other in a ring, this many steps do not reach the root.
         let most = MAX_DEPTH + 2;
@@ -168,7 +171,7 @@ impl Catalog {
         check_receiving(self.receiving(dataset.id), size, block_size)?;
         let epoch = dataset.as_snapshot().map(|snapshot| snapshot.epoch);
         if epoch.is_some_and(|epoch| epoch == Epoch(0) || epoch >= Epoch::LAST) {
-            return Err(damage(dataset, "its epoch cannot be"));
+            return Err(damage(dataset, "its epoch is invalid"));
         }
         let Some(previous) = dataset.previous() else {
             return Ok(());
@@ -179,12 +182,15 @@ impl Catalog {
         });
         match fits {
             true => Ok(()),
-            false => Err(damage(dataset, "what it builds on does not fit")),
+            false => Err(damage(
+                dataset,
+                "it does not fit the snapshot that it builds on",
+            )),
         }
     }
 }
 
-fn damage(dataset: &Dataset, problem: &str) -> CatalogError {
+fn damage(dataset: &Dataset, fault: &str) -> CatalogError {
     let (id, name) = (dataset.id.0, &dataset.name);
-    CatalogError::mismatch(format!("the catalogue's dataset {id}, '{name}': {problem}"))
+    CatalogError::mismatch(format!("dataset {id} of the catalogue, '{name}': {fault}"))
 }

@@ -128,8 +128,11 @@ impl Value {
             if text.len() > MAX_USER_VALUE {
                 return Err(CatalogError::new(
                     ErrorKind::InvalidValue,
-                    format!("the value of {property} has {} bytes", text.len()),
-                    format!("use {MAX_USER_VALUE} bytes or less"),
+                    format!(
+                        "the value of {property} has {} bytes, which is too long",
+                        text.len()
+                    ),
+                    format!("use at most {MAX_USER_VALUE} bytes"),
                 ));
             }
             return Ok(Self::Text(text.to_owned()));
@@ -145,7 +148,7 @@ impl Value {
             }
             CatalogError::new(
                 ErrorKind::InvalidValue,
-                format!("'{text}' is no value of {property}"),
+                format!("'{text}' is not a value of {property}"),
                 format!("use one of {values}"),
             )
         })

@@ -10,7 +10,7 @@ pub const MAX_VOLUME_SIZE: u64 = 1 << 60;
 pub const MAX_NAME: usize = 255;
 
 /// Says what is wrong with one part of a name, or with the name of a snapshot.
-pub fn component_problem(component: &str) -> Option<String> {
+pub fn component_fault(component: &str) -> Option<String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
     // The part may come from anywhere, and is shown to people.
     let shown = component.escape_debug();
@@ -21,7 +21,7 @@ pub fn component_problem(component: &str) -> Option<String> {
         return Some(format!("'{shown}' is longer than {MAX_NAME} bytes"));
     }
     if matches!(component, "." | "..") {
-        return Some(format!("'{shown}' is not allowed as a part of a name"));
+        return Some(format!("'{shown}' is not allowed as part of a name"));
     }
     if component.starts_with(' ') || component.ends_with(' ') {
         return Some(format!("'{shown}' begins or ends with a space"));

@@ -377,12 +377,15 @@ impl fmt::Display for NodeError {
         write!(f, "{}: ", self.expected)?;
         match self.kind {
             NodeFault::Short => write!(f, "the block is too short"),
-            NodeFault::Compressed => write!(f, "the pointer has it compressed, as no node is"),
-            NodeFault::NotANode => write!(f, "the block is no node"),
+            NodeFault::Compressed => write!(
+                f,
+                "the parent says that the block is compressed, but nodes never are"
+            ),
+            NodeFault::NotANode => write!(f, "the block is not a node"),
             NodeFault::Version(version) => write!(f, "version {version} of the format is unknown"),
             NodeFault::Header => write!(f, "the header is damaged"),
-            NodeFault::Misplaced(found) => write!(f, "{found} lies in its place"),
-            NodeFault::Birth(birth) => write!(f, "the block is of epoch {}", birth.0),
+            NodeFault::Misplaced(found) => write!(f, "the block holds {found} instead"),
+            NodeFault::Birth(birth) => write!(f, "the block belongs to epoch {}", birth.0),
             NodeFault::Pointer(slot) => write!(f, "pointer {slot} is damaged"),
         }
     }

@@ -145,17 +145,17 @@ impl Stop {
     fn reason(&self) -> String {
         match self {
             Self::Silent(us) => format!(
-                "no activity record could be written for {}.{} s, so another host may have it by now",
+                "for {}.{} s no activity record could be written, so another host may have taken the pool",
                 us / 1_000_000,
                 us / 100_000 % 10
             ),
             Self::Other(by) => format!(
-                "another host has it: {} wrote its activity record over this host's",
+                "another host has the pool: {} replaced this host's activity record by its own",
                 by.who.host
             ),
             Self::Reserved(what) => {
                 format!(
-                    "another host has it: it has reserved a device of the pool for itself ({what})"
+                    "another host has the pool: it reserved a device of the pool for itself ({what})"
                 )
             }
         }
@@ -376,7 +376,7 @@ impl Pool {
             top.class == Class::Log && leaves.any(|of| of.leaf == leaf)
         });
         let (now, out) = (self.now_us, &mut self.array_output);
-        let reason = "no activity record could be written on it for too long";
+        let reason = "no activity record could be written to the device for too long";
         self.array.give_up_leaf(leaf, is_log, reason, now, out)
     }
 

@@ -152,7 +152,7 @@ impl Pool {
             .then(|| self.place_anywhere(Claim::Kept, Stream::Metadata, sectors, Purpose::Young))
             .flatten()
             .ok_or_else(|| {
-                let context = format!("no {sectors} sectors in a row are free for the change");
+                let context = format!("no run of {sectors} free sectors is left for the change");
                 PoolError::new(PoolErrorKind::NoSpace, context)
             })?;
         let pointer = Pointer {

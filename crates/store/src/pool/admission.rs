@@ -113,16 +113,16 @@ impl Pool {
         };
         match room {
             Room::TooLittle if write.is_zeros() => Some(format!(
-                "what unmapping {len} bytes changes in the maps does not fit into the pool"
+                "the map changes for unmapping {len} bytes do not fit into the pool"
             )),
             Room::TooLittle => Some(format!("{len} bytes do not fit into the pool")),
             Room::InPieces => Some(format!(
-                "what is free of the pool lies in pieces too small for what {len} bytes change in the maps"
+                "the pool's free space lies in pieces that are too small for the maps that {len} bytes change"
             )),
             Room::Enough => is_unplaced.then(|| {
                 format!(
-                    "what is free of the pool lies in pieces too small for {len} bytes, or is kept whole for \
-                     volumes that reserved it"
+                    "{len} bytes do not fit: the pool's free space lies in pieces that are too small, or is \
+                     reserved in whole runs for volumes"
                 )
             }),
         }
@@ -350,14 +350,15 @@ impl Pool {
         }
         if more <= room {
             let context = format!(
-                "it would reserve {} more in blocks of {}, and what is free lies in pieces too small for them",
+                "the change would reserve {} more in blocks of {}, but the free space lies in pieces too \
+                 small for such blocks",
                 print_size(more * SECTOR_SIZE as u64),
                 print_size(block_size.into())
             );
             return Err(PoolError::new(PoolErrorKind::NoSpace, context));
         }
         let context = format!(
-            "it would reserve {} more, and {} are left",
+            "the change would reserve {} more, but only {} are left",
             print_size(more * SECTOR_SIZE as u64),
             print_size(room * SECTOR_SIZE as u64)
         );
@@ -385,7 +386,7 @@ impl Pool {
             return Ok(());
         }
         let context = format!(
-            "{} are left, and {} are kept so that volumes whose blocks snapshots share can be unmapped",
+            "{} are left, but {} are kept for unmapping volumes that share blocks with snapshots",
             print_size((counts.available + counts.deferred) * SECTOR_SIZE as u64),
             print_size(kept * SECTOR_SIZE as u64)
         );

@@ -268,7 +268,11 @@ impl<'a> Check<'a> {
                 self.is_waiting = false;
                 let chunk = result.ok().and_then(|block| Chunk::decode(&block));
                 if chunk.is_none() {
-                    self.cannot_read(owner, &pointer, "no part of a list lies there".to_owned());
+                    self.cannot_read(
+                        owner,
+                        &pointer,
+                        "the block there is not a part of a list".to_owned(),
+                    );
                 }
                 self.chunks.insert(pointer.address.to_bits(), chunk);
             }
@@ -408,7 +412,7 @@ impl<'a> Check<'a> {
         for vdev in 0..self.pool.space.vdevs() {
             let view = self.pool.space.words(vdev).map(|(_, view)| view);
             for extent in self.reached.differing(vdev, view, |own, view| own ^ view) {
-                let context = "the next checkpoint would say something else of them";
+                let context = "the next checkpoint would record another state of these sectors";
                 let kind = FindingKind::WrongSpace;
                 if !self.is_partial {
                     self.report.add(kind, Some(extent), &[], context);
@@ -424,7 +428,7 @@ impl<'a> Check<'a> {
         let allocated = needed - dropped.min(needed);
         let is_sum = counts.size == counts.available + counts.deferred + counts.allocated;
         if !self.is_partial && (counts.allocated != allocated || !is_sum) {
-            let context = format!("{counts:?}, and {allocated} are needed");
+            let context = format!("the counts are {counts:?}, but {allocated} sectors are needed");
             let kind = FindingKind::WrongSpace;
             self.report.add(kind, None, &[], context);
         }

@@ -154,7 +154,7 @@ impl PoolConfig {
         }
         let number = |text: &str| {
             u64::from_str_radix(text, 16).map_err(|_| {
-                let context = format!("'{text}' in a label is no number");
+                let context = format!("'{text}' in a label is not a number");
                 OpenError::new(OpenErrorKind::Damaged, context)
             })
         };

@@ -63,13 +63,15 @@ impl Feature {
     /// Returns a text for users that says what the feature gives.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Signposts => "a log record that rots is missed wherever the log goes on",
-            Self::Multihost => "a pool that several hosts can reach is open on one of them only",
-            Self::Reguid => "a copy of a pool has a number of its own",
-            Self::TwoCopies => {
-                "metadata lies twice where a vdev has no redundancy, and data with copies=2"
+            Self::Signposts => {
+                "the pool notices a damaged log record from the records that follow it"
             }
-            Self::InnerLabels => "a device that lost all labels at both ends is known again",
+            Self::Multihost => "a pool that several hosts can reach is open on only one of them",
+            Self::Reguid => "a copy of a pool can get its own number",
+            Self::TwoCopies => {
+                "metadata is stored twice where a vdev has no redundancy, and data with copies=2"
+            }
+            Self::InnerLabels => "the pool recognises a device that lost all labels at both ends",
         }
     }
 

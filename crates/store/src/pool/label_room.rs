@@ -16,8 +16,8 @@ const MOST: usize = Label::MAX_CONFIG / 4 * 3;
 const LEAF: usize = 256;
 
 /// Error text for a pool of too many devices.
-const TOO_MANY: &str = "the pool would have more devices than its labels can name; use fewer and larger ones, or make \
-                        another pool of them";
+const TOO_MANY: &str = "the pool would have more devices than its labels can list; use fewer and larger \
+                        devices, or make another pool of them";
 
 impl PoolConfig {
     /// Encodes the configuration for labels, without the paths if it is too long with them. `None`

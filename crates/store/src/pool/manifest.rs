@@ -74,7 +74,9 @@ pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
         }
     });
     if !has_contents || !has_jobs {
-        return Err(damaged("a tree or list in the manifest is none".to_owned()));
+        return Err(damaged(
+            "the manifest names an invalid tree or list".to_owned(),
+        ));
     }
     serde_json::to_vec(&manifest).map_err(|error| damaged(error.to_string()))
 }
@@ -88,8 +90,8 @@ impl Manifest {
     pub(super) fn understand(bytes: &[u8]) -> Result<Self, OpenError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let context = format!(
-                "its manifest is whole, and this version of the program does not understand it: {error}. Nothing was \
-                 changed; open it with the version that wrote it, or a newer one"
+                "the pool's manifest is intact, but this version of the program does not understand it: \
+                 {error}. Nothing was changed; open the pool with the version that wrote it, or a newer one"
             );
             OpenError::new(OpenErrorKind::Version, context)
         })

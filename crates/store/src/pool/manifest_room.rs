@@ -82,11 +82,12 @@ impl Pool {
         let error = CatalogError::new(
             ErrorKind::LimitReached,
             format!(
-                "the lists of datasets could take {after} bytes of a checkpoint then, and {most} are the most: names, \
-                 properties, and what each volume has lost since each of its snapshots"
+                "the lists of datasets could grow to {after} bytes of a checkpoint, and at most {most} are \
+                 possible; they hold names, properties, and the losses of each volume since each of its \
+                 snapshots"
             ),
-            "destroy snapshots or volumes that are not needed, or inherit user properties; what is destroyed makes \
-             room when it is freed",
+            "destroy snapshots or volumes that are not needed, or inherit user properties; destroyed \
+             datasets make room when their space is freed",
         );
         Err(error.into())
     }

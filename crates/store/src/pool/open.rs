@@ -118,8 +118,8 @@ impl OpenError {
     /// Makes the error for a structure that a newer program wrote.
     fn later(what: &str, version: u16) -> Self {
         let context = format!(
-            "{what} of the pool was written by a newer version of the program, in format {version}; this one knows \
-             formats up to {}. Nothing was changed; open it with the newer one",
+            "a newer version of the program wrote {what} of the pool, in format {version}; this program \
+             knows formats up to {}. Nothing was changed; open the pool with the newer program",
             crate::format::NEWEST
         );
         Self::new(OpenErrorKind::Version, context)
@@ -213,7 +213,7 @@ impl Wanted {
             Self::Manifest(_) => "the manifest of the newest checkpoint",
             Self::Index { .. } | Self::Page { .. } => "the space map",
             Self::Tree(_) => "the map of a volume",
-            Self::Chunk => "the list of what the newest checkpoint dropped",
+            Self::Chunk => "the list of blocks that the newest checkpoint dropped",
             Self::Copies { .. } | Self::Copy | Self::Inline(_) => "a log vdev",
             Self::Record
             | Self::Mark
@@ -223,7 +223,7 @@ impl Wanted {
             | Self::Search(_) => "the log",
             Self::Ring => "the root of the newest checkpoint",
             Self::Restored | Self::Wiped | Self::NewMark | Self::Signpost | Self::Flush => {
-                "what the log says"
+                "the changes in the log"
             }
         }
     }
@@ -285,7 +285,7 @@ impl Pool {
         pool.is_config_new = true;
         pool.is_checkpoint_wanted = true;
         let Some((next, extent)) = pool.place_record() else {
-            let context = "the devices have no room for a pool";
+            let context = "the devices are too small for a pool";
             return Err(OpenError::new(OpenErrorKind::Missing, context));
         };
         pool.records.push_back((1, extent));
@@ -453,12 +453,14 @@ impl Opening {
                 match (wanted, done) {
                     (Some(wanted), ArrayDone::Read(result)) => self.note(wanted, result),
                     (Some(Wanted::Restored), ArrayDone::Written(Err(error))) => {
-                        let context = format!("what a log vdev had cannot be written: {error}");
+                        let context =
+                            format!("the copy that a log vdev lacked cannot be written: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
                     }
                     (Some(Wanted::NewMark), ArrayDone::Written(_)) => self.go_on_behind_mark(),
                     (Some(Wanted::Flush), ArrayDone::Flushed(Err(error))) => {
-                        let context = format!("what was found cannot be made durable: {error}");
+                        let context =
+                            format!("the state that was found cannot be made durable: {error}");
                         self.failed = Some(OpenError::new(OpenErrorKind::Missing, context));
                     }
                     (Some(wanted), ArrayDone::Scrubbed(result)) => {
@@ -530,8 +532,8 @@ impl Opening {
             _ => OpenErrorKind::Damaged,
         };
         let context = format!(
-            "where the log ends cannot be told: {error}, and the leaves that can be read are too few to know \
-             whether something acknowledged lies there. Attach the leaves that are missing"
+            "the end of the log is unknown: {error}, and too few devices can be read to know whether \
+             acknowledged writes follow. Attach the missing devices"
         );
         OpenError::new(kind, context)
     }
@@ -577,7 +579,9 @@ impl Opening {
             .ok_or_else(|| OpenError::damaged("the manifest is shorter than its root says"))?;
         let manifest = Manifest::understand(bytes)?;
         if manifest.epoch != self.root.epoch.0 {
-            return Err(OpenError::damaged("the manifest is another checkpoint's"));
+            return Err(OpenError::damaged(
+                "the manifest belongs to another checkpoint",
+            ));
         }
         let pool = &mut self.pool;
         pool.catalog = manifest.catalog.clone();
@@ -589,7 +593,12 @@ impl Opening {
             .contents
             .iter()
             .map(|record| {
-                let damaged = || OpenError::damaged(format!("dataset {} is none", record.id.0));
+                let damaged = || {
+                    OpenError::damaged(format!(
+                        "the manifest names dataset {}, which is not a volume or snapshot",
+                        record.id.0
+                    ))
+                };
                 let dataset = pool.catalog.dataset(record.id).ok_or_else(damaged)?;
                 let (size, block_size) = dataset.geometry().ok_or_else(damaged)?;
                 let tree = record.tree.open().ok_or_else(damaged)?;
@@ -611,7 +620,9 @@ impl Opening {
             .collect();
         pool.contents = contents?;
         let jobs: Option<VecDeque<Job>> = manifest.jobs.iter().map(open_job).collect();
-        pool.jobs = jobs.ok_or_else(|| OpenError::damaged("a list of what to free is none"))?;
+        pool.jobs = jobs.ok_or_else(|| {
+            OpenError::damaged("the manifest names an invalid list of blocks to free")
+        })?;
         pool.persisted = Persisted {
             epoch: self.root.epoch,
             seq: self.root.seq,
@@ -639,8 +650,11 @@ fn open_job(record: &JobRecord) -> Option<Job> {
 }
 
 fn array_of(config: &PoolConfig, epoch: Epoch, limits: vdev::Limits) -> Result<Array, OpenError> {
-    Array::new(&config.tree, epoch, limits)
-        .map_err(|error| OpenError::damaged(format!("the pool's vdevs make no pool: {error}")))
+    Array::new(&config.tree, epoch, limits).map_err(|error| {
+        OpenError::damaged(format!(
+            "the vdevs in the labels do not form a pool: {error}"
+        ))
+    })
 }
 
 /// Makes a pool that knows nothing but its vdevs.

@@ -100,7 +100,7 @@ impl PoolProperties {
                 _ => None,
             };
             PoolProperty::named(name).zip(is_on).ok_or_else(|| {
-                let context = format!("'{name}={value}' in a label is no property of pools");
+                let context = format!("'{name}={value}' in a label is not a property of pools");
                 OpenError::new(OpenErrorKind::Damaged, context)
             })
         });

@@ -56,10 +56,7 @@ impl Pool {
 pub(in crate::pool) fn out_of_turn(attempt: Option<u64>) -> PoolError {
     match attempt {
         Some(_) => incomplete(),
-        None => PoolError::new(
-            PoolErrorKind::Receiving,
-            "what was being received was given up",
-        ),
+        None => PoolError::new(PoolErrorKind::Receiving, "the receive was discarded"),
     }
 }
 

@@ -93,7 +93,7 @@ impl Pool {
         if let Some(id) = wanted.from
             && !self.catalog.chain(wanted.to).any(|older| older.id == id)
         {
-            let context = "the snapshot does not build on the one that it is compared with";
+            let context = "the snapshot does not build on the snapshot that it is compared with";
             return Err(PoolError::new(PoolErrorKind::Invalid, context));
         }
         let is_settled = to.map.layers.is_empty() && from.is_none_or(|of| of.map.layers.is_empty());
@@ -151,12 +151,14 @@ impl Pool {
             Err(missing) => return self.read_node(missing, NodeWaiter::Stored(pending)),
         };
         if found.is_hole() {
-            let context = format!("block {block} is a hole");
+            let context = format!("block {block} is not stored: it is a hole");
             let error = PoolError::new(PoolErrorKind::Invalid, context);
             return self.answer_stored(pending, Err(error));
         }
         if found.is_lost() {
-            let context = format!("block {block} was lost: no copy of what led to it was right");
+            let context = format!(
+                "block {block} is lost: no correct copy of the maps that lead to it is left"
+            );
             let error = PoolError::new(PoolErrorKind::Damaged, context);
             return self.answer_stored(pending, Err(error));
         }
@@ -238,6 +240,6 @@ fn within(change: Change, blocks: u64) -> Option<Change> {
 }
 
 fn gone() -> PoolError {
-    let context = "there is no such snapshot; it may have been destroyed meanwhile";
+    let context = "the snapshot does not exist; it may have been destroyed meanwhile";
     PoolError::new(PoolErrorKind::NotFound, context)
 }

@@ -97,11 +97,11 @@ impl fmt::Display for TrimRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotOfBlocks => {
-                "only devices that blocks lie on are trimmed: no logs, caches and spares"
+                "only devices that hold blocks can be trimmed, not logs, caches and spares"
             }
             Self::Away => "the device is not in use",
             Self::Unable => "the device cannot trim",
-            Self::Running => "the device is being trimmed already",
+            Self::Running => "the device is already being trimmed",
             Self::NotRunning => "the device is not being trimmed",
         })
     }

@@ -57,7 +57,9 @@ pub enum Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing(pointer) => write!(f, "the chunk at {} is not read yet", pointer.address),
+            Self::Missing(pointer) => {
+                write!(f, "the chunk at {} was not read yet", pointer.address)
+            }
             Self::Damaged(pointer) => write!(
                 f,
                 "the chunk at {} does not belong to this dead list",

@@ -100,8 +100,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (extent, what) = match self {
             Self::Beyond(extent) => (extent, "do not exist"),
-            Self::DoubleAllocation(extent) => (extent, "are in use already"),
-            Self::NotAllocated(extent) => (extent, "are free already"),
+            Self::DoubleAllocation(extent) => (extent, "are already in use"),
+            Self::NotAllocated(extent) => (extent, "are already free"),
         };
         let (vdev, first, end) = (extent.vdev, extent.sector, extent.end());
         write!(f, "sectors {first}..{end} of top-level vdev {vdev} {what}")

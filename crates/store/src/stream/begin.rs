@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, component_problem};
+use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, component_fault};
 
 /// Length of the longest beginning of a part, in bytes of JSON.
 pub const MAX_BEGIN: usize = 1 << 20;
@@ -80,24 +80,24 @@ impl Begin {
             return Some(format!("volsize cannot be {}", self.size));
         }
         if self.start > self.blocks() {
-            return Some("it begins behind its own end".to_owned());
+            return Some("the stream begins beyond the end of the volume".to_owned());
         }
         if self.from == Some(self.snapshot) {
-            return Some("a snapshot is told relative to itself".to_owned());
+            return Some("the snapshot is described as changes to itself".to_owned());
         }
         let told = [Some(self.source.as_str()), self.origin.as_deref()];
         for name in told.into_iter().flatten() {
             if name.len() > MAX_SOURCE {
-                return Some("the name of what it comes from is too long".to_owned());
+                return Some("the name of the stream's source is too long".to_owned());
             }
             if name.chars().any(char::is_control) {
-                return Some("the name of what it comes from has control characters".to_owned());
+                return Some("the name of the stream's source has control characters".to_owned());
             }
         }
         let parts = self.path.split('/').filter(|_| !self.path.is_empty());
         let origin = self.origin.iter().flat_map(|name| name.split(['/', '@']));
         let mut names = parts.chain([self.name.as_str()]).chain(origin);
-        names.find_map(component_problem)
+        names.find_map(component_fault)
     }
 }
 

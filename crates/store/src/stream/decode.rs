@@ -156,11 +156,14 @@ impl Decoder {
         let rest = self.buffer.len() - self.read;
         let (kind, context) = match self.stage {
             DecodeStage::Closed if rest == 0 => return Ok(()),
-            DecodeStage::Closed => (StreamErrorKind::Invalid, "bytes are behind the end"),
+            DecodeStage::Closed => (
+                StreamErrorKind::Invalid,
+                "bytes follow the end of the stream",
+            ),
             DecodeStage::Preamble if self.position() == 0 && rest == 0 => {
                 (StreamErrorKind::Truncated, "the stream is empty")
             }
-            _ => (StreamErrorKind::Truncated, "the stream ends in its middle"),
+            _ => (StreamErrorKind::Truncated, "the stream was cut off"),
         };
         Err(self.error(kind, context))
     }
@@ -173,13 +176,16 @@ impl Decoder {
         if self.stage == DecodeStage::Closed {
             return match rest.is_empty() {
                 true => Ok(None),
-                false => Err(self.error(StreamErrorKind::Invalid, "bytes are behind the end")),
+                false => Err(self.error(
+                    StreamErrorKind::Invalid,
+                    "bytes follow the end of the stream",
+                )),
             };
         }
         let Some((head, behind)) = rest.split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
-        let damaged = "a record is damaged, missing or not in its place";
+        let damaged = "a record is damaged, missing or out of place";
         let Some((header, sum)) = Header::from_bytes(head) else {
             return Err(self.error(StreamErrorKind::Damaged, damaged));
         };
@@ -199,7 +205,7 @@ impl Decoder {
     fn read_preamble(&mut self) -> Result<bool, StreamError> {
         let known = self.buffer.len().min(MAGIC.len());
         if self.buffer[..known] != MAGIC[..known] {
-            let context = "this is no stream of a Sandstone volume";
+            let context = "the input is not a stream of a Sandstone volume";
             return Err(self.error(StreamErrorKind::Foreign, context));
         }
         let Some(bytes) = self.buffer.first_chunk::<PREAMBLE>() else {
@@ -207,7 +213,9 @@ impl Decoder {
         };
         if *bytes != preamble() {
             let version = u16::from_le_bytes([bytes[8], bytes[9]]);
-            let context = format!("it is a stream of version {version}, and {VERSION} is known");
+            let context = format!(
+                "the stream has version {version}, but this program knows version {VERSION}"
+            );
             return Err(self.error(StreamErrorKind::Version, context));
         }
         self.read = PREAMBLE;
@@ -284,14 +292,15 @@ impl Decoder {
                 self.hash();
                 let is_right = *self.strong.finalize().as_bytes() == self.buffer[body];
                 if !is_right || block != end || count != blocks {
-                    let context = "the whole is not what its end says";
+                    let context =
+                        "the received data does not match the checksum at the end of the stream";
                     return Err(self.error(StreamErrorKind::Damaged, context));
                 }
                 self.stage = DecodeStage::Between;
                 Ok(Item::End)
             }
             _ => {
-                let context = "a record stands where none of its kind may";
+                let context = "a record of this kind cannot follow here";
                 Err(self.error(StreamErrorKind::Invalid, context))
             }
         }
@@ -299,7 +308,7 @@ impl Decoder {
 
     fn take_begin(&mut self, body: std::ops::Range<usize>) -> Result<Item, StreamError> {
         let begin: Begin = serde_json::from_slice(&self.buffer[body]).map_err(|error| {
-            let context = format!("what it says of its snapshot cannot be read: {error}");
+            let context = format!("the description of the snapshot cannot be read: {error}");
             self.error(StreamErrorKind::Invalid, context)
         })?;
         if let Some(fault) = begin.fault() {
@@ -315,7 +324,7 @@ impl Decoder {
     }
 
     fn misplaced(&self, block: u64) -> StreamError {
-        let context = format!("block {block} stands out of order, or outside the volume");
+        let context = format!("block {block} is out of order or outside the volume");
         self.error(StreamErrorKind::Invalid, context)
     }
 

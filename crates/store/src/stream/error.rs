@@ -44,7 +44,7 @@ impl StreamError {
 impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            StreamErrorKind::Failed => write!(f, "the sender gave up: {}", self.context),
+            StreamErrorKind::Failed => write!(f, "the sender failed: {}", self.context),
             _ => write!(f, "{} (at byte {})", self.context, self.offset),
         }
     }

@@ -236,7 +236,7 @@ fn a_sender_that_gives_up_says_why() {
     assert_eq!(error.kind, StreamErrorKind::Failed);
     assert_eq!(
         error.to_string(),
-        "the sender gave up: block 7 cannot be read"
+        "the sender failed: block 7 cannot be read"
     );
 }
 

@@ -51,7 +51,7 @@ impl FromStr for ResumeToken {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let broken = || format!("'{text}' is no token of an interrupted receive");
+        let broken = || format!("'{text}' is not a token of an interrupted receive");
         let (body, check) = text.rsplit_once('-').ok_or_else(broken)?;
         let check = u32::from_str_radix(check, 16).map_err(|_| broken())?;
         let mut parts = body.split('-');

@@ -273,7 +273,11 @@ impl Array {
         let leaf = request.leaf;
         let outcome = match (request.asked, outcome) {
             (Asked::Read, Ok(data)) if data.len() as u64 != request.len => {
-                let context = format!("{} bytes instead of {}", data.len(), request.len);
+                let context = format!(
+                    "the device returned {} bytes instead of {}",
+                    data.len(),
+                    request.len
+                );
                 Err(DeviceError::new(DeviceErrorKind::Failed, context))
             }
             (Asked::Read, Ok(data)) => Ok(queue::aligned(data)),
@@ -529,5 +533,5 @@ impl InFlight {
 
 /// Returns the error that a device that shrank would report.
 fn beyond() -> DeviceError {
-    DeviceError::new(DeviceErrorKind::Medium, "the device ends before that")
+    DeviceError::new(DeviceErrorKind::Medium, "the device ends before this byte")
 }

@@ -106,7 +106,7 @@ impl Array {
         let state = self.leaf_mut(leaf);
         if state.abandoned > 0 {
             let context = format!(
-                "its device still has to answer {} of what it was asked",
+                "its device has not yet answered {} earlier requests",
                 state.abandoned
             );
             return Err(ShapeError::new(ShapeErrorKind::Busy, leaf, context));
@@ -245,7 +245,7 @@ impl Array {
         if self.can_lose(leaf) {
             return Ok(());
         }
-        let context = "no valid replicas: the other leaves do not hold all that it holds";
+        let context = "no valid replicas: the other devices do not hold all of its data";
         Err(ShapeError::new(ShapeErrorKind::NotRedundant, leaf, context))
     }
 

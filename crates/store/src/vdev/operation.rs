@@ -232,17 +232,17 @@ pub struct ArrayError {
 impl fmt::Display for ArrayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            ArrayErrorKind::OutOfRange => "outside of the vdevs",
+            ArrayErrorKind::OutOfRange => "outside the vdevs",
             ArrayErrorKind::Checksum => "no copy has the right checksum",
             ArrayErrorKind::Undecided => {
-                "no choice of columns that was tried has the right checksum"
+                "no combination of columns that was tried has the right checksum"
             }
             ArrayErrorKind::Medium => "the devices cannot read it",
             ArrayErrorKind::Device => "too many devices failed",
-            ArrayErrorKind::Unavailable => "too many leaves are away",
+            ArrayErrorKind::Unavailable => "too many devices are missing",
             ArrayErrorKind::Lost => "unflushed writes are lost",
-            ArrayErrorKind::NotRebuilt => "the leaf that is rebuilt did not take it",
-            ArrayErrorKind::Overwritten => "something else was written there meanwhile",
+            ArrayErrorKind::NotRebuilt => "the device that is rebuilt did not take it",
+            ArrayErrorKind::Overwritten => "it was overwritten meanwhile",
         };
         write!(f, "{}: {kind}", self.context)?;
         self.source

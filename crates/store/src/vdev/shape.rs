@@ -161,7 +161,7 @@ impl Array {
             self.top_levels[usize::from(vdev)].kind,
             TopLevelKind::Leaf | TopLevelKind::Mirror
         ) {
-            let context = "a leaf is attached to a leaf or a mirror";
+            let context = "a device can be attached only to a single device or a mirror";
             return Err(ShapeError::new(ShapeErrorKind::WrongKind, beside, context));
         }
         let leaf = self.insert_newcomer(vdev, new)?;
@@ -187,7 +187,7 @@ impl Array {
     ) -> Result<LeafId, ShapeError> {
         self.known(old)?;
         if kind == SlotKind::Single {
-            let context = "two leaves in a slot are replacing or spare";
+            let context = "two devices in a slot must be replacing or spare";
             return Err(ShapeError::new(ShapeErrorKind::WrongKind, old, context));
         }
         let vdev = self.leaf(old).vdev;
@@ -218,11 +218,11 @@ impl Array {
             .iter()
             .any(|slot| slot.leaves.contains(&leaf) && slot.leaves.len() > 1);
         if !is_shared && (top.kind != TopLevelKind::Mirror || top.slots.len() < 2) {
-            let context = "only leaves of mirrors and of replacements are detached";
+            let context = "only devices of mirrors and of replacements can be detached";
             return Err(ShapeError::new(ShapeErrorKind::WrongKind, leaf, context));
         }
         if !self.can_lose(leaf) {
-            let context = "no valid replicas: the other leaves do not hold all that it holds";
+            let context = "no valid replicas: the other devices do not hold all of its data";
             return Err(ShapeError::new(ShapeErrorKind::NotRedundant, leaf, context));
         }
         self.dismiss(leaf, out);
@@ -249,7 +249,7 @@ impl Array {
         self.known(leaf)?;
         let used = self.top_levels[usize::from(self.leaf(leaf).vdev)].leaf_sectors;
         if super::layout::data_sectors(size).is_none_or(|sectors| sectors < used) {
-            let context = format!("{size} bytes, {used} sectors are in use");
+            let context = format!("the device has {size} bytes, but {used} sectors are in use");
             return Err(ShapeError::new(ShapeErrorKind::TooSmall, leaf, context));
         }
         let state = self.leaf_mut(leaf);
@@ -323,7 +323,7 @@ impl Array {
         if guids.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(ShapeError::of_tree(
                 ShapeErrorKind::InUse,
-                "the same device twice",
+                "a device is named twice",
             ));
         }
         leaves().try_for_each(|leaf| self.require_new(leaf))?;
@@ -334,15 +334,16 @@ impl Array {
         let leaf_sectors = spec.leaf_sectors.unwrap_or(smallest);
         let total = leaf_sectors.saturating_mul(spec.slots.len() as u64);
         if spec.kind != TopLevelKind::Hole && (leaf_sectors == 0 || leaf_sectors > smallest) {
-            let context =
-                format!("{leaf_sectors} sectors of data on each leaf, the smallest has {smallest}");
+            let context = format!(
+                "each device holds {leaf_sectors} sectors of data, but the smallest has {smallest}"
+            );
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
         }
         if let Some(context) = spec.misplaced_inner(leaf_sectors) {
             return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
         }
         if total > Address::SECTORS {
-            let context = format!("{total} sectors are more than addresses reach");
+            let context = format!("the vdev has {total} sectors, more than addresses can reach");
             return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
         }
         Ok((vdev, leaf_sectors))
@@ -370,7 +371,10 @@ impl Array {
         self.require_new(spec)?;
         let used = self.top_levels[usize::from(vdev)].leaf_sectors;
         if super::layout::data_sectors(spec.size).is_none_or(|sectors| sectors < used) {
-            let context = format!("{} bytes, {used} sectors are in use", spec.size);
+            let context = format!(
+                "the device has {} bytes, but {used} sectors are in use",
+                spec.size
+            );
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
         }
         // If the only leaf of a vdev is away, it misses the blocks that are written from now on.
@@ -394,7 +398,7 @@ impl Array {
         match self.leaves.iter().position(is_used) {
             None => Ok(()),
             Some(at) => {
-                let context = format!("a leaf with the GUID {}", spec.guid);
+                let context = format!("leaf {}", spec.guid);
                 Err(ShapeError::new(
                     ShapeErrorKind::InUse,
                     LeafId(at as u32),
@@ -430,7 +434,7 @@ fn check_slots(spec: &TopLevelSpec) -> Result<(), ShapeError> {
         }
     };
     if !(least..=most).contains(&count) || spec.slots.iter().any(|slot| slot.leaves.is_empty()) {
-        let context = format!("{count} leaves, {least} to {most} are possible");
+        let context = format!("the vdev has {count} devices, but {least} to {most} are possible");
         return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
     }
     Ok(())

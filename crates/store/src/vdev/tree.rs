@@ -124,8 +124,9 @@ impl TopLevelSpec {
             .all(|at| at.is_multiple_of(layout::INNER_GRAIN));
         let end = |at: u64| at.saturating_add(layout::LABEL_SECTORS);
         let is_right = is_aligned && end(first) <= second && end(second) <= leaf_sectors;
-        (!is_right)
-            .then(|| format!("inner labels at the sectors {first} and {second} of {leaf_sectors}"))
+        (!is_right).then(|| {
+            format!("inner labels cannot lie at the sectors {first} and {second} of {leaf_sectors}")
+        })
     }
 }
 

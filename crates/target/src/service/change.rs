@@ -229,7 +229,7 @@ impl Service {
             }
             let backend = self.opener.backends.of(&spec.backend);
             let lengthened = backend.extend(wanted);
-            let lengthened = lengthened.map_err(|error| failed(error.problem(), error.advice()))?;
+            let lengthened = lengthened.map_err(|error| failed(error.message(), error.next()))?;
             made.add_length(lengthened, unit.device.clone());
             let geometry = unit.device.refresh().map_err(|error| {
                 failed(

@@ -64,7 +64,7 @@ impl Refusal {
         };
         Self {
             target_address: Some(address),
-            ..Self::new(status, "the target is elsewhere")
+            ..Self::new(status, "the target is at another address")
         }
     }
 

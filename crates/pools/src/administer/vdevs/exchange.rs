@@ -40,7 +40,7 @@ impl Site<'_> {
             return Err(Error::new(
                 ErrorKind::InUse,
                 format!("{} is in use by the pool", old.path.display()),
-                "name the device that is to take its place",
+                "name the device that replaces it",
             ));
         }
         let (spec, device) = self.open_new(new, self.over(force, Some(leaf)))?;

@@ -94,10 +94,12 @@ impl Site<'_> {
         match new.find(|other| *other != first) {
             Some(other) if !force && is_alike => Err(Error::invalid(
                 format!(
-                    "mismatched replication level: pool {} and what is added can lose {first} and {other} devices",
+                    "mismatched replication level: the vdevs of pool {} can lose {first} devices, a new vdev \
+                     {other}",
                     self.name
                 ),
-                "the pool is lost with its weakest vdev: make them alike, or use -f to add it all the same",
+                "the pool is lost with its weakest vdev: give all vdevs the same redundancy, or use -f to \
+                 add it anyway",
             )),
             _ => Ok(()),
         }
@@ -112,7 +114,7 @@ impl Site<'_> {
                 leaving.push((name, one));
             }
         }
-        in_turn("taken away", leaving, |one| self.remove_one(one))
+        in_turn("removed", leaving, |one| self.remove_one(one))
     }
 
     fn remove_one(&self, one: Removable) -> Result<(), Error> {
@@ -165,10 +167,10 @@ impl Site<'_> {
                 // If the pool has no such device, the error says so.
                 self.find(name)?;
                 refuse(
-                    "only logs, caches and spares that stand ready can be removed",
+                    "only logs, caches and available spares can be removed",
                     format!(
                         "use `sandstone pool detach {} DEVICE` for devices of mirrors and spares in use, \
-                         `replace` for all others",
+                         `replace` for all other devices",
                         self.name
                     ),
                 )
@@ -193,7 +195,7 @@ impl Site<'_> {
             && let Err(error) = label::wipe_leaf(&*device, guid)
         {
             let path = path.display();
-            tracing::warn!(%path, %error, "the labels of a spare that was removed are not wiped");
+            tracing::warn!(%path, %error, "the labels of a removed spare could not be wiped");
         }
         Ok(())
     }

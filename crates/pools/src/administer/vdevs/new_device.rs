@@ -51,8 +51,8 @@ impl Site<'_> {
     ) -> Result<(LeafSpec, Arc<dyn BlockDevice>), Error> {
         if !path.is_absolute() && !is_remote(path) {
             return Err(Error::invalid(
-                format!("{} is no absolute path", path.display()),
-                "write it in full, or the name of another machine's disk (naa.…)",
+                format!("{} is not an absolute path", path.display()),
+                "write the full path, or the name of another machine's disk (naa.…)",
             ));
         }
         self.pools.refuse_own([path])?;

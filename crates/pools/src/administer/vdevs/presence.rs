@@ -43,7 +43,7 @@ impl Site<'_> {
             .iter()
             .filter(|named| named.leaf.state != VdevState::Offline);
         let leaves = leaves.map(|named| (named.path.display().to_string(), named));
-        in_turn("put aside", leaves, |named| {
+        in_turn("taken offline", leaves, |named| {
             let leaf = named.leaf.leaf;
             self.shape("offline", &named.path, move |hands| {
                 hands.pool.offline(leaf, hands.now_us)
@@ -64,7 +64,7 @@ impl Site<'_> {
         let caches = caches
             .iter()
             .map(|name| (name.clone(), Device::Cache(name)));
-        in_turn("used again", devices.chain(caches), |device| {
+        in_turn("brought online", devices.chain(caches), |device| {
             match device {
                 Device::Leaf(named) => self.bring_online(named)?,
                 Device::Cache(name) => self.clear_caches(std::slice::from_ref(name))?,
@@ -197,12 +197,12 @@ impl Site<'_> {
         Err(Error::new(
             ErrorKind::Refused,
             format!(
-                "cannot online {path}: it has {}, and had {} when it was last used",
+                "cannot online {path}: the device has {}, but had {} when it was last used",
                 format_size(len),
                 format_size(named.leaf.size)
             ),
             format!(
-                "find out who cut it, or use `sandstone pool replace {} {path}` with another device",
+                "find out why it shrank, or use `sandstone pool replace {} {path}` with another device",
                 self.name,
             ),
         ))
@@ -222,16 +222,17 @@ impl Site<'_> {
                 ErrorKind::Refused,
                 format!("cannot online {}: {why}", path.display()),
                 format!(
-                    "attach the device, or use `sandstone pool replace {} {}` to rebuild it on another one",
+                    "attach the device, or use `sandstone pool replace {} {}` to rebuild its data on another \
+                     device",
                     self.name,
                     path.display()
                 ),
             )
         };
         let (device, labels) = self.disks().open_with_labels(path).map_err(|error| {
-            let advice = error.next.clone();
+            let next = error.next.clone();
             let mut refused = refused(error.message);
-            refused.next = format!("{advice}; or {}", refused.next);
+            refused.next = format!("{next}; or {}", refused.next);
             refused
         })?;
         match label::said(&labels) {
@@ -250,11 +251,13 @@ impl Site<'_> {
                 Ok(Known { device, labels, at })
             }
             Said::Leaf(config, _) => Err(refused(format!(
-                "what is there belongs to pool {} and is not the device that was there",
+                "the device there belongs to pool {}, and is not the device of this pool",
                 config.name
             ))),
             Said::Unusable(_, why) => Err(refused(why)),
-            Said::Nothing => Err(refused("what is there has no label of the pool".to_owned())),
+            Said::Nothing => Err(refused(
+                "the device there has no label of the pool".to_owned(),
+            )),
         }
     }
 
@@ -264,13 +267,13 @@ impl Site<'_> {
         Error::new(
             ErrorKind::Refused,
             format!(
-                "cannot online {path}: its labels are right, but it is another device than the one that was used before, so \
-                 it may be an old copy of that. It was {was}, and is {is}"
+                "cannot online {path}: its labels are right, but it is not the device that was used before; \
+                 it may be an old copy of that device. It was {was}, and is {is}"
             ),
             format!(
-                "put back the one that was used; or have this one rebuilt from the others: `sandstone pool replace -f {name} \
-                 {path}`; or, to use what it holds, `sandstone pool export -f {name}` and then `sandstone pool import` \
-                 with -d for each device"
+                "put the previous device back; or rebuild this one from the others: `sandstone pool replace \
+                 -f {name} {path}`; or, to use the data on this one, `sandstone pool export -f {name}` and \
+                 then `sandstone pool import` with -d for each device"
             ),
         )
     }
@@ -298,12 +301,13 @@ impl Site<'_> {
         Err(Error::new(
             ErrorKind::Refused,
             format!(
-                "cannot online {path}: it was used without the other devices, and these without it: each may have \
-                 acknowledged changes that the other lacks"
+                "cannot online {path}: it was used without the other devices, and they without it: each side \
+                 may have acknowledged changes that the other lacks"
             ),
             format!(
-                "decide which to keep: {give_up} gives up what is there; to go on with that instead, and give up the others', \
-                 use `sandstone pool export -f {name}` and then `sandstone pool import -f -d {path} {name}`"
+                "decide which side to keep: {give_up} discards the data on this device; to keep it and \
+                 discard the others', use `sandstone pool export -f {name}` and then `sandstone pool import \
+                 -f -d {path} {name}`"
             ),
         ))
     }
@@ -336,7 +340,7 @@ impl Site<'_> {
                 &named.path,
                 [has, had],
                 format!(
-                    "give it back its size, or use `sandstone pool replace {} {}` with another device",
+                    "restore its size, or use `sandstone pool replace {} {}` with another device",
                     self.name,
                     named.path.display()
                 ),
@@ -363,8 +367,8 @@ impl Site<'_> {
         if let Some(had) = had.filter(|had| has < *had) {
             let (pool, path) = (self.name, place.path.display());
             let next = format!(
-                "give it back its size, or take it away and add it again as it is: \
-                 `sandstone pool remove {pool} {path}` and then `sandstone pool add {pool} cache {path}`"
+                "restore its size, or remove it and add it again at its new size: `sandstone pool remove \
+                 {pool} {path}` and then `sandstone pool add {pool} cache {path}`"
             );
             return Err(shrank(&place.path, [has, had], next));
         }
@@ -387,10 +391,7 @@ impl Site<'_> {
         let geometry = device.refresh().map_err(|error| {
             Error::new(
                 ErrorKind::Refused,
-                format!(
-                    "the size of {} cannot be asked for: {error}",
-                    path.display()
-                ),
+                format!("the size of {} cannot be read: {error}", path.display()),
                 format!("see `sandstone pool status {}`", self.name),
             )
         })?;
@@ -441,7 +442,7 @@ impl Site<'_> {
         for cache in caches {
             // The state of a missing cache says that it is still missing.
             if let Err(error) = self.clear_caches(&[cache]) {
-                tracing::info!(pool = self.name, %error, "a cache is still away");
+                tracing::info!(pool = self.name, %error, "a cache is still missing");
             }
         }
         Ok(())
@@ -455,7 +456,7 @@ fn shrank(path: &Path, [has, had]: [u64; 2], next: String) -> Error {
     Error::new(
         ErrorKind::Refused,
         format!(
-            "cannot expand {path}: device is too small: it has {has}, and had {had} when it was last used"
+            "cannot expand {path}: device is too small: it has {has}, but had {had} when it was last used"
         ),
         next,
     )

@@ -78,7 +78,7 @@ impl Layout<'_> {
             (lacking > spare).then(|| {
                 let devices = if lacking == 1 { "device" } else { "devices" };
                 let name = top_level_name(number, top);
-                format!("{name} lacks {lacking} {devices}, and can do without {spare}")
+                format!("{name} lacks {lacking} {devices}, but can lose only {spare}")
             })
         })
     }
@@ -121,7 +121,7 @@ impl Layout<'_> {
             (true, LeafState::Faulted) => ("FAULTED", None),
             (true, LeafState::Online | LeafState::Unavailable | LeafState::Removed) => (
                 "DEGRADED",
-                Some("is behind, and is rebuilt when the pool is imported"),
+                Some("is out of date, and is rebuilt when the pool is imported"),
             ),
             (true, LeafState::Detached) => return Vec::new(),
         };

@@ -43,7 +43,7 @@ fn by_sysfs(device: &Path, depth: u32) -> Option<String> {
         return Some("it has several paths (dm-multipath)".to_owned());
     }
     if let Some(transport) = text("device/transport").filter(|of| of != "pcie" && of != "loop") {
-        return Some(format!("it is reached by NVMe over {transport}"));
+        return Some(format!("it is reached through NVMe over {transport}"));
     }
     let way = std::fs::canonicalize(disk.join("device")).ok();
     let way = way.iter().flat_map(|way| way.components());
@@ -144,7 +144,7 @@ mod tests {
         std::fs::write(fabrics.join("device/transport"), "tcp\n").expect("a file");
         assert_eq!(
             by_sysfs(&fabrics, DEPTH).as_deref(),
-            Some("it is reached by NVMe over tcp")
+            Some("it is reached through NVMe over tcp")
         );
     }
 

@@ -125,7 +125,7 @@ fn two_failed_attempts_are_both_named() {
     let refused = Admission::Refused(LoginStatus::AUTHENTICATION_FAILURE);
     let array = Array::new(move |_| refused);
     let error = array.discover(SECRET, "").bad();
-    let words = "authentication failure (0x0201); another attempt that offered AuthMethod=CHAP and CHAP_A=5 alone failed too: the target refused the login: authentication failure (0x0201)";
+    let words = "authentication failure (0x0201); another attempt that offered only AuthMethod=CHAP and CHAP_A=5 failed too: the target refused the login: authentication failure (0x0201)";
     assert!(error.contains(words), "{error}");
     assert_eq!(array.offered().len(), 4);
     let front = front();

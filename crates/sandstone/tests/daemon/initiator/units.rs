@@ -78,7 +78,7 @@ fn answers_of_the_probe_cut_at_every_length() {
                 Err(error) => {
                     let said = error.to_string();
                     assert!(
-                        page.is_none() && said.contains("INQUIRY data is cut"),
+                        page.is_none() && said.contains("INQUIRY data is too short"),
                         "{said}"
                     );
                 }

@@ -163,7 +163,7 @@ fn a_block_without_a_right_copy_is_named_and_so_is_who_lost_it() {
         said.contains("unreadable (2): these bytes are lost"),
         "{said}"
     );
-    assert!(said.contains("restore them from a copy"), "{said}");
+    assert!(said.contains("restore them from a backup"), "{said}");
     for block in [5, 9] {
         assert!(said.contains(&named(block, "tank/vm1@now")), "{said}");
     }

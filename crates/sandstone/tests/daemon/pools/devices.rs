@@ -134,7 +134,7 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
     let events = process.done("pool events -H -o event tank");
     for said in [
         "weak is FAULTED",
-        "the spare stands in",
+        "the spare is in use",
         "resilvered ",
         "scrub repaired",
     ] {
@@ -316,11 +316,11 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
             "{status}"
         );
         assert!(
-            status.contains("scrub found 1 block without a right copy"),
+            status.contains("scrub found 1 block without a correct copy"),
             "{status}"
         );
         let events = process.done("pool events tank");
-        let told = "tank/vm1@now: no right copy was found of 16K at byte";
+        let told = "tank/vm1@now: no correct copy of 16K was found at byte";
         assert!(events.contains(told), "{events}");
         if !again {
             // Findings are not kept over a restart; the next scrub finds the errors again.

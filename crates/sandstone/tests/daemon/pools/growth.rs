@@ -64,7 +64,7 @@ fn a_device_that_grew_is_used_up_to_its_end() {
     assert_eq!(size(&process), before, "only with -e");
     let refused = flat(&process.refused("pool online -e tank b"));
     for said in [
-        "no such device in pool tank: b",
+        "pool tank has no device b",
         "nothing was changed",
         "sandstone pool status tank",
     ] {
@@ -165,9 +165,9 @@ fn a_cache_that_grew_is_used_up_to_its_end() {
     let refused = cut_off(&process, "fast", LARGE, "fast");
     for said in [
         "cannot expand",
-        "/fast: device is too small: it has 256M, and had 512M when it was last used",
+        "/fast: device is too small: it has 256M, but had 512M when it was last used",
         "nothing was changed",
-        "give it back its size",
+        "restore its size",
         "pool remove tank",
         "pool add tank cache",
     ] {
@@ -175,7 +175,7 @@ fn a_cache_that_grew_is_used_up_to_its_end() {
     }
     let refused = cut_off(&process, "fast", LARGE, "a fast");
     assert!(
-        refused.contains("/a had been used again before that, and that stays"),
+        refused.contains("/a had been brought online before and stays so"),
         "{refused}"
     );
     process.done("pool remove tank fast");
@@ -195,9 +195,9 @@ fn a_device_that_shrank_is_told_so() {
     let refused = cut_off(&process, "b", SMALL, "b");
     for said in [
         "cannot expand",
-        "/b: device is too small: it has 128M, and had 256M when it was last used",
+        "/b: device is too small: it has 128M, but had 256M when it was last used",
         "nothing was changed",
-        "give it back its size",
+        "restore its size",
         "pool replace tank",
     ] {
         assert!(refused.contains(said), "{said}: {refused}");
@@ -208,9 +208,9 @@ fn a_device_that_shrank_is_told_so() {
     let refused = flat(&process.refused("pool online -e tank b"));
     for said in [
         "cannot online",
-        "it has 128M, and had 256M when it was last used",
+        "it has 128M, but had 256M when it was last used",
         "nothing was changed",
-        "find out who cut it",
+        "find out why it shrank",
         "pool replace tank",
     ] {
         assert!(refused.contains(said), "{said}: {refused}");

@@ -37,7 +37,10 @@ fn a_disk_that_is_pulled_under_load_and_put_back_is_rebuilt_without_a_command() 
         .expect("nothing fails that the other half has");
     write_all(portal, 120..160);
     let status = process.done("pool status tank");
-    assert!(flat(&status).contains("used again by itself"), "{status}");
+    assert!(
+        flat(&status).contains("uses it again automatically"),
+        "{status}"
+    );
     rename(&process, "pulled", "d1");
     let status = resilvered(&process);
     assert!(status.contains(" state: ONLINE\n"), "{status}");

@@ -61,10 +61,10 @@ fn a_forced_import_of_a_live_pool_is_refused_with_who_has_it() {
     let status = first.done("pool status tank");
     assert!(status.contains(" hosts: one at a time"), "{status}");
     let said = flat(&second.refused(&format!("pool import -d {} tank", ways[1].node().display())));
-    assert!(said.contains("never exported there"), "{said}");
+    assert!(said.contains("was not exported there"), "{said}");
     let said = flat(&second.refused(&import(&ways[1])));
     assert!(
-        said.contains("has it open: its activity record changed"),
+        said.contains("has the pool open: its activity record changed"),
         "{said}"
     );
     // Nothing was harmed.
@@ -90,9 +90,12 @@ fn a_host_is_killed_and_another_one_takes_its_pool_after_the_wait() {
     until(&first, "state: ONLINE");
     first.kill();
     let said = flat(&second.done(&import(&ways[1])));
-    let why = "had it and did not let it go in order: its devices are watched";
+    let why = "had the pool and did not export it: watching the devices";
     assert!(said.contains(why), "it tells why it waits: {said}");
-    assert!(said.contains("waits whether another one objects"), "{said}");
+    assert!(
+        said.contains("waiting for objections of another host"),
+        "{said}"
+    );
     let portal = served::free_portal();
     second.done("lu create vm1 --volume tank/vm1");
     second.done(&format!(
@@ -107,7 +110,7 @@ fn a_host_is_killed_and_another_one_takes_its_pool_after_the_wait() {
     // The killed host is back, and does not open the pool.
     first.restart();
     let status = flat(&first.done("pool status tank"));
-    assert!(status.contains("never exported there"), "{status}");
+    assert!(status.contains("was not exported there"), "{status}");
 }
 
 #[test]
@@ -126,14 +129,14 @@ fn a_paused_host_acknowledges_nothing_after_another_one_took_its_pool_and_says_w
     assert_ne!(told.status, Some(0), "it is acknowledged: {told:?}");
     let status = until(&first, "state: SUSPENDED");
     assert!(
-        status.contains("is not served any more") || status.contains("was opened by"),
+        status.contains("is not served any more") || status.contains("opened pool"),
         "{status}"
     );
     assert!(status.contains("pool clear tank"), "{status}");
     // While the other host has the pool, no command brings it back here.
     let said = flat(&first.refused("pool clear tank"));
     assert!(
-        said.contains("was opened by") || said.contains("has it open"),
+        said.contains("opened pool") || said.contains("has the pool open"),
         "{said}"
     );
     first.done("lu delete vm1 --yes");
@@ -161,10 +164,10 @@ fn disks_of_other_machines_are_protected_by_themselves() {
     let status = first.done("pool status tank");
     assert!(status.contains(" hosts: one at a time"), "{status}");
     let said = flat(&second.refused("pool import -f tank"));
-    assert!(said.contains("has it open"), "{said}");
+    assert!(said.contains("has the pool open"), "{said}");
     first.kill();
     let said = flat(&second.done("pool import -f tank"));
-    assert!(said.contains("its devices are watched"), "{said}");
+    assert!(said.contains("watching the devices"), "{said}");
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn protection_is_switched_on_and_off_and_shown() {
     process.done("pool export tank");
     // The pool was exported in order.
     let said = process.done("pool import -d disk tank");
-    assert!(!said.contains("watched"), "{said}");
+    assert!(!said.contains("watching the devices"), "{said}");
     assert!(shown(&process));
     assert_eq!(process.done("pool get -H -o value multihost tank"), "on\n");
 }

@@ -117,7 +117,7 @@ fn power_is_cut_everywhere_and_the_one_that_was_left_behind_is_back_first() {
     a.process.restart();
     front.restart();
     let status = until(&front, "pool status tank", "waits for");
-    assert!(flat(&status).contains("opens by itself"), "{status}");
+    assert!(flat(&status).contains("opens automatically"), "{status}");
     assert!(status.contains(&b.naa), "{status}");
     let said = front.refused(&format!("lu create disk --backend {}", a.naa));
     assert!(flat(&said).contains("is a device of pool tank"), "{said}");
@@ -232,7 +232,7 @@ fn a_pool_that_waits_for_one_disk_does_not_wait_for_one_that_was_dead_before() {
     front.kill();
     a.process.restart();
     front.restart();
-    until(&front, "pool status tank", "opens by itself");
+    until(&front, "pool status tank", "opens automatically");
     b.process.restart();
     until(&front, "lu list -H -o state", "online");
     verify_all(portal, 0..24);

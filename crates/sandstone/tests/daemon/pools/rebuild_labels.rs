@@ -175,7 +175,7 @@ fn what_cannot_be_rebuilt_is_refused_and_nothing_is_written() {
     // No pool has this name.
     let told = rebuild(&[&["pond"], &words(&files)[..]].concat());
     assert!(
-        told.error.contains("nothing was found of a pool pond"),
+        told.error.contains("no trace of pool pond was found"),
         "{}",
         told.error
     );

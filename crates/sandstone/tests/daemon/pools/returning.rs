@@ -145,7 +145,7 @@ fn a_pool_without_redundancy_goes_on_when_its_disk_is_back() {
         (busy, session)
     });
     let status = until(&front, "pool status tank", "SUSPENDED");
-    assert!(flat(&status).contains("by itself"), "{status}");
+    assert!(flat(&status).contains("automatically"), "{status}");
     array.process.restart();
     // The old session goes on, and no acknowledged write is lost.
     let (busy, mut session) = writer.join().expect("it goes on");
@@ -338,7 +338,10 @@ fn writes_that_were_not_flushed_when_a_pool_stopped_are_not_flushed_with_success
     let told = copies::write_using(&mut copier, 0, 2, &token, &[(65_536, 8)]);
     assert_eq!(served::sense(&told), Some([5, 0x23, 6]), "TOKEN REVOKED");
     let status = flat(&front.done("pool status tank"));
-    assert!(status.contains("lost, of tank/vm1;"), "{status}");
+    assert!(
+        status.contains("Unflushed writes to tank/vm1 are lost;"),
+        "{status}"
+    );
     assert_eq!(flushed(&mut session), WRITE_ERROR);
     let lines = advised(&status);
     front.done(&lines[0]);

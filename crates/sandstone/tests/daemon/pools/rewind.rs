@@ -173,7 +173,7 @@ fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
     assert!(proven.contains("every copy is right"), "{proven}");
     let refused = flat(&process.refused(&format!("{import} -T 999999999")));
     assert!(
-        refused.contains("the labels know no checkpoint 999999999"),
+        refused.contains("the labels do not hold checkpoint 999999999"),
         "{refused}"
     );
     process.refused(&format!("pool import -d {path} tank -T {number}"));
@@ -217,7 +217,7 @@ fn a_pool_goes_back_as_far_as_it_takes_only_when_that_is_asked_for() {
     for line in [format!("{import} -F -n"), format!("{import} -F")] {
         let refused = flat(&process.refused(&line));
         assert!(
-            refused.contains("even with its newest changes given up"),
+            refused.contains("even if its newest changes are discarded"),
             "{refused}"
         );
         assert!(refused.contains("pool import -F -X -n"), "{refused}");

@@ -93,7 +93,7 @@ fn a_trim_gives_files_back_what_was_freed_before() {
     assert_eq!(status.matches("(untrimmed)").count(), 3, "{status}");
     let refused = process.refused("pool trim tank nowhere");
     assert!(
-        refused.contains("nowhere is none of its devices"),
+        refused.contains("nowhere is not one of the pool's devices"),
         "{refused}"
     );
     let refused = process.refused("pool trim --cancel tank");

@@ -27,7 +27,7 @@ fn missing_folders_are_made_where_that_is_asked_for() {
     for said in [
         "the folder 'tank/a/b' does not exist",
         "nothing was changed",
-        "use -p to make all that are missing",
+        "use -p to make all missing folders",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
@@ -88,7 +88,7 @@ fn what_moves_takes_its_data_and_snapshots_along() {
     for said in [
         "the folder 'tank/new/deep' does not exist",
         "nothing was changed",
-        "use -p to make all that are missing",
+        "use -p to make all missing folders",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
@@ -174,7 +174,7 @@ fn what_was_to_be_made_with_p_may_be_there_already() {
     let told = flat(&process.done("volume create -p -V 16M -o my:note=y tank/a/v"));
     assert!(
         told.contains(
-            "my:note=y is not set on what exists already: use `sandstone volume set my:note=y tank/a/v`"
+            "my:note=y is not set on the existing dataset: use `sandstone volume set my:note=y tank/a/v`"
         ),
         "{told}"
     );
@@ -185,11 +185,11 @@ fn what_was_to_be_made_with_p_may_be_there_already() {
     for (line, said) in [
         (
             "-p tank/a/v",
-            "'tank/a/v' exists already and is a volume, no folder",
+            "'tank/a/v' exists already and is a volume, not a folder",
         ),
         (
             "-p -V 16M tank/a",
-            "'tank/a' exists already and is a folder, no volume",
+            "'tank/a' exists already and is a folder, not a volume",
         ),
         (
             "-p -V 32M tank/a/v",
@@ -229,7 +229,7 @@ fn what_was_to_be_cloned_with_p_may_be_there_already() {
     assert_eq!((all(), history()), before);
     // Properties are not set on an existing dataset.
     let told = process.done("volume clone -p -o my:note=y tank/a/v@one tank/b/c/clone");
-    let said = "my:note=y is not set on what exists already: use `sandstone volume set my:note=y tank/b/c/clone`";
+    let said = "my:note=y is not set on the existing dataset: use `sandstone volume set my:note=y tank/b/c/clone`";
     assert!(flat(&told).contains(said), "{told}");
     let told = process.done("volume clone -p -o my:note=x tank/a/v@one tank/b/c/clone");
     assert!(!told.contains("my:note"), "{told}");
@@ -240,11 +240,11 @@ fn what_was_to_be_cloned_with_p_may_be_there_already() {
         ),
         (
             "-p tank/a/v@one tank/a/v",
-            "'tank/a/v' exists already and is a volume of its own, no clone of 'tank/a/v@one'",
+            "'tank/a/v' exists already and is a separate volume, not a clone of 'tank/a/v@one'",
         ),
         (
             "-p tank/a/v@one tank/b",
-            "'tank/b' exists already and is a folder, no clone of 'tank/a/v@one'",
+            "'tank/b' exists already and is a folder, not a clone of 'tank/a/v@one'",
         ),
         (
             "-p tank/a/v@none tank/b/c/clone",

@@ -269,7 +269,7 @@ fn another_pool_of_the_name_gives_no_unit_its_volume_by_itself() {
     process.done("pool export -f tank");
     process.done("pool create --size 256M tank b");
     process.done("volume create -s -V 64M tank/v1");
-    wait_for_fault(&process, "tank/v1 is another volume");
+    wait_for_fault(&process, "tank/v1 is no longer the volume");
     let told = process.done("lu show l1");
     assert!(told.contains("lu modify UNIT --volume tank/v1"), "{told}");
     let told = process.done("lu modify l1 --volume tank/v1");
@@ -300,7 +300,7 @@ fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
         std::thread::sleep(Duration::from_millis(50));
     }
     // The new name cannot be stored: no disk is better than another one.
-    wait_for_fault(&process, "tank/v1 is another volume");
+    wait_for_fault(&process, "tank/v1 is no longer the volume");
     store_again(&process);
     wait_for(&process, "state", "online");
     assert_eq!(column(&process, "backend"), "tank/v2");

@@ -246,7 +246,7 @@ fn one_clone_is_sent_as_what_changed_since_its_origin() {
     let text = flat(&text);
     assert!(!is_done, "{text}");
     for said in [
-        "the stream makes 'pond/m' a clone of 'tank/f/z@base', and no snapshot here is that one",
+        "the stream makes 'pond/m' a clone of 'tank/f/z@base', but this pool does not have that snapshot",
         "nothing was changed",
         "receive 'tank/f/z@base' first",
     ] {

@@ -151,13 +151,13 @@ fn the_rest_of_one_volume_brings_its_own_properties_and_no_others() {
     // A token that was copied wrong, and one of a snapshot that is gone.
     let text = from.refused(&format!("volume send -t {}0", token));
     assert!(
-        text.contains("is no token of an interrupted receive") && text.contains("volume get"),
+        text.contains("is not a token of an interrupted receive") && text.contains("volume get"),
         "{text}"
     );
     from.done("volume destroy -y tank/f/g/v@two");
     let text = from.refused(&rest);
     assert!(
-        text.contains("the snapshot of the interrupted receive is not here any more")
+        text.contains("the snapshot of the interrupted receive no longer exists")
             && text.contains("volume receive -A"),
         "{text}"
     );

@@ -123,7 +123,9 @@ impl Catalog {
         }
         match last {
             Some(dataset) => growth.add(dataset),
-            None if folders.is_empty() => Err(CatalogError::mismatch("no folder is to be made")),
+            None if folders.is_empty() => {
+                Err(CatalogError::mismatch("the operation makes no folder"))
+            }
             None => Ok(()),
         }
     }
@@ -146,7 +148,7 @@ impl Catalog {
 
     fn check_snapshots(&self, taken: &NewSnapshots) -> Checked {
         if taken.snapshots.is_empty() {
-            return Err(CatalogError::mismatch("no snapshot is to be taken"));
+            return Err(CatalogError::mismatch("the operation takes no snapshot"));
         }
         check_properties('s', 0, &taken.properties)?;
         let mut next = self.next;
@@ -173,7 +175,7 @@ impl Catalog {
             if taken.epoch <= self.shared_until(volume.id) || taken.epoch >= Epoch::LAST {
                 let epoch = taken.epoch.0;
                 return Err(CatalogError::mismatch(format!(
-                    "'{}' cannot be of epoch {epoch}",
+                    "snapshot '{}' cannot belong to epoch {epoch}",
                     self.shown(&name)
                 )));
             }
@@ -188,7 +190,7 @@ impl Catalog {
         let doomed: BTreeSet<_> = ids.iter().copied().collect();
         if doomed.len() != ids.len() || (doomed.is_empty() && spared.is_none()) {
             return Err(CatalogError::mismatch(
-                "what is to be destroyed is named twice, or nothing is",
+                "the operation destroys nothing, or it names a dataset twice",
             ));
         }
         for id in &doomed {
@@ -197,8 +199,8 @@ impl Catalog {
             if *id == ROOT {
                 return Err(CatalogError::new(
                     ErrorKind::ReadOnly,
-                    format!("'{name}' is the root folder of the pool and cannot be destroyed"),
-                    "destroy what lies in it, or the pool with 'pool destroy'",
+                    format!("'{name}' is the pool's root folder and cannot be destroyed"),
+                    "destroy the datasets in it, or the pool with 'pool destroy'",
                 ));
             }
             if let Some(child) = self.children(*id).find(|child| !doomed.contains(&child.id)) {
@@ -256,7 +258,7 @@ impl Catalog {
             return CatalogError::new(
                 ErrorKind::NotEmpty,
                 format!("'{name}' cannot be destroyed: it contains '{child}'"),
-                "use -r to destroy all that lies in it",
+                "use -r to destroy everything in it too",
             );
         }
         CatalogError::new(
@@ -286,7 +288,7 @@ impl Catalog {
         };
         if snapshot.parent != id || doomed.contains(&target) || doomed.contains(&id) {
             return Err(CatalogError::mismatch(
-                "the snapshot is of another volume, or is to go itself",
+                "the snapshot belongs to another volume, or would be destroyed itself",
             ));
         }
         if let Some(newer) = newer.find(|newer| !doomed.contains(&newer.id)) {
@@ -322,7 +324,7 @@ impl Catalog {
         if self.origin(id).is_none() {
             return Err(CatalogError::new(
                 ErrorKind::InvalidValue,
-                format!("'{}' is no clone", self.full_name(id)),
+                format!("'{}' is not a clone", self.full_name(id)),
                 "only clones depend on another volume's snapshots",
             ));
         }
@@ -338,7 +340,8 @@ impl Catalog {
                 return Err(CatalogError::new(
                     ErrorKind::Exists,
                     format!(
-                        "'{}' exists, and would be taken over from the origin too",
+                        "'{}' exists already, and the promotion would move a snapshot of that name here from \
+                         the origin",
                         self.shown(&name)
                     ),
                     "rename one of the two snapshots first",
@@ -370,7 +373,7 @@ impl Catalog {
             check_properties('f', 0, &folder.received)?;
         }
         if renames.is_empty() {
-            return Err(CatalogError::mismatch("nothing is to be renamed"));
+            return Err(CatalogError::mismatch("the operation renames nothing"));
         }
         let mut moved = BTreeSet::new();
         for rename in renames {
@@ -384,7 +387,7 @@ impl Catalog {
             }
             if !moved.insert(rename.id) || (renames.len() > 1 && dataset.as_snapshot().is_none()) {
                 return Err(CatalogError::mismatch(
-                    "only snapshots are renamed together, each once",
+                    "only snapshots can be renamed together, and each only once",
                 ));
             }
             if dataset.as_snapshot().is_some() {
@@ -422,8 +425,8 @@ impl Catalog {
         if tag.is_empty() || tag.len() > MAX_TAG || tag.chars().any(char::is_control) {
             return Err(CatalogError::new(
                 ErrorKind::InvalidName,
-                format!("'{}' is no tag for a hold", tag.escape_debug()),
-                format!("use 1 to {MAX_TAG} bytes of text"),
+                format!("'{}' is not a valid tag for a hold", tag.escape_debug()),
+                format!("use 1 to {MAX_TAG} bytes of text without control characters"),
             ));
         }
         for id in snapshots {
@@ -457,7 +460,7 @@ impl Catalog {
         CatalogError::new(
             ErrorKind::Exists,
             format!("'{}' exists already", self.shown(name)),
-            "use another name, or destroy or rename what has it",
+            "use another name, or destroy or rename the dataset that has it",
         )
     }
 }

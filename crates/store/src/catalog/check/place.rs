@@ -45,7 +45,7 @@ impl<'a> Growth<'a> {
             return Err(CatalogError::new(
                 ErrorKind::InvalidName,
                 "a snapshot cannot move to another volume",
-                "give only the part behind '@' another name",
+                "change only the part behind '@'",
             ));
         }
         check_component(&rename.name)?;
@@ -121,14 +121,14 @@ pub(super) fn take_id(next: DatasetId, id: DatasetId) -> Result<DatasetId, Catal
     if id != next {
         let (id, next) = (id.0, next.0);
         return Err(CatalogError::mismatch(format!(
-            "dataset {id} cannot be the next one, {next} is"
+            "dataset {id} cannot be the next dataset, which is {next}"
         )));
     }
     let after = next.0.checked_add(1).map(DatasetId);
     after.ok_or_else(|| {
         CatalogError::new(
             ErrorKind::LimitReached,
-            "the pool has had as many datasets as it can number",
+            "the pool has no number left for another dataset",
             "send its volumes to a new pool",
         )
     })

@@ -39,7 +39,7 @@ impl Catalog {
         CatalogError::new(
             ErrorKind::Busy,
             format!("'{name}' is not complete: a stream is being received into it"),
-            format!("let it finish, or give it up with 'volume receive -A {name}'"),
+            format!("let it finish, or discard it with 'volume receive -A {name}'"),
         )
     }
 
@@ -80,7 +80,7 @@ impl Catalog {
         };
         if !fits {
             return Err(CatalogError::mismatch(format!(
-                "what is to be received does not go on from what '{}' has",
+                "the stream does not continue from the data that '{}' has",
                 self.full_name(id)
             )));
         }
@@ -111,7 +111,9 @@ impl Catalog {
     ) -> Checked {
         self.check_snapshots(taken)?;
         let [new] = taken.snapshots.as_slice() else {
-            return Err(CatalogError::mismatch("one snapshot ends a receive"));
+            return Err(CatalogError::mismatch(
+                "a receive ends with exactly one snapshot",
+            ));
         };
         let volume = self.existing(new.volume)?;
         let size = volume.geometry().map_or(0, |(size, _)| size);
@@ -126,7 +128,10 @@ impl Catalog {
     }
 
     fn not_received(&self, id: DatasetId) -> CatalogError {
-        CatalogError::mismatch(format!("'{}' receives nothing of that", self.full_name(id)))
+        CatalogError::mismatch(format!(
+            "'{}' is not receiving this stream",
+            self.full_name(id)
+        ))
     }
 }
 
@@ -139,7 +144,7 @@ pub(super) fn check_received_clone(clone: &NewVolume, origin: u64) -> Checked {
     match receiving.is_none_or(fits) {
         true => Ok(()),
         false => Err(CatalogError::mismatch(
-            "what is to be received does not go on from the clone's origin",
+            "the stream does not continue from the clone's origin",
         )),
     }
 }
@@ -159,6 +164,8 @@ pub(in crate::catalog) fn check_receiving(
         && receiving.source.len() <= MAX_SOURCE;
     match fits {
         true => Ok(()),
-        false => Err(CatalogError::mismatch("nothing like that can be received")),
+        false => Err(CatalogError::mismatch(
+            "the position, base or source of the receive is invalid",
+        )),
     }
 }

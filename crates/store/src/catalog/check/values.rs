@@ -36,19 +36,19 @@ pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked 
             )
         }
     };
-    let problem = match size {
-        0 => "a volume cannot have no size".to_owned(),
+    let message = match size {
+        0 => "a volume cannot have the size 0".to_owned(),
         MAX_VOLUME_SIZE.. => format!("volsize cannot be {}", print_size_exactly(size)),
         _ => format!(
-            "volsize cannot be {}: it is no multiple of volblocksize, {}",
+            "volsize cannot be {}: it is not a multiple of volblocksize, {}",
             print_size_exactly(size),
             print_size_exactly(block)
         ),
     };
     Err(CatalogError::new(
         ErrorKind::InvalidValue,
-        problem,
-        format!("the nearest is {nearest}"),
+        message,
+        format!("the nearest possible size is {nearest}"),
     ))
 }
 
@@ -61,19 +61,19 @@ pub(super) fn check_volume_properties(new: &NewVolume) -> Checked {
 /// Checks whether an administrator may set a property at any time.
 pub(in crate::catalog) fn check_settable(native: Native) -> Checked {
     let info = native.info();
-    let (problem, next) = match (info.change, native) {
+    let (message, next) = match (info.change, native) {
         (Change::Settable, Native::Volsize) => (
             "volsize is changed by resizing".to_owned(),
-            "resize the volume by itself, with no other property beside it",
+            "resize the volume by itself, and set other properties separately",
         ),
         (Change::Settable, _) => return Ok(()),
         (Change::AtCreation, _) => (
-            format!("{} is fixed when the volume is made", info.name),
+            format!("{} cannot be changed after the volume is made", info.name),
             "make a new volume and copy the data, or send and receive it",
         ),
         (Change::Computed, _) => (format!("{} is computed and cannot be set", info.name), ""),
     };
-    Err(CatalogError::new(ErrorKind::ReadOnly, problem, next))
+    Err(CatalogError::new(ErrorKind::ReadOnly, message, next))
 }
 
 /// Checks whether a dataset of this kind (by its letter) and size can have these properties.

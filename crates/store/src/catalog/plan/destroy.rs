@@ -32,8 +32,8 @@ impl Catalog {
         if doomed.is_empty() {
             return Err(CatalogError::new(
                 ErrorKind::InvalidName,
-                "nothing is named",
-                "name what is to be destroyed",
+                "no dataset is named",
+                "name a dataset to destroy",
             ));
         }
         let ids = doomed.into_iter().collect();
@@ -110,7 +110,7 @@ impl Catalog {
                     "'{}' has no snapshots from '{first}' to '{last}'",
                     self.shown(path)
                 ),
-                "the older one stands first, as in vol@monday%friday",
+                "name the older snapshot first, as in vol@monday%friday",
             ));
         }
         Ok(found)

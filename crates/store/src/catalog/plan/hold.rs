@@ -35,7 +35,7 @@ impl Catalog {
                 return Err(CatalogError::new(
                     ErrorKind::NotFound,
                     format!("none of the snapshots has a hold '{}'", request.tag),
-                    "see holds with 'volume holds'",
+                    "list the holds with 'volume holds'",
                 ));
             }
         }

@@ -44,8 +44,11 @@ impl Catalog {
         if len > MAX_OPERATION {
             return Err(CatalogError::new(
                 ErrorKind::LimitReached,
-                format!("that is too much for one step: {len} bytes of {MAX_OPERATION} at most"),
-                "do it in parts",
+                format!(
+                    "the change is too large for one step: it takes {len} bytes, and {MAX_OPERATION} are \
+                     allowed"
+                ),
+                "make the change in several parts",
             ));
         }
         Ok(operation)
@@ -58,7 +61,7 @@ impl Catalog {
         let (Some((above, last)), None) = (parsed.split(), &parsed.snapshot) else {
             return Err(CatalogError::new(
                 ErrorKind::InvalidName,
-                format!("'{}' is no name of a folder or volume", self.shown(name)),
+                format!("'{}' is not a name of a folder or volume", self.shown(name)),
                 "use a name such as vms/disk1, without '@'",
             ));
         };
@@ -75,7 +78,7 @@ impl Catalog {
                 return Err(CatalogError::new(
                     ErrorKind::NotFound,
                     format!("the folder '{}' does not exist", self.shown(&missing)),
-                    "make it first, or use -p to make all that are missing",
+                    "make it first, or use -p to make all missing folders",
                 ));
             }
             let folder = stamp.dataset(next, parent, component);
@@ -102,7 +105,7 @@ impl Catalog {
         Err(CatalogError::new(
             ErrorKind::LimitReached,
             format!("'{}' has snapshot_limit={limit}", self.full_name(id)),
-            "destroy snapshots that are not needed, or raise the limit",
+            "destroy snapshots that are not needed, or raise snapshot_limit",
         ))
     }
 

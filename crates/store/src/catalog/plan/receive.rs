@@ -110,15 +110,19 @@ impl Catalog {
         if begin.from.is_some() && begin.origin.is_none() {
             return Err(CatalogError::new(
                 ErrorKind::NotFound,
-                format!("the stream holds changes only, and there is no '{shown}' to make them to"),
-                "receive a whole stream first, one that is sent without -i",
+                format!(
+                    "the stream holds changes only, and '{shown}', which they belong to, does not exist"
+                ),
+                "receive a full stream first, sent without -i",
             ));
         }
         if begin.start > 0 {
             return Err(CatalogError::new(
                 ErrorKind::NotFound,
-                format!("the stream goes on in the middle, and '{shown}' has nothing of it"),
-                "send it without a token",
+                format!(
+                    "the stream resumes an interrupted receive, but '{shown}' holds no part of it"
+                ),
+                "send the stream again without a token",
             ));
         }
         let origin = match begin.from {
@@ -177,12 +181,12 @@ impl Catalog {
             return Err(CatalogError::new(
                 ErrorKind::NotFound,
                 format!(
-                    "the stream makes '{}' a clone of '{origin}', and no snapshot here is that one",
+                    "the stream makes '{}' a clone of '{origin}', but this pool does not have that snapshot",
                     self.shown(&request.name)
                 ),
                 format!(
-                    "receive '{origin}' first, or send the clone whole, without -i; 'volume send -R' of a folder \
-                     that both lie in sends both"
+                    "receive '{origin}' first, or send the clone in full, without -i; 'volume send -R' of a \
+                     folder that holds both sends both"
                 ),
             ));
         };
@@ -197,7 +201,7 @@ impl Catalog {
             return Ok(());
         }
         Err(CatalogError::mismatch(format!(
-            "the stream has blocks of {} bytes, '{}' of {block_size}",
+            "the stream has blocks of {} bytes, and '{}' has blocks of {block_size}",
             begin.block_size,
             self.full_name(before.id),
         )))
@@ -216,12 +220,12 @@ impl Catalog {
             return Err(CatalogError::new(
                 ErrorKind::Busy,
                 format!(
-                    "'{name}' has a part of {}, and this is no rest of it",
+                    "'{name}' holds a part of {}, and this stream does not continue it",
                     before.source
                 ),
                 format!(
-                    "send the rest with the token of 'volume get receive_resume_token {name}', or give it up \
-                     with 'volume receive -A {name}'"
+                    "send the rest with the token of 'volume get receive_resume_token {name}', or discard \
+                     the part with 'volume receive -A {name}'"
                 ),
             ));
         }
@@ -248,8 +252,8 @@ impl Catalog {
         let Some(from) = begin.from else {
             return Err(CatalogError::new(
                 ErrorKind::Exists,
-                format!("'{name}' exists already, and the stream is a whole volume"),
-                "receive it under another name, or send only what changed with -i",
+                format!("'{name}' exists already, and the stream holds a full volume"),
+                "receive it under another name, or send only the changes with -i",
             ));
         };
         let own = self.snapshots(dataset.id);
@@ -259,7 +263,7 @@ impl Catalog {
             return Err(CatalogError::new(
                 ErrorKind::Exists,
                 format!("'{name}@{snapshot}' exists already"),
-                "send what changed since it, or destroy it first",
+                "send the changes since that snapshot, or destroy it first",
             ));
         }
         let newest = own.last();
@@ -269,7 +273,7 @@ impl Catalog {
             return Err(CatalogError::new(
                 ErrorKind::Exists,
                 format!("'{name}' exists already, and the stream makes a new clone of '{origin}'"),
-                "receive it under another name, or destroy what has this one",
+                "receive it under another name, or destroy the dataset that has this one",
             ));
         }
         if newest.map(|newest| newest.guid) == Some(from) && begin.start == 0 {
@@ -278,27 +282,29 @@ impl Catalog {
         if begin.start > 0 {
             return Err(CatalogError::new(
                 ErrorKind::NotFound,
-                format!("the stream goes on in the middle, and '{name}' has nothing of it"),
-                "send it without a token",
+                format!(
+                    "the stream resumes an interrupted receive, but '{name}' holds no part of it"
+                ),
+                "send the stream again without a token",
             ));
         }
-        let (problem, next) = match (has(from), newest) {
+        let (message, next) = match (has(from), newest) {
             (Some(base), Some(newest)) => (
                 format!(
-                    "the stream goes on from '@{}', and '@{}' is newer",
+                    "the stream continues from '@{}', but '@{}' is newer",
                     base.name, newest.name
                 ),
                 format!(
-                    "send what changed since '@{}', or go back with 'volume rollback -r {name}@{}'",
+                    "send the changes since '@{}', or go back with 'volume rollback -r {name}@{}'",
                     newest.name, base.name
                 ),
             ),
             _ => (
-                format!("'{name}' has no snapshot that the stream goes on from"),
-                "send what changed since a snapshot that both have".to_owned(),
+                format!("'{name}' does not have the snapshot that the stream continues from"),
+                "send the changes since a snapshot that both volumes have".to_owned(),
             ),
         };
-        Err(CatalogError::new(ErrorKind::InvalidValue, problem, next))
+        Err(CatalogError::new(ErrorKind::InvalidValue, message, next))
     }
 
     /// Plans a note that all blocks below `position` have arrived.
@@ -358,7 +364,9 @@ impl Catalog {
         attempt: Option<u64>,
     ) -> Result<Operation, CatalogError> {
         if attempt.is_some_and(|attempt| self.check_attempt(volume, attempt).is_err()) {
-            return Err(CatalogError::mismatch("another try took over"));
+            return Err(CatalogError::mismatch(
+                "another attempt took over the receive",
+            ));
         }
         let Some(receiving) = self.receiving(volume) else {
             return Err(CatalogError::new(
@@ -367,7 +375,7 @@ impl Catalog {
                     "nothing is being received into '{}'",
                     self.full_name(volume)
                 ),
-                "see 'volume get receive_resume_token'",
+                "see the token in 'volume get receive_resume_token'",
             ));
         };
         if receiving.is_new {
@@ -375,7 +383,8 @@ impl Catalog {
             return self.planned(Operation::Destroy { ids });
         }
         let newest = self.chain(volume).next();
-        let newest = newest.ok_or_else(|| CatalogError::mismatch("its snapshot is gone"))?;
+        let newest =
+            newest.ok_or_else(|| CatalogError::mismatch("the snapshot to go back to is gone"))?;
         let size = newest.geometry().map_or(0, |(size, _)| size);
         self.planned(Operation::Rollback {
             volume,
@@ -404,7 +413,7 @@ impl Catalog {
             return Ok(());
         }
         Err(CatalogError::mismatch(
-            "what was being received was given up, or another try took over",
+            "the receive was discarded, or another attempt took it over",
         ))
     }
 }

@@ -52,7 +52,7 @@ impl Catalog {
                     self.shown(&request.from),
                     self.shown(&request.to)
                 ),
-                "of a snapshot only the part behind '@' can change",
+                "change only the part behind '@' of a snapshot's name",
             ));
         };
         let meant = self.meant_snapshots(&request.from, request.is_recursive)?;

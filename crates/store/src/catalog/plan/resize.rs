@@ -26,12 +26,12 @@ impl Catalog {
             return Err(CatalogError::new(
                 ErrorKind::InvalidValue,
                 format!(
-                    "'{}' would shrink from {} to {}, and what lies beyond would be lost",
+                    "'{}' would shrink from {} to {}, and the data beyond the new end would be lost",
                     self.full_name(volume.id),
                     print_size_exactly(before),
                     print_size_exactly(request.size)
                 ),
-                "take a snapshot first, then ask for it with --shrink",
+                "take a snapshot first, then resize again with --shrink",
             ));
         }
         Ok(operation)

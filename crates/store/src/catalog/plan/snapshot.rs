@@ -28,7 +28,7 @@ impl Catalog {
             let Some(snapshot) = &name.snapshot else {
                 return Err(CatalogError::new(
                     ErrorKind::InvalidName,
-                    format!("'{}' names no snapshot", self.shown(text)),
+                    format!("'{}' does not name a snapshot", self.shown(text)),
                     "add '@' and a name for the snapshot",
                 ));
             };
@@ -46,8 +46,8 @@ impl Catalog {
             let [snapshot] = snapshots.as_mut_slice() else {
                 return Err(CatalogError::new(
                     ErrorKind::InvalidValue,
-                    "a guid belongs to one snapshot",
-                    "name one volume",
+                    "a guid can be given to one snapshot only",
+                    "name one volume only",
                 ));
             };
             snapshot.guid = guid;
@@ -76,13 +76,13 @@ impl Catalog {
         volumes.retain(|volume| self.receiving(volume.id).is_none());
         if !is_recursive || volumes.is_empty() {
             let shown = self.full_name(above.id);
-            let (problem, next) = match is_recursive {
+            let (fault, next) = match is_recursive {
                 false => ("is a folder", "use -r for snapshots of all volumes in it"),
                 true => ("contains no volume", "name a folder that contains volumes"),
             };
             return Err(CatalogError::new(
                 ErrorKind::InvalidValue,
-                format!("'{shown}' {problem}, and snapshots are taken of volumes"),
+                format!("'{shown}' {fault}, and only volumes have snapshots"),
                 next,
             ));
         }
@@ -127,7 +127,7 @@ impl Catalog {
                     "no volume at or below '{}' has a snapshot '{component}'",
                     self.full_name(above.id)
                 ),
-                "see which snapshots there are with 'volume list -r -t snapshot'",
+                "list the snapshots with 'volume list -r -t snapshot'",
             ));
         }
         Ok(found)

@@ -13,15 +13,15 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "groupquota",
             "filesystem_limit",
         ],
-        "folders have no quota: each volume is bounded by its volsize, and `pool list` tells what is free",
+        "folders have no quota: volsize bounds each volume, and `pool list` shows the free space",
     ),
     (
         &["reservation"],
-        "use refreservation of the volume: it keeps space for it",
+        "use refreservation of the volume: it keeps space for the volume",
     ),
     (
         &["dedup"],
-        "equal blocks are not stored once: compression=zstd saves space, and clones share blocks",
+        "the pool does not deduplicate blocks: compression=zstd saves space, and clones share blocks",
     ),
     (
         &[
@@ -32,15 +32,16 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "pbkdf2iters",
             "encryptionroot",
         ],
-        "datasets are not encrypted: make the pool on devices of LUKS (/dev/mapper/NAME), or encrypt in the host",
+        "datasets are not encrypted: make the pool on LUKS devices (/dev/mapper/NAME), or encrypt in the \
+         host",
     ),
     (
         &["recordsize"],
-        "volumes have volblocksize, which is chosen when they are made: volume create -b 64K",
+        "volumes have volblocksize, which is set when a volume is made: volume create -b 64K",
     ),
     (
         &["ashift"],
-        "pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does: leave it away",
+        "omit it: pools always write whole blocks of 4096 bytes, as zpool does with ashift=12",
     ),
     (
         &["autotrim", "autoexpand", "autoreplace", "multihost"],
@@ -81,15 +82,17 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "nbmand",
             "overlay",
         ],
-        "it belongs to a file system, which the host makes on the volume: share shows a volume to a host",
+        "a property of file systems: the host makes its file system on the volume, and share shows the \
+         volume to a host",
     ),
     (
         &["sharenfs", "sharesmb", "shareiscsi"],
-        "volumes are shown over iSCSI: share NAME --volume POOL/NAME --host HOST",
+        "share a volume over iSCSI with: share NAME --volume POOL/NAME --host HOST",
     ),
     (
         &["volmode", "snapdev"],
-        "a volume is a disk where it is mapped: lu create --volume POOL/NAME, a snapshot as POOL/NAME@SNAPSHOT",
+        "map the volume to make it a disk of a host: lu create --volume POOL/NAME, for a snapshot \
+         POOL/NAME@SNAPSHOT",
     ),
     (
         &[
@@ -98,7 +101,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "redundant_metadata",
             "prefetch",
         ],
-        "leave it away: log devices take every durable write, and maps are always stored twice",
+        "omit it: log devices take every durable write, and maps are always stored twice",
     ),
 ];
 
@@ -117,8 +120,8 @@ pub(super) fn next(name: &str) -> String {
         None => String::new(),
     };
     format!(
-        "{meant}those that can be set are {}; volume get all lists the others; a name of your own contains a colon, as in \
-         my:note",
+        "{meant}settable properties are {}; volume get all lists the others; a name of your own contains a \
+         colon, as in my:note",
         settable.join(", ")
     )
 }
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn a_slip_is_told_the_nearest_and_everything_else_what_there_is() {
         assert_eq!([distance("", "ab"), distance("kitten", "sitting")], [2, 3]);
-        let all = "those that can be set are volsize, volblocksize, refreservation, compression, checksum, copies, primarycache, \
+        let all = "settable properties are volsize, volblocksize, refreservation, compression, checksum, copies, primarycache, \
                    secondarycache, sync, readonly, snapshot_limit; volume get all lists the others; a name of your own contains \
                    a colon, as in my:note";
         assert_eq!(
@@ -172,7 +175,7 @@ mod tests {
         assert_eq!(next(""), all);
         assert_eq!(
             next("quota"),
-            "folders have no quota: each volume is bounded by its volsize, and `pool list` tells what is free"
+            "folders have no quota: volsize bounds each volume, and `pool list` shows the free space"
         );
     }
 }

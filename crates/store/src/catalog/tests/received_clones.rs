@@ -127,7 +127,7 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
     };
     let (kind, text) = refusal(&into("c", begin(guid + 1, 1 << 20)));
     assert_eq!(kind, ErrorKind::NotFound);
-    let said = "the stream makes 'tank/c' a clone of 'other/v@a', and no snapshot here is that one";
+    let said = "the stream makes 'tank/c' a clone of 'other/v@a', but this pool does not have that snapshot";
     assert!(
         text.contains(said) && text.contains("receive 'other/v@a' first"),
         "{text}"
@@ -145,7 +145,7 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
     };
     let (kind, text) = refusal(&into("c", rest));
     assert_eq!(kind, ErrorKind::NotFound);
-    assert!(text.contains("goes on in the middle"), "{text}");
+    assert!(text.contains("resumes an interrupted receive"), "{text}");
     let other_blocks = Begin {
         block_size: 8 << 10,
         ..begin(guid, 1 << 20)
@@ -153,7 +153,7 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
     let (kind, text) = refusal(&into("c", other_blocks));
     assert_eq!(kind, ErrorKind::Mismatch);
     assert!(
-        text.contains("blocks of 8192 bytes, 'tank/v@a' of 16384"),
+        text.contains("blocks of 8192 bytes, and 'tank/v@a' has blocks of 16384"),
         "{text}"
     );
     // An existing clone of the same snapshot, which a user made, has nothing of the stream's.

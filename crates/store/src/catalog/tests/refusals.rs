@@ -64,7 +64,7 @@ fn names() {
     let long = "x".repeat(256);
     let deep = "a/".repeat(50) + "a";
     for (name, words) in [
-        ("", "is no name of a folder or volume"),
+        ("", "is not a name of a folder or volume"),
         ("/a", "'/a' has an empty part"),
         ("a//b", "'a//b' has an empty part"),
         ("a/", "'a/' has an empty part"),
@@ -75,9 +75,9 @@ fn names() {
         ("a@b@c", "contains the character '@'"),
         ("ä", "contains the character 'ä'"),
         (" a", "begins or ends with a space"),
-        ("a@b", "is no name of a folder or volume"),
+        ("a@b", "is not a name of a folder or volume"),
         (&long, "255"),
-        (&deep, "nested 51 deep; 50 is the most"),
+        (&deep, "nested 51 deep; at most 50 levels"),
     ] {
         let request = CreateFolder {
             with_parents: true,
@@ -121,13 +121,17 @@ fn creation() {
         |catalog, stamp| catalog.plan_create_volume(&volume("f/v/w"), stamp),
     );
     for (size, block_size, words) in [
-        (0, 16 << 10, "the nearest is 16K"),
-        ((1 << 30) + 1, 16 << 10, "the nearest is 1G or 1048592K"),
-        (1 << 10, 16 << 10, "the nearest is 16K"),
+        (0, 16 << 10, "the nearest possible size is 16K"),
+        (
+            (1 << 30) + 1,
+            16 << 10,
+            "the nearest possible size is 1G or 1048592K",
+        ),
+        (1 << 10, 16 << 10, "the nearest possible size is 16K"),
         (
             u64::MAX,
             16 << 10,
-            "volsize cannot be 18446744073709551615; nothing was changed; the nearest is 1E",
+            "volsize cannot be 18446744073709551615; nothing was changed; the nearest possible size is 1E",
         ),
         (1 << 30, 2 << 10, "volblocksize cannot be 2048"),
         (1 << 30, 12 << 10, "use 4K, 8K, 16K, 32K, 64K or 128K"),
@@ -162,16 +166,22 @@ fn properties() {
             "compression",
             "zstd-0",
             InvalidValue,
-            "'zstd-0' is no value of compression",
+            "'zstd-0' is not a value of compression",
         ),
         (
             "f",
             "compression",
             "zstd-20",
             InvalidValue,
-            "'zstd-20' is no value",
+            "'zstd-20' is not a value",
         ),
-        ("f", "compression", "zstd-+1", InvalidValue, "is no value"),
+        (
+            "f",
+            "compression",
+            "zstd-+1",
+            InvalidValue,
+            "is not a value",
+        ),
         (
             "f",
             "checksum",
@@ -237,7 +247,7 @@ fn properties() {
             "volblocksize",
             "8K",
             ReadOnly,
-            "volblocksize is fixed",
+            "volblocksize cannot be changed",
         ),
         (
             "f/v",
@@ -326,7 +336,7 @@ fn snapshots() {
         (
             &["f/v"],
             ErrorKind::InvalidName,
-            "'tank/f/v' names no snapshot",
+            "'tank/f/v' does not name a snapshot",
         ),
         (
             &["f@x"],
@@ -351,7 +361,7 @@ fn snapshots() {
     refused(
         &world,
         ErrorKind::Mismatch,
-        "cannot be of epoch 2",
+        "cannot belong to epoch 2",
         |catalog, _| catalog.plan_snapshot(&take(&["f/v@x"]), empty),
     );
     let two = TakeSnapshots {
@@ -361,7 +371,7 @@ fn snapshots() {
     refused(
         &world,
         ErrorKind::InvalidValue,
-        "a guid belongs to one snapshot",
+        "a guid can be given to one snapshot only",
         |catalog, stamp| catalog.plan_snapshot(&two, stamp),
     );
 }
@@ -409,11 +419,7 @@ fn limits_count_what_lies_below() {
 fn destruction() {
     let mut world = world();
     for (name, kind, words) in [
-        (
-            "",
-            ErrorKind::ReadOnly,
-            "'tank' is the root folder of the pool",
-        ),
+        ("", ErrorKind::ReadOnly, "'tank' is the pool's root folder"),
         (
             "f",
             ErrorKind::NotEmpty,
@@ -427,7 +433,11 @@ fn destruction() {
         ("f/v@b", ErrorKind::HasClones, "'tank/c' is a clone of it"),
         ("f/v@x", ErrorKind::NotFound, "'tank/f/v@x' does not exist"),
         ("f@a", ErrorKind::NotFound, "'tank/f@a' does not exist"),
-        ("f/v@b%a", ErrorKind::NotFound, "the older one stands first"),
+        (
+            "f/v@b%a",
+            ErrorKind::NotFound,
+            "name the older snapshot first",
+        ),
         (
             "f/v@a,x",
             ErrorKind::NotFound,
@@ -451,7 +461,7 @@ fn destruction() {
     refused(
         &world,
         ErrorKind::InvalidName,
-        "nothing is named",
+        "no dataset is named",
         |catalog, _| catalog.plan_destroy(&Destroy::default()),
     );
     let hold = Holds {
@@ -534,14 +544,14 @@ fn rollback_and_promotion() {
     refused(
         &world,
         ErrorKind::InvalidValue,
-        "'tank/f/v' is no clone",
+        "'tank/f/v' is not a clone",
         |catalog, _| catalog.plan_promote("f/v"),
     );
     world.snapshot("c@a");
     refused(
         &world,
         ErrorKind::Exists,
-        "'tank/c@a' exists, and would be taken over",
+        "'tank/c@a' exists already, and the promotion would move",
         |catalog, _| catalog.plan_promote("c"),
     );
 }
@@ -578,18 +588,18 @@ fn renames() {
             ErrorKind::InvalidName,
             "'tank/f' cannot move into itself",
         ),
-        ("f", &long, ErrorKind::InvalidName, "255 are the most"),
+        ("f", &long, ErrorKind::InvalidName, "a name has at most 255"),
         (
             "f/v@a",
             "f/w@a",
             ErrorKind::InvalidName,
-            "only the part behind '@' can change",
+            "change only the part behind '@'",
         ),
         (
             "f/v@a",
             "f/v",
             ErrorKind::InvalidName,
-            "only the part behind '@' can change",
+            "change only the part behind '@'",
         ),
         (
             "f/v@a",
@@ -632,7 +642,8 @@ fn sizes_and_holds() {
         size: 512 << 20,
         may_shrink: false,
     };
-    let words = "'tank/f/v' would shrink from 1G to 512M, and what lies beyond would be lost";
+    let words =
+        "'tank/f/v' would shrink from 1G to 512M, and the data beyond the new end would be lost";
     refused(&world, ErrorKind::InvalidValue, words, |catalog, _| {
         catalog.plan_resize(&resize)
     });
@@ -640,7 +651,7 @@ fn sizes_and_holds() {
     refused(
         &world,
         ErrorKind::InvalidValue,
-        "is no multiple of volblocksize, 16K",
+        "is not a multiple of volblocksize, 16K",
         |catalog, _| catalog.plan_resize(&resize),
     );
     resize.name = "f".to_owned();
@@ -674,7 +685,7 @@ fn sizes_and_holds() {
     refused(
         &world,
         ErrorKind::InvalidName,
-        "'a\\nb' is no tag",
+        "'a\\nb' is not a valid tag",
         |catalog, stamp| catalog.plan_hold(&holds, stamp),
     );
 }
@@ -752,7 +763,7 @@ fn numbers_end() {
     refused(
         &world,
         ErrorKind::LimitReached,
-        "as many datasets as it can number",
+        "no number left for another dataset",
         |catalog, stamp| catalog.plan_create_folder(&folder("x"), stamp),
     );
 }

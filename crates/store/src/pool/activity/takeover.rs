@@ -90,14 +90,18 @@ impl fmt::Display for Refusal {
         match self {
             Self::Active(by) => write!(
                 f,
-                "{} has it open: its activity record changed while this host watched",
+                "{} has the pool open: its activity record changed while this host watched",
                 by.who.machine()
             ),
             Self::Contested(by) => {
-                write!(f, "{} imports it at the same moment", by.who.machine())
+                write!(
+                    f,
+                    "{} is importing the pool at this moment",
+                    by.who.machine()
+                )
             }
-            Self::Slow => f.write_str("its devices are too slow to claim it in time"),
-            Self::NoDevice => f.write_str("no device of it takes an activity record"),
+            Self::Slow => f.write_str("the pool's devices are too slow to claim it in time"),
+            Self::NoDevice => f.write_str("no device of the pool takes an activity record"),
         }
     }
 }

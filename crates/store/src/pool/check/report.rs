@@ -114,15 +114,15 @@ impl fmt::Display for Owner {
                 index,
             } => write!(f, "node {level}/{index} of dataset {}", dataset.0),
             Self::DeadList { dataset } => write!(f, "the dead list of dataset {}", dataset.0),
-            Self::Freeing => f.write_str("what is being freed"),
+            Self::Freeing => f.write_str("the list of blocks to free"),
             Self::Record { seq } => write!(f, "group {seq} of the log"),
             Self::Manifest => f.write_str("the manifest"),
             Self::SpaceMap { vdev } => write!(f, "the space map of top-level vdev {vdev}"),
-            Self::DroppedList => f.write_str("the list of what was dropped"),
+            Self::DroppedList => f.write_str("the list of dropped blocks"),
             Self::InnerLabels { vdev } => {
                 write!(f, "the inner labels of top-level vdev {vdev}")
             }
-            Self::Dropped => f.write_str("what was dropped lately"),
+            Self::Dropped => f.write_str("recently dropped blocks"),
         }
     }
 }

@@ -263,7 +263,7 @@ impl Check<'_> {
             if pointer.birth <= after {
                 let extent = self.extent_at(pointer.address, pointer.sectors);
                 let context = format!(
-                    "born in epoch {}, and the snapshot of epoch {} does not have it there",
+                    "born in epoch {}, but the snapshot of epoch {} does not have it at this place",
                     pointer.birth.0, after.0
                 );
                 self.find(FindingKind::WrongBirth, extent, owner, context);
@@ -294,7 +294,7 @@ impl Check<'_> {
                 continue;
             }
             let context = format!(
-                "dataset {} is said to have {said} {what} and has {has}",
+                "dataset {} records {said} {what} but has {has}",
                 descent.dataset.0
             );
             let kind = FindingKind::WrongReferenced;
@@ -306,7 +306,7 @@ impl Check<'_> {
     fn note_dead(&mut self, dataset: DatasetId, pointer: &Pointer) {
         let first = Extent::at(pointer.address, 1);
         if self.dead.holds(first) && self.dead.set(first) == 0 {
-            let context = "the snapshot before has it twice".to_owned();
+            let context = "the previous snapshot has it twice".to_owned();
             let owner = Owner::DeadList { dataset };
             self.find(FindingKind::WrongDeadList, first, owner, context);
         }
@@ -338,8 +338,8 @@ impl Check<'_> {
                     let first = Extent::at(pointer.address, 1);
                     let is_dead = self.dead.holds(first) && self.dead.clear(first) == 1;
                     if !is_dead && !self.is_partial {
-                        let context = "on it, and the snapshot before does not have it, \
-                                       or the dataset still has it";
+                        let context = "on the list, but the previous snapshot does not have it, or the \
+                                       dataset still has it";
                         let (kind, context) = (FindingKind::WrongDeadList, context.to_owned());
                         self.find(kind, first, owner, context);
                     }
@@ -361,7 +361,11 @@ impl Check<'_> {
                 })
             }
             Err(Unread::Damaged(pointer)) => {
-                self.cannot_read(owner, &pointer, "its figures are wrong".to_owned());
+                self.cannot_read(
+                    owner,
+                    &pointer,
+                    "the figures of the chunk are wrong".to_owned(),
+                );
                 self.dead.take_all();
                 self.dead_counts.clear();
                 None
@@ -372,7 +376,7 @@ impl Check<'_> {
     fn end_dead(&mut self, dataset: DatasetId, sectors: &[(Epoch, u64)], said: &[Figure]) {
         let owner = Owner::DeadList { dataset };
         for first in self.dead.take_all() {
-            let context = "not on it, though only the snapshot before has it".to_owned();
+            let context = "not on the list, although only the previous snapshot has it".to_owned();
             if !self.is_partial {
                 self.find(FindingKind::WrongDeadList, first, owner, context);
             }
@@ -395,7 +399,7 @@ impl Check<'_> {
                     blocks.blocks,
                 ),
                 (
-                    "sectors of these",
+                    "sectors of these blocks",
                     of_volumes.map(|of| of.sectors),
                     blocks.sectors,
                 ),
@@ -406,7 +410,7 @@ impl Check<'_> {
                     continue;
                 };
                 let context = format!(
-                    "it is said to have {said} {what} born after epoch {} and has {has}",
+                    "it records {said} {what} born after epoch {} but has {has}",
                     epoch.0
                 );
                 let kind = FindingKind::WrongDeadList;
@@ -456,7 +460,7 @@ impl Check<'_> {
                 Some(Task::FreeingList(list, are_blocks_freed))
             }
             Err(Unread::Damaged(pointer)) => {
-                let context = "its figures are wrong".to_owned();
+                let context = "the figures of the chunk are wrong".to_owned();
                 self.cannot_read(Owner::Freeing, &pointer, context);
                 None
             }

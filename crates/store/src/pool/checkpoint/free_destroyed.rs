@@ -187,7 +187,7 @@ impl Pool {
             }
         };
         let Some(chunk) = chunk else {
-            let context = format!("what lies at {address} is no part of a dead list");
+            let context = format!("the block at {address} is not a part of a dead list");
             return self.checkpoint_failed(PoolError::new(PoolErrorKind::Damaged, context));
         };
         self.chunks.insert(address.to_bits(), chunk);

@@ -129,7 +129,7 @@ impl Pool {
                     return self.read_nodes_ahead();
                 }
                 Err(Stop::NoSpace) => {
-                    let context = "no space is left for its trees";
+                    let context = "no space is left for the trees of the checkpoint";
                     return self.checkpoint_failed(PoolError::new(PoolErrorKind::NoSpace, context));
                 }
             }

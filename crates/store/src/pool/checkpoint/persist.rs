@@ -50,7 +50,7 @@ impl Pool {
         match written {
             Ok(()) => self.set_stage(CheckpointStage::Settle),
             Err(NoSpace) => {
-                let context = "no space is left for its lists";
+                let context = "no space is left for the lists of the checkpoint";
                 self.checkpoint_failed(PoolError::new(PoolErrorKind::NoSpace, context));
             }
         }

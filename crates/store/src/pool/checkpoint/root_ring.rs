@@ -78,7 +78,7 @@ impl Pool {
             making.labels = (count, 0);
         }
         if count == 0 {
-            let context = "no leaf takes its root";
+            let context = "no device can take the root of the checkpoint";
             self.checkpoint_failed(PoolError::new(PoolErrorKind::Device, context));
         }
     }
@@ -99,7 +99,7 @@ impl Pool {
             return;
         }
         if good == 0 {
-            let context = "no leaf took its root";
+            let context = "no device took the root of the checkpoint";
             return self.checkpoint_failed(PoolError::new(PoolErrorKind::Device, context));
         }
         match (is_flushing, round) {

@@ -149,7 +149,10 @@ impl Device {
 }
 
 fn no_such_cache() -> PoolError {
-    PoolError::new(PoolErrorKind::Refused, "there is no such cache vdev")
+    PoolError::new(
+        PoolErrorKind::Refused,
+        "the pool does not have this cache vdev",
+    )
 }
 
 const SECTOR: u64 = crate::format::SECTOR_SIZE as u64;
@@ -328,7 +331,7 @@ impl Pool {
         if device.is_some_and(|device| device.spec.state == LeafState::Offline) {
             return Ok(());
         }
-        self.stop_cache(leaf, LeafState::Offline, "put aside");
+        self.stop_cache(leaf, LeafState::Offline, "taken offline");
         self.shape_changed();
         self.go_on();
         Ok(())
@@ -371,8 +374,8 @@ impl Pool {
         };
         let (leaf, before) = (device.leaf, device.spec.size);
         if size < before {
-            let problem = format!("the device has {size} bytes, and had {before}");
-            return Err(PoolError::new(PoolErrorKind::Refused, problem));
+            let context = format!("the device has {size} bytes, but had {before}");
+            return Err(PoolError::new(PoolErrorKind::Refused, context));
         }
         if layout::data_sectors(size) == layout::data_sectors(before) {
             return Ok(());
@@ -539,7 +542,11 @@ impl Pool {
         let is_late = |of: &&UnderWay| now_us >= of.since_us + PATIENCE_US;
         let late = self.caches.under_way.values().find(is_late);
         if let Some(leaf) = late.map(|of| of.leaf) {
-            self.stop_cache(leaf, LeafState::Faulted, "it does not answer in time");
+            self.stop_cache(
+                leaf,
+                LeafState::Faulted,
+                "the device did not answer in time",
+            );
         }
     }
 

@@ -86,7 +86,9 @@ impl Pool {
         self.config.tree = self.array.tree();
         self.config.caches = self.caches.specs();
         let Some(config) = self.config.encode_for_label() else {
-            return self.suspend("labels have no room for what its devices missed".into());
+            return self.suspend(
+                "labels have no room for the list of writes that the pool's devices missed".into(),
+            );
         };
         self.renewal = Some(Renewal {
             config,
@@ -133,7 +135,7 @@ impl Pool {
             (renewal.waiting, renewal.good) = (count, 0);
         }
         if count == 0 {
-            self.suspend("no leaf takes the pool's configuration".into());
+            self.suspend("no device can take the pool's configuration".into());
         }
     }
 
@@ -149,7 +151,7 @@ impl Pool {
             return;
         }
         if renewal.good == 0 {
-            return self.suspend("no leaf took the pool's configuration".into());
+            return self.suspend("no device took the pool's configuration".into());
         }
         match (renewal.round, renewal.is_flushing) {
             (round, false) => self.flush_configuration(round),

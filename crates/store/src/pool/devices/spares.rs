@@ -26,7 +26,7 @@ impl Pool {
     /// The spare stands in for a leaf, or does not exist.
     pub fn remove_spare(&mut self, guid: u64) -> Result<(), ShapeError> {
         if let Some(leaf) = self.array.find(guid) {
-            let context = "the spare stands in for another device";
+            let context = "the spare replaces another device";
             return Err(ShapeError::new(ShapeErrorKind::InUse, leaf, context));
         }
         let before = self.config.spares.len();
@@ -60,11 +60,11 @@ impl Pool {
     /// all requests made there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
         if self.leaving_spares.contains(&guid) {
-            let context = "the spare is still leaving its last place";
+            let context = "the spare is still leaving the vdev where it was last used";
             return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
         }
         if self.away_spares.contains(&guid) {
-            let context = "the device of the spare is not there";
+            let context = "the device of the spare is missing";
             return Err(ShapeError::of_tree(ShapeErrorKind::Away, context));
         }
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);

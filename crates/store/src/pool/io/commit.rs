@@ -188,8 +188,8 @@ impl Pool {
         let seq = self.commit.chain.next_seq;
         let Some((then, extent)) = self.place_record() else {
             let reason = match self.array.is_flushable() {
-                true => "no sector is free for the log",
-                false => "a flush failed, and no other top-level vdev takes the log",
+                true => "no free sector is left for the log",
+                false => "a flush failed, and no other top-level vdev can take the log",
             };
             return self.suspend(reason.into());
         };

@@ -246,11 +246,17 @@ impl Pool {
 
     fn in_range(&self, dataset: DatasetId, offset: u64, len: u64) -> Result<&Contents, PoolError> {
         let contents = self.contents.get(&dataset).ok_or_else(|| {
-            PoolError::new(PoolErrorKind::NotFound, format!("no dataset {}", dataset.0))
+            PoolError::new(
+                PoolErrorKind::NotFound,
+                format!("dataset {} does not exist", dataset.0),
+            )
         })?;
         let end = offset.checked_add(len);
         if len == 0 || end.is_none_or(|end| end > contents.size) {
-            let context = format!("{len} bytes at {offset} of {}", contents.size);
+            let context = format!(
+                "{len} bytes at offset {offset} are outside the dataset of {} bytes",
+                contents.size
+            );
             return Err(PoolError::new(PoolErrorKind::OutOfRange, context));
         }
         Ok(contents)
@@ -443,7 +449,7 @@ impl Pool {
             .get(&wanted.dataset)
             .map_or(0, |of| of.block_size as usize);
         compress::unpack(pointer.compression, payload, len).ok_or_else(|| {
-            let context = format!("block {} does not decompress", wanted.block);
+            let context = format!("block {} cannot be decompressed", wanted.block);
             PoolError::new(PoolErrorKind::Damaged, context)
         })
     }
@@ -635,7 +641,7 @@ impl Pool {
         let (id, dataset, offset, len) = (*id, *dataset, *offset, *len);
         let Some(contents) = self.contents.get(&dataset) else {
             self.pending.remove(&pending);
-            return self.fail(id, PoolErrorKind::NotFound, "the dataset is gone");
+            return self.fail(id, PoolErrorKind::NotFound, "the dataset was destroyed");
         };
         let size = u64::from(contents.block_size);
         let first = offset / size;

@@ -168,7 +168,8 @@ impl Pool {
         let name = &self.config.name;
         let context = format!(
             "copies=2 needs the format feature {}, which pool {name} does not use. Nothing was changed. \
-             'sandstone pool upgrade {name}' enables it; older programs cannot open the pool then",
+             'sandstone pool upgrade {name}' enables the feature; older programs cannot open the pool \
+             afterwards",
             Feature::TwoCopies.name()
         );
         Err(PoolError::new(PoolErrorKind::Refused, context))

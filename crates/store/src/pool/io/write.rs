@@ -472,7 +472,7 @@ impl Pool {
         let Some(contents) = self.contents.get(&write.dataset) else {
             return Err(PoolError::new(
                 PoolErrorKind::NotFound,
-                "the dataset is gone",
+                "the dataset was destroyed",
             ));
         };
         let size = contents.block_size as usize;
@@ -586,7 +586,7 @@ impl Pool {
         let Some(contents) = self.contents.get(&dataset) else {
             return Err(PoolError::new(
                 PoolErrorKind::NotFound,
-                "the dataset is gone",
+                "the dataset was destroyed",
             ));
         };
         let settings = contents.settings;

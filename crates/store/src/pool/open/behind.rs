@@ -62,10 +62,10 @@ impl Behind {
         match self.root {
             None => "it has no checkpoint of the pool".to_owned(),
             Some(root) if root < self.newest => format!(
-                "its newest checkpoint is {}, that of the pool is {newest}",
+                "its newest checkpoint is {}, but the pool's is {newest}",
                 root.0
             ),
-            Some(_) => "its labels are older than those of the others".to_owned(),
+            Some(_) => "its labels are older than those of the other devices".to_owned(),
         }
     }
 }

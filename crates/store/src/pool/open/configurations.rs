@@ -172,9 +172,8 @@ impl Labels {
         let Some((old, new)) = self.identities().flatten().find(is_ours) else {
             return Ok(());
         };
-        let context = format!(
-            "its number was being changed from {old:016x} to {new:016x} when that was interrupted"
-        );
+        let context =
+            format!("a change of the pool's number from {old:016x} to {new:016x} was interrupted");
         Err(OpenError::new(OpenErrorKind::Reguid, context))
     }
 

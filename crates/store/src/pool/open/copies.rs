@@ -348,8 +348,9 @@ impl Opening {
 
 /// Makes the error for a part of a log vdev that cannot be read.
 pub(super) fn unreadable(what: &str) -> OpenError {
-    let context =
-        format!("a log vdev cannot be read ({what}): durable writes may be there and nowhere else");
+    let context = format!(
+        "a log vdev cannot be read ({what}): it may hold durable writes that are nowhere else"
+    );
     OpenError::new(OpenErrorKind::LogMissing, context)
 }
 

@@ -95,7 +95,7 @@ impl Examined {
         };
         let leaves: Vec<String> = log.leaves.iter().map(|of| format!("{of:016x}")).collect();
         let loss = match self.config.is_exported {
-            true => "it was exported in order, so nothing is lost without it",
+            true => "the pool was exported cleanly, so nothing is lost without it",
             false => {
                 "without it, durable writes of the last moments before the pool was last used may be lost"
             }
@@ -115,7 +115,8 @@ impl Examined {
         }
         let needed: Vec<String> = self.needed.iter().map(|of| format!("{of:016x}")).collect();
         let context = format!(
-            "leaf {} is away, from which those that are here were being rebuilt: they lack a part of what it has",
+            "leaf {} is missing, and the other devices were being rebuilt from it: they lack a part of its \
+             data",
             needed.join(", ")
         );
         Err(OpenError::new(OpenErrorKind::Missing, context))
@@ -128,8 +129,8 @@ impl Examined {
         let path = self.config.paths.get(&old.leaf);
         let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
         Some(format!(
-            "leaf {:016x}{path} holds an old copy of what it should hold: {}, and the other devices do not make up for \
-             that",
+            "leaf {:016x}{path} holds an old copy of its data: {}, and the other devices do not have all of \
+             the newer data",
             old.leaf,
             old.told()
         ))
@@ -200,7 +201,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     }
     let newest = labels.newest(guid).ok_or_else(no_pool)?;
     if guid.is_none() && labels.all().any(|label| label.pool != newest.pool) {
-        let context = "the devices belong to more than one pool: say which";
+        let context = "the devices belong to more than one pool: name one pool";
         return Err(OpenError::new(OpenErrorKind::NoPool, context));
     }
     let mut config = PoolConfig::decode(&newest.config)?;
@@ -216,7 +217,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let found = Roots::find(devices, &leaves, &config)?;
     require_one_history(&config, &owns, &found.strays)?;
     if found.candidates.is_empty() {
-        let context = "no checkpoint can be read from the labels of the devices that were found";
+        let context = "no checkpoint could be read from the labels of the devices";
         return Err(OpenError::damaged(context));
     }
     let behind = judge(&mut config, devices, &leaves, &owns, newest, &found);

@@ -68,9 +68,9 @@ pub(super) fn require_one_history(
             && (is_beyond || stray.clashes)
         {
             let context = format!(
-                "leaf {:016x} was used without leaf {:016x}, and that one without it: each has acknowledged changes \
-                 that the other lacks. Decide which of them to keep, and open the pool without the other, which can \
-                 then be rebuilt",
+                "leaf {:016x} was used without leaf {:016x}, and the other without it: each has acknowledged \
+                 changes that the other lacks. Decide which of them to keep, and open the pool without the \
+                 other, which can then be rebuilt",
                 label.leaf, other.guid
             );
             return Err(OpenError::new(OpenErrorKind::Parted, context));

@@ -143,7 +143,7 @@ impl Rebuild {
                 Ok(_) => {
                     return Err(OpenError::new(
                         OpenErrorKind::NoPool,
-                        "each device has labels that can be used: there is nothing to rebuild",
+                        "each device has usable labels: there is nothing to rebuild",
                     ));
                 }
                 Err(error) if error.kind == OpenErrorKind::Damaged => {}
@@ -179,7 +179,7 @@ impl Rebuild {
             .find(|new| !examined.config.lists(new.leaf));
         if let Some(new) = strange {
             let context = format!(
-                "leaf {:016x} belongs to the pool no more: it was replaced, detached or removed since",
+                "leaf {:016x} no longer belongs to the pool: it was replaced, detached or removed",
                 new.leaf
             );
             return Err(OpenError::new(OpenErrorKind::Missing, context));
@@ -207,15 +207,15 @@ fn meant(
         (None, [one]) => Ok(*one),
         (_, []) => Err(OpenError::new(
             OpenErrorKind::NoPool,
-            "no label was found, neither at the ends nor inside of the devices",
+            "no label was found, neither at the ends of the devices nor inside them",
         )),
         (Some(_), _) => Err(OpenError::new(
             OpenErrorKind::NoPool,
-            "nothing was found of the pool that was named",
+            "no trace of the named pool was found",
         )),
         (None, _) => Err(OpenError::new(
             OpenErrorKind::Twins,
-            "there are traces of several pools: say which",
+            "there are traces of several pools: name one pool",
         )),
     }
 }

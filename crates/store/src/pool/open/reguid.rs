@@ -86,11 +86,14 @@ impl Reguid {
             }
             [(old, found)] => {
                 let context = format!(
-                    "the devices are between the numbers {old:016x} and {found:016x}: ask for one of these"
+                    "the devices are changing from number {old:016x} to {found:016x}: name the pool by one \
+                     of these numbers"
                 );
                 Err(refused(context))
             }
-            _ => Err(refused("the devices were to become several pools")),
+            _ => Err(refused(
+                "the labels show several interrupted changes of the pool's number",
+            )),
         }?;
         if planned.config.encode().len() > Label::MAX_CONFIG {
             return Err(refused("the configuration is too long for a label"));
@@ -117,7 +120,7 @@ impl Reguid {
         let mut config = PoolConfig::decode(&newest.config)?;
         let is_listed = |leaf: &Option<u64>| leaf.is_some_and(|leaf| config.lists(leaf));
         if let Some(stranger) = examined.leaves.iter().position(|leaf| !is_listed(leaf)) {
-            let context = format!("{} is no device of the pool", new.paths[stranger]);
+            let context = format!("{} is not a device of the pool", new.paths[stranger]);
             return Err(refused(context));
         }
         config.generation = examined.config.generation + 1;
@@ -161,7 +164,8 @@ impl Reguid {
                 // others lack.
                 (None, Some(own)) if own.generation >= newest.generation => {
                     let context = format!(
-                        "device {device} was used under the old identity since the others got the new one"
+                        "device {device} was used under the old number after the other devices got the new \
+                         one"
                     );
                     return Err(refused(context));
                 }
@@ -170,13 +174,16 @@ impl Reguid {
                     ..newest.clone()
                 },
                 (None, None) => {
-                    return Err(refused(format!("device {device} is none of the pool")));
+                    return Err(refused(format!(
+                        "device {device} does not belong to the pool"
+                    )));
                 }
             };
             let is_twin = planned.iter().any(|other| other.leaf == label.leaf);
             if is_twin || !config.lists(label.leaf) {
                 let context = format!(
-                    "device {device} is a copy of another one, or not one of those that were changed before"
+                    "device {device} is a copy of another device, or was not part of the change that was \
+                     interrupted"
                 );
                 return Err(refused(context));
             }

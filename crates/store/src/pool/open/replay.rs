@@ -321,7 +321,7 @@ impl Opening {
         let record = &found.record;
         if record.epoch < self.pool.epoch {
             return Err(OpenError::damaged(format!(
-                "group {} is of an older epoch",
+                "group {} of the log belongs to an older epoch",
                 record.seq
             )));
         }
@@ -395,7 +395,7 @@ impl Opening {
             Operation::decode(bytes).and_then(|operation| self.pool.catalog.apply(&operation));
         let applied = applied.map_err(|error| {
             OpenError::damaged(format!(
-                "the operation in group {seq} does not fit: {error}"
+                "the operation in group {seq} of the log does not fit: {error}"
             ))
         })?;
         self.pool.follow(applied);
@@ -457,7 +457,7 @@ pub(super) fn stored_operation(record: &Record) -> Option<(usize, Pointer)> {
 
 fn unknown(record: &Record, dataset: u32) -> OpenError {
     OpenError::damaged(format!(
-        "group {} changes dataset {dataset}, which is none",
+        "group {} of the log changes dataset {dataset}, which does not exist",
         record.seq
     ))
 }

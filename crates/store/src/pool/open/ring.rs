@@ -72,7 +72,7 @@ impl Opening {
         self.stage = OpeningStage::RingFlush(round);
         let leaves = self.pool.labelled_leaves();
         if leaves.is_empty() {
-            let context = "no leaf takes the root of the checkpoint";
+            let context = "no device can take the root of the checkpoint";
             return Err(OpenError::new(OpenErrorKind::Missing, context));
         }
         for (leaf, _) in leaves {

@@ -32,7 +32,7 @@ impl Short {
     /// Returns a text that describes the shorter device.
     pub fn told(&self) -> String {
         let Self { leaf, has, had, .. } = self;
-        format!("the device of leaf {leaf:016x} has {has} bytes, and had {had}")
+        format!("the device of leaf {leaf:016x} has {has} bytes, but had {had}")
     }
 
     /// Reports whether the labels at the device's end have no place.

@@ -13,7 +13,7 @@ impl Opening {
         // A vdev that was added since then may be in the labels already, and is all free.
         if manifest.space.len() > usize::from(vdevs) {
             let context = format!(
-                "the checkpoint knows {} top-level vdevs, the labels {vdevs}",
+                "the checkpoint has {} top-level vdevs, but the labels have {vdevs}",
                 manifest.space.len()
             );
             return Err(OpenError::damaged(context));
@@ -130,7 +130,8 @@ impl Opening {
 
     pub(super) fn take_deferred(&mut self) -> Result<(), OpenError> {
         let data = self.got.remove(&Wanted::Chunk).unwrap_or_default();
-        let damaged = || OpenError::damaged("the list of what the checkpoint dropped is none");
+        let damaged =
+            || OpenError::damaged("the list of blocks that the checkpoint dropped is invalid");
         let chunk = Chunk::decode(&data).ok_or_else(|| match Chunk::later_version(&data) {
             Some(version) => OpenError::later("a list", version),
             None => damaged(),

@@ -105,7 +105,10 @@ fn a_machine_that_was_paused_acknowledges_nothing_when_it_wakes() {
     assert!(answers.is_empty(), "{answers:?}");
     assert!(matches!(world.pool.stopped(), Some(Stop::Silent(_))));
     let why = world.pool.suspended_because().expect("it says why");
-    assert!(why.contains("another host may have it"), "{why}");
+    assert!(
+        why.contains("another host may have taken the pool"),
+        "{why}"
+    );
     // The pool also returns no data, and asks the disks for nothing more.
     world.begin(Request::Read {
         dataset: volume,
@@ -182,7 +185,10 @@ fn a_pool_that_is_let_go_says_so_last_of_all_and_writes_nothing_after_it() {
     let before = world.disks.clone();
     let now_us = world.now_us;
     world.pass_until(now_us + 100 * SECOND);
-    assert!(world.disks == before, "another host may have it");
+    assert!(
+        world.disks == before,
+        "another host may have taken the pool"
+    );
 }
 
 #[test]

@@ -248,7 +248,7 @@ fn faults_are_told_and_change_nothing() {
     );
     assert_eq!(space.counts(), before);
     let text = Fault::DoubleAllocation(extent(5, 2)).to_string();
-    assert_eq!(text, "sectors 5..7 of top-level vdev 0 are in use already");
+    assert_eq!(text, "sectors 5..7 of top-level vdev 0 are already in use");
 }
 
 /// The pool was opened from a checkpoint. A later checkpoint was durable, and is lost.

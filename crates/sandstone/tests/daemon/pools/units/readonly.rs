@@ -33,7 +33,7 @@ fn readonly_is_told_as_write_protection_and_kept() {
     let state = |bench: &Bench| bench.process.done("lu list -H -o name,state");
     assert_eq!(state(&bench), "vm\tonline,ro\n");
     let told = bench.process.done("lu list");
-    let end = "read-only-beneath: what it lies on takes no writes; to end it: sandstone volume set readonly=off tank/vm\n";
+    let end = "read-only-beneath: its backend takes no writes; to end it: sandstone volume set readonly=off tank/vm\n";
     assert!(told.contains(end), "{told}");
     // The output of another change does not mention it.
     bench.process.done("volume set compression=off tank/vm");

@@ -139,7 +139,7 @@ fn where_no_copy_can_be_read_the_end_of_the_log_is_not_guessed() {
         world.unreadable.extend((0..disks).map(|disk| (disk, end)));
         let error = world.reopen().expect_err("it may have been acknowledged");
         assert_eq!(error.kind, OpenErrorKind::Damaged, "{error}");
-        assert!(error.context.contains("where the log ends"), "{error}");
+        assert!(error.context.contains("the end of the log"), "{error}");
     }
 }
 
@@ -161,7 +161,7 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     let error = world
         .reopen_now()
         .expect_err("an acknowledged write lies there");
-    assert!(error.context.contains("where the log ends"), "{error}");
+    assert!(error.context.contains("the end of the log"), "{error}");
     world.unreadable.clear();
     world.reopen_now().expect("opens");
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
@@ -355,7 +355,7 @@ fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
         world.unreadable.insert((0, place));
         let error = world.reopen_now();
         let error = error.expect_err("the only copy of an acknowledged write cannot be read");
-        assert!(error.context.contains("where the log ends"), "{error}");
+        assert!(error.context.contains("the end of the log"), "{error}");
         world.unreadable.clear();
         world.absent.insert(0);
         // Alone it knows nothing of changes that the other leaf took without it, and the opening
@@ -428,7 +428,7 @@ fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
     world.write(volume, 0, &[2; BLOCK], true);
     world.unreadable.insert((0, place));
     let error = world.reopen_now().expect_err("only the first had it");
-    assert!(error.context.contains("where the log ends"), "{error}");
+    assert!(error.context.contains("the end of the log"), "{error}");
     world.unreadable.clear();
     world.reopen_unchecked().expect("opens");
     assert!(!is_complete(&world, 1));
@@ -458,7 +458,7 @@ fn a_leaf_that_missed_a_later_epoch_does_not_say_where_the_log_ends() {
         world.dead.clear();
         world.unreadable.insert((0, place));
         let error = world.reopen_now().expect_err("only the first has it");
-        assert!(error.context.contains("where the log ends"), "{error}");
+        assert!(error.context.contains("the end of the log"), "{error}");
         world.unreadable.clear();
         world.reopen_unchecked().expect("opens");
         assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);

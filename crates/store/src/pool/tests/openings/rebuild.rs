@@ -318,7 +318,7 @@ fn a_leaf_that_left_the_pool_does_not_come_back() {
     world.disks[1] = gone;
     lose_labels(&mut world.disks[1]);
     let error = plan(&world.disks, None).expect_err("it is not the pool's");
-    assert!(error.context.contains("no more"), "{error}");
+    assert!(error.context.contains("no longer"), "{error}");
 }
 
 /// A guest's disk may hold a pool of its own.

@@ -253,7 +253,7 @@ fn what_went_on_as_the_old_pool_meanwhile_is_not_made_new_behind_its_back() {
     let error = Reguid::plan(&world.labels(), OLD, identity(OTHER, 2)).expect_err("it has more");
     assert_eq!(error.kind, OpenErrorKind::Reguid);
     assert!(
-        error.context.contains("used under the old identity"),
+        error.context.contains("used under the old number"),
         "{error}"
     );
 }
@@ -277,5 +277,8 @@ fn twins_and_strangers_get_no_identity() {
     assert_eq!(error.kind, OpenErrorKind::Twins, "{error}");
     world.disks[1].clear();
     let error = Reguid::plan(&world.labels(), OLD, identity(NEW, 2)).expect_err("an empty disk");
-    assert!(error.context.contains("/copies/1 is no device"), "{error}");
+    assert!(
+        error.context.contains("/copies/1 is not a device"),
+        "{error}"
+    );
 }

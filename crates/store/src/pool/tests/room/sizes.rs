@@ -114,7 +114,7 @@ fn the_end_of_a_disk_is_never_the_end_of_the_log() {
     assert!(
         error
             .context
-            .contains(&format!("{has} bytes, and had {had}")),
+            .contains(&format!("{has} bytes, but had {had}")),
         "{error}"
     );
 }

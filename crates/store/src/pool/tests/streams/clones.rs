@@ -385,7 +385,7 @@ fn a_clone_without_its_origin_is_refused() {
     assert!(
         error
             .context
-            .contains("a clone of 'tank/v0@s0', and no snapshot here is that one"),
+            .contains("a clone of 'tank/v0@s0', but this pool does not have that snapshot"),
         "{error}"
     );
     assert!(
