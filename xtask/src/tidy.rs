@@ -14,6 +14,7 @@ mod licences;
 mod names;
 mod openers;
 mod paths;
+mod phrases;
 mod rooms;
 mod sizes;
 mod tree;
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 16] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 17] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,
@@ -94,6 +95,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         backends::check,
         names::check,
         openers::check,
+        phrases::check,
         width::check,
         words::check,
         words::machine_paths,
