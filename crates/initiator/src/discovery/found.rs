@@ -167,7 +167,7 @@ TargetAddress=nas.lan:3261,1\0TargetName=iqn.2026-01.org.a:ok\0TargetName=a disk
                 "\"a b\" is no portal",
             ),
             ("TargetName=bad\0TargetAddress=h:99999,1\0", "is no portal"),
-            ("TargetName=bad\0TargetAddress=h,x\0", "tag is no number"),
+            ("TargetName=bad\0TargetAddress=h,x\0", "tag is not a number"),
             (
                 "TargetName=bad\0TargetAddress=[fe80::1]:3260,1\0",
                 "link-local",
