@@ -37,9 +37,9 @@ impl Pools {
         self.check_name(&request.name)?;
         check_shape(request)?;
         self.refuse_own(request.additions().paths())?;
-        let _reserved = self.reserve(request.additions().paths()).map_err(|error| {
-            error.not_changed("the pool does not exist, and nothing was changed")
-        })?;
+        let _reserved = self
+            .reserve(request.additions().paths())
+            .map_err(|error| error.not_changed("the pool was not made, and nothing was changed"))?;
         let made = make_files(request.additions().paths(), request.file_size)?;
         self.create_on(request).inspect_err(|_| unmake_files(&made))
     }
