@@ -132,7 +132,7 @@ fn times_that_make_no_sense_are_refused_with_those_that_do() {
         ("--retry-first 6s", "later than the longest wait, 5s"),
         (
             "--dead-after 900ms --dead-after-alone 800ms",
-            "others after 900ms",
+            "other sessions only after 900ms",
         ),
     ] {
         let error = run(state, &format!("initiator adapter set {options}")).bad();

@@ -312,7 +312,8 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
         let status = process.done("pool status -v tank");
         assert!(status.contains(&named), "{status}");
         assert!(
-            flat(&status).contains("Where 'tank/vm1', its later snapshots and its clones"),
+            flat(&status)
+                .contains("'tank/vm1', its later snapshots and its clones also lack these bytes"),
             "{status}"
         );
         assert!(

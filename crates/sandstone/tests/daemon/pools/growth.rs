@@ -208,7 +208,7 @@ fn a_device_that_shrank_is_told_so() {
     let refused = flat(&process.refused("pool online -e tank b"));
     for said in [
         "cannot online",
-        "it has 128M, but had 256M when it was last used",
+        "the device has 128M, but had 256M when it was last used",
         "nothing was changed",
         "find out why it shrank",
         "pool replace tank",

@@ -198,7 +198,7 @@ fn logs_come_and_go_while_they_are_used() {
     assert!(refused.contains("pool remove tank mirror-1"), "{refused}");
     let refused = process.refused("pool remove tank a");
     assert!(
-        refused.contains("only logs, caches and spares"),
+        refused.contains("only logs, caches and available spares can be removed"),
         "{refused}"
     );
     let refused = process.refused("pool remove tank b");

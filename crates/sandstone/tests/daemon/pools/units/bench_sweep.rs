@@ -240,7 +240,7 @@ fn what_a_killed_sweep_turned_is_put_back_by_the_next_command() {
     );
     let told = bench.process.done(&run);
     assert!(
-        told.contains("a sweep that was killed left properties"),
+        told.contains("a sweep that was killed left changed properties"),
         "{told}"
     );
     assert_eq!(names.map(|name| property(&bench, name)), before);
