@@ -151,7 +151,7 @@ fn a_disk_is_used_once_and_what_is_not_there_is_said() {
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
     front.done("lu delete disk --yes");
     // The unit's writes are not overwritten before the administrator says so.
-    until(&front, "pool status tank", "lu disk had it");
+    until(&front, "pool status tank", "lu disk used");
     front.done(&format!("pool replace -f tank {}", b.naa));
     until(&front, "pool status tank", " state: ONLINE\n");
     front.done("pool destroy tank --yes");

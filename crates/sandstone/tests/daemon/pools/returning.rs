@@ -221,7 +221,7 @@ fn a_disk_that_a_unit_had_meanwhile_is_not_taken_for_what_it_was() {
     front.kill();
     front.restart();
     let refused = front.refused(&format!("pool online tank {}", b.naa));
-    assert!(flat(&refused).contains("lu disk had it"), "{refused}");
+    assert!(flat(&refused).contains("lu disk used"), "{refused}");
     let lines = advised(&refused);
     front.done(&lines[0]);
     let status = resilvered(&front);
