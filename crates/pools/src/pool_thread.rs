@@ -712,7 +712,7 @@ impl Drop for PoolThread {
 
 impl fmt::Debug for PoolThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolHost")
+        f.debug_struct("PoolThread")
             .field("name", &self.shared.name)
             .finish_non_exhaustive()
     }

@@ -24,13 +24,13 @@ const AHEAD: usize = 1024;
 pub fn of(algorithm: Algorithm, data: &Pages) -> u128 {
     match (algorithm, data.in_one_piece()) {
         (Algorithm::Off, _) => 0,
-        (Algorithm::Xxh3, Some(bytes)) => {
-            bytes.chunks(PAGE_SIZE).skip(1).for_each(prefetch_head);
-            XxHash3_128::oneshot(bytes)
-        }
-        (Algorithm::Blake3, Some(bytes)) => first_half(&blake3::hash(bytes)),
         (Algorithm::Xxh3, None) => xxh3_of_pieces(data),
         (Algorithm::Blake3, None) => blake3_of_pieces(data),
+        (Algorithm::Xxh3, Some(bytes)) => {
+            bytes.chunks(PAGE_SIZE).skip(1).for_each(prefetch_head);
+            of_bytes(algorithm, bytes)
+        }
+        (Algorithm::Blake3, Some(bytes)) => of_bytes(algorithm, bytes),
     }
 }
 

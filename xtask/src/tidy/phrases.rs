@@ -18,11 +18,10 @@ const RIDDLES: &[(&str, &str)] = &[
     ("whoever", "name the user, host or process"),
     ("whatever", "name the things"),
     ("leave it away", "say `leave it out`"),
-    ("not every session", "say how many sessions"),
 ];
 
-/// Marks of lines whose texts are comments, or speak to developers.
-const NOT_FOR_USERS: &[&str] = &["//", ".expect(", "assert", "panic!(", "unreachable!("];
+/// Marks of lines whose texts speak to developers.
+const NOT_FOR_USERS: &[&str] = &[".expect(", "assert", "panic!(", "unreachable!("];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -34,18 +33,22 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             let TokenTree::Literal(literal) = token else {
                 return;
             };
+            let text = literal.to_string().to_ascii_lowercase();
+            let mut found = RIDDLES.iter().filter(|(phrase, _)| has(&text, phrase));
             let line = literal.span().start().line;
-            let text = literal.to_string();
+            if found.clone().next().is_none() || rust.in_test(line) {
+                return;
+            }
             let source = file
                 .text
                 .lines()
-                .nth(line.saturating_sub(1))
-                .unwrap_or_default();
-            let is_for_users = !NOT_FOR_USERS.iter().any(|of| source.contains(of));
-            if !text.starts_with('"') || !is_for_users || rust.in_test(line) {
+                .nth(line - 1)
+                .unwrap_or_default()
+                .trim_start();
+            if NOT_FOR_USERS.iter().any(|of| source.contains(of)) || source.starts_with("//") {
                 return;
             }
-            for (phrase, plain) in RIDDLES.iter().filter(|(phrase, _)| has(&text, phrase)) {
+            for (phrase, plain) in &mut found {
                 findings.push(Finding {
                     path: file.path.clone(),
                     line,
@@ -58,9 +61,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reports whether a text has a phrase that no letter continues.
+/// Reports whether a text in small letters has a phrase that no letter continues.
 fn has(text: &str, phrase: &str) -> bool {
-    let text = text.to_ascii_lowercase();
     text.match_indices(phrase)
         .any(|(at, _)| !text[at + phrase.len()..].starts_with(|next: char| next.is_alphanumeric()))
 }
@@ -71,11 +73,11 @@ mod tests {
 
     #[test]
     fn riddles_are_found_in_texts_and_not_in_tests_or_comments() {
-        let text = "//! x\nfn a() -> [&'static str; 3] {\n    // This is none.\n    [\"the unit is none\",\n    \"Nobody listens\", \"there is nonetheless one\"]\n}\n#[cfg(test)]\nmod tests { fn b() { c(\"that is none\") } }\n";
+        let text = "//! x\nfn a() -> [&'static str; 3] {\n    // This is none.\n    [\"the unit is none\",\n    \"Nobody listens\", \"there is nonetheless one\"]\n}\n/// That is none.\nfn d() { e().expect(\"nobody\"); }\nfn f() { g(\"http://whoever\") }\n#[cfg(test)]\nmod tests { fn b() { c(\"that is none\") } }\n";
         let found: Vec<usize> = check(&Tree::fixture(&[("crates/a.rs", text)]))
             .into_iter()
             .map(|finding| finding.line)
             .collect();
-        assert_eq!(found, [4, 5]);
+        assert_eq!(found, [4, 5, 9]);
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn tell(
         };
         writeln!(
             t.out,
-            "Pool {pool} {did} as it is: nothing has to be given up.{next}"
+            "Pool {pool} {did} as it is: nothing is discarded.{next}"
         )?;
         return match rewind.is_done {
             true => Ok(()),
@@ -34,9 +34,9 @@ pub(super) fn tell(
         };
     }
     let (verb, gave) = match (rewind.is_done, is_read_only) {
-        (true, false) => ("is back at", "Given up"),
+        (true, false) => ("is back at", "Discarded"),
         (true, true) => ("is read at", "Not read"),
-        (false, _) => ("can go back to", "That gives up"),
+        (false, _) => ("can go back to", "Going back discards"),
     };
     let groups = match rewind.groups {
         0 => String::new(),
@@ -104,7 +104,7 @@ pub(super) fn tell(
         ),
         true => writeln!(t.out, "Next: `sandstone pool scrub {pool}`."),
         false => {
-            let told = "Nothing was changed. The same command without -n goes back; changes that are given up cannot \
+            let told = "Nothing was changed. The same command without -n goes back; discarded changes cannot \
                         be recovered.";
             write!(t.out, "{told}\n{}", older(rewind))
         }

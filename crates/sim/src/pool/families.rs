@@ -3,7 +3,7 @@
 
 mod harsher;
 
-use store::vdev::TopLevelKind;
+use store::vdev::TopLevelKind::{self, Leaf, Mirror, Raidz};
 
 use super::{PoolSetup, PoolSubject};
 use crate::disk::{Behaviour, Chances};
@@ -15,53 +15,46 @@ use crate::random::Random;
 
 type Shape = [(TopLevelKind, usize)];
 
-const RAIDZ1: TopLevelKind = TopLevelKind::Raidz { parity: 1 };
-const RAIDZ2: TopLevelKind = TopLevelKind::Raidz { parity: 2 };
-const RAIDZ3: TopLevelKind = TopLevelKind::Raidz { parity: 3 };
+const RAIDZ1: TopLevelKind = Raidz { parity: 1 };
+const RAIDZ2: TopLevelKind = Raidz { parity: 2 };
+const RAIDZ3: TopLevelKind = Raidz { parity: 3 };
 
 const ANY: &[&Shape] = &[
-    &[(TopLevelKind::Leaf, 1)],
-    &[(TopLevelKind::Leaf, 1)],
-    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1)],
-    &[
-        (TopLevelKind::Leaf, 1),
-        (TopLevelKind::Leaf, 1),
-        (TopLevelKind::Leaf, 1),
-    ],
-    &[(TopLevelKind::Mirror, 2)],
-    &[(TopLevelKind::Mirror, 3)],
-    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2)],
+    &[(Leaf, 1)],
+    &[(Leaf, 1)],
+    &[(Leaf, 1), (Leaf, 1)],
+    &[(Leaf, 1), (Leaf, 1), (Leaf, 1)],
+    &[(Mirror, 2)],
+    &[(Mirror, 3)],
+    &[(Mirror, 2), (Mirror, 2)],
     &[(RAIDZ1, 3)],
     &[(RAIDZ2, 4)],
     &[(RAIDZ3, 5)],
-    &[(RAIDZ1, 3), (TopLevelKind::Mirror, 2)],
+    &[(RAIDZ1, 3), (Mirror, 2)],
 ];
-const PLAIN: &[&Shape] = &[
-    &[(TopLevelKind::Leaf, 1)],
-    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Leaf, 1)],
-];
+const PLAIN: &[&Shape] = &[&[(Leaf, 1)], &[(Leaf, 1), (Leaf, 1)]];
 const REDUNDANT: &[&Shape] = &[
-    &[(TopLevelKind::Mirror, 2)],
-    &[(TopLevelKind::Mirror, 3)],
-    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2)],
+    &[(Mirror, 2)],
+    &[(Mirror, 3)],
+    &[(Mirror, 2), (Mirror, 2)],
     &[(RAIDZ1, 3)],
     &[(RAIDZ1, 4)],
     &[(RAIDZ2, 4)],
     &[(RAIDZ2, 5)],
     &[(RAIDZ3, 5)],
-    &[(RAIDZ1, 3), (TopLevelKind::Mirror, 2)],
+    &[(RAIDZ1, 3), (Mirror, 2)],
 ];
 
 /// Shapes for partings. Some labels are left that know of a lost leaf, whichever other leaf of the
 /// first vdev is away.
 const PARTING: &[&Shape] = &[
-    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Mirror, 2)],
+    &[(Mirror, 2), (Mirror, 2)],
     &[(RAIDZ1, 3)],
     &[(RAIDZ1, 4)],
     &[(RAIDZ2, 4)],
     &[(RAIDZ3, 5)],
-    &[(RAIDZ1, 3), (TopLevelKind::Mirror, 2)],
-    &[(TopLevelKind::Mirror, 2), (TopLevelKind::Leaf, 1)],
+    &[(RAIDZ1, 3), (Mirror, 2)],
+    &[(Mirror, 2), (Leaf, 1)],
 ];
 
 /// Returns the sectors of a disk with `data_mib` MiB for data.
@@ -205,11 +198,7 @@ pub const HARD: u64 = 1 << 32;
 /// writes are torn most often. They also ask for extents: what has space and what is a hole.
 pub const HARDER: u64 = 1 << 40;
 
-const LOGS: &[&Shape] = &[
-    &[(TopLevelKind::Leaf, 1)],
-    &[(TopLevelKind::Mirror, 2)],
-    &[(TopLevelKind::Leaf, 1), (TopLevelKind::Mirror, 2)],
-];
+const LOGS: &[&Shape] = &[&[(Leaf, 1)], &[(Mirror, 2)], &[(Leaf, 1), (Mirror, 2)]];
 
 const LIES: Chances = Chances {
     lying_flush: 100,

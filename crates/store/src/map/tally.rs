@@ -66,9 +66,9 @@ impl Count {
     }
 }
 
-/// Places that are noted before they are looked up together. A look-up of all of them takes about
-/// a tenth of a millisecond.
-const MOST_NOTED: usize = 4096;
+/// Number of noted places at which they are looked up together. It bounds the memory of a layer's
+/// notes, and the time for which a write or a reader of the figures looks up.
+pub(super) const MOST_NOTED: usize = 4096;
 
 /// The blocks that a layer adds and replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -208,3 +208,6 @@ impl<const N: usize> Map<N> {
         was_there
     }
 }
+
+#[cfg(test)]
+mod tests;

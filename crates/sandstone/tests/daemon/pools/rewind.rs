@@ -99,7 +99,7 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     process.refused(&import);
 
     let told = process.done(&format!("{import} -F"));
-    assert!(told.contains("Given up: 1 newer checkpoint"), "{told}");
+    assert!(told.contains("Discarded: 1 newer checkpoint"), "{told}");
 
     // The log behind the older checkpoint was followed up to the one that is given up, and no
     // further.
@@ -114,7 +114,7 @@ fn a_pool_that_is_whole_gives_nothing_up() {
     process.done("pool export tank");
     let import = format!("pool import -d {} tank -F", process.folder().display());
     let told = process.done(&format!("{import} -n"));
-    assert!(told.contains("nothing has to be given up"), "{told}");
+    assert!(told.contains("nothing is discarded"), "{told}");
     process.done(&import);
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }
@@ -227,7 +227,7 @@ fn a_pool_goes_back_as_far_as_it_takes_only_when_that_is_asked_for() {
     let told = process.done(&format!("{import} -F -X -n"));
     assert!(told.contains("can go back to its checkpoint of"), "{told}");
     assert!(
-        told.contains("That gives up: 3 newer checkpoints"),
+        told.contains("Going back discards: 3 newer checkpoints"),
         "{told}"
     );
     assert!(told.contains("may have been overwritten"), "{told}");

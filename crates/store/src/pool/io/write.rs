@@ -594,7 +594,7 @@ impl Pool {
         let method = choice.method();
         let Payload { packed, checksum } = match made {
             Some(PreparedBlock::Payload(made)) => made.clone(),
-            _ => {
+            Some(PreparedBlock::Zeros) | None => {
                 let algorithm = written_with(settings.checksum.algorithm());
                 compress::pack(method, choice.level().into(), algorithm, &data)
             }
