@@ -56,8 +56,8 @@ pub struct Payload {
 /// if packing would save no sector, for [`Compression::Off`], and for more than [`MAX_BLOCK`]
 /// bytes. `level` is Zstandard's ([`ZSTD_LEVELS`]); LZ4 has none.
 ///
-/// Both happen in one function because a block in many pieces is gathered for the compressor.
-/// The gathered bytes lie in the processor's cache and in one piece. With their checksum in place of
+/// Both happen in one function because a block in many pieces is gathered for the compressor. The
+/// gathered bytes lie in the processor's cache and in one piece. With their checksum in place of
 /// that of the pieces, writes of 4 KiB into blocks of 64 KiB became 9 % quicker.
 pub fn pack(compression: Compression, level: i32, algorithm: Algorithm, data: &Pages) -> Payload {
     let sectors = data.len().div_ceil(SECTOR_SIZE);
