@@ -21,6 +21,7 @@ use super::stream::{Socket, Stream};
 use block::budget::Budget;
 use block::{Pages, lane};
 use unit::execution::Outcome;
+use unit::loops::Call;
 use unit::nexus::Nexus;
 
 /// Events taken at once.
@@ -191,7 +192,8 @@ impl EventLoop {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Accepted(socket, place) => self.begin(place, socket),
-                Message::Granted(token) => {
+                Message::Call(Call::Drain(order)) => self.service.executor.drain(&order),
+                Message::Call(Call::Wake(token)) => {
                     let ended = self.service.executor.granted(token);
                     self.hand_out(ended);
                 }

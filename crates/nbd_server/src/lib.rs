@@ -15,6 +15,7 @@
 //! and statistics are the unit's own ([`unit::execution`]), so they hold beside any other protocol.
 //! A reservation of another initiator and write protection are answered with EPERM; a unit that is
 //! offline, stopped or being sanitized with EIO. NBD has no word for unit attentions: none is told.
+//! A reset of the unit, and its end, wait for the requests that are under way ([`unit::drain`]).
 //!
 //! # Invariants
 //! - An answer leaves after the device's own: FUA and FLUSH mean durable, on all connections at

@@ -20,7 +20,7 @@ use super::tls::{TlsError, TlsOptions, load};
 use block::Lane;
 use scsi::nexus::TargetPort;
 use unit::execution::Executor;
-use unit::loops::Token;
+use unit::loops::Call;
 use unit::unit::Unit;
 
 /// Time that clients have at the end to take the promised answers.
@@ -79,8 +79,9 @@ impl From<io::Error> for StartError {
 pub(super) enum Message {
     /// Client for the loop, with its place at the fence.
     Accepted(Socket, Place),
-    /// An operation has its range now.
-    Granted(Token),
+    /// Call by which loops of all protocols go on: an operation has its range now, or work is
+    /// waited for.
+    Call(Call),
     /// Stop: refuse new requests, and answer everything by this time.
     Stop(Instant),
     /// Permission to end once the loop has nothing to do.
@@ -226,7 +227,7 @@ impl Server {
             let own = door.clone();
             let way = unit
                 .loops
-                .join(move |token| drop(own.send(Message::Granted(token))));
+                .join(move |call| drop(own.send(Message::Call(call))));
             ways.push(way.ok_or_else(too_many_loops)?);
             doors.push(door);
             inboxes.push(inbox);

@@ -354,6 +354,13 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
+    /// [`Self::detach`] for every nexus. Returns whether there was one.
+    pub fn detach_all(&self) -> bool {
+        let left: Vec<_> = self.state().nexuses().map(|it| it.nexus().id).collect();
+        left.iter().for_each(|id| self.detach(*id));
+        !left.is_empty()
+    }
+
     /// Changes the capacity, and tells every nexus (06/2A/09). Data behind a new end is gone, even
     /// if the unit grows again: tokens for it are revoked.
     pub fn resize(&self, blocks: u64) {

@@ -33,6 +33,7 @@ use unit::command::ended::Ended;
 use unit::command::operation::{SessionKey, Token, Waiting, Work};
 use unit::command::operations::Operations;
 use unit::command::turn::Turn;
+use unit::loops::Call;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
@@ -317,9 +318,11 @@ impl EventLoop {
             match message {
                 Message::Accepted(arrived) => self.accepted(arrived),
                 Message::LoggedIn(logged_in) => self.attach(*logged_in),
-                Message::Wake(token) => self.woken(token),
+                Message::Call(Call::Wake(token)) => self.woken(token),
+                Message::Call(Call::Drain(order)) => {
+                    order.wait_for_commands(&mut self.core.operations);
+                }
                 Message::Abort(order) => self.core.orders.push(order),
-                Message::Drain(order) => order.carry_out(&mut self.core.operations),
                 Message::Reconfigure(directory) => self.reconfigure(&directory),
                 Message::Close(key, reason) => self.close_session(key, reason),
                 Message::Dismiss(key, reason) => self.dismiss_session(key, reason),

@@ -10,8 +10,8 @@ use crate::connection::listener::Arrived;
 use crate::session::login::LoggedIn;
 use crate::session::registry::Spelled;
 use unit::command::abort;
-use unit::command::operation::{SessionKey, Token};
-use unit::transition::DrainOrder;
+use unit::command::operation::SessionKey;
+use unit::loops::Call;
 
 /// Message to an event loop.
 pub(super) enum Message {
@@ -19,13 +19,11 @@ pub(super) enum Message {
     Accepted(Arrived),
     /// Connection that joins or starts a session of the receiving loop.
     LoggedIn(Box<LoggedIn>),
-    /// Turn of an operation, or the end of its wait.
-    Wake(Token),
+    /// Call by which loops of all protocols go on: an operation may continue, or work is waited
+    /// for.
+    Call(Call),
     /// Order to abort tasks of a unit.
     Abort(Arc<AbortOrder>),
-    /// Order to wait for commands of target port groups that go out of service, commands of deleted
-    /// units, or saves of units that retire.
-    Drain(DrainOrder),
     /// New configuration.
     Reconfigure(Arc<Directory>),
     /// Order to close this session, because another has taken its place. The reason is for the log.

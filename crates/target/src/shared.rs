@@ -12,10 +12,8 @@ use super::message::{AbortOrder, Function, Message};
 use crate::connection::dealer::Dealer;
 use crate::session::registry::Registry;
 use block::budget::Budget;
-use scsi::task_set::Wake;
 use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
-use unit::transition::DrainOrder;
 use unit::unit::Unit;
 
 /// Way to one event loop.
@@ -103,9 +101,9 @@ impl Shared {
         let shared = Arc::new_cyclic(|weak: &Weak<Self>| {
             let join = |index| {
                 let weak = weak.clone();
-                serving.join(move |token| {
+                serving.join(move |call| {
                     if let Some(shared) = weak.upgrade() {
-                        shared.send(index, Message::Wake(token));
+                        shared.send(index, Message::Call(call));
                     }
                 })
             };
@@ -182,18 +180,14 @@ impl Shared {
 impl Peers for Shared {
     type Function = Function;
 
-    fn wake(&self) -> Wake {
-        self.serving.wake()
+    fn loops(&self) -> &Arc<Loops> {
+        &self.serving
     }
 
     fn abort(&self, but: usize, order: &Arc<AbortOrder>) {
         let others = self.loops.iter().enumerate();
         let others = others.filter(|(other, _)| *other != but);
         others.for_each(|(_, handle)| handle.send(Message::Abort(Arc::clone(order))));
-    }
-
-    fn drain(&self, order: &DrainOrder) {
-        self.send_to_all(|| Message::Drain(order.clone()));
     }
 
     fn unit_of(&self, logical: &Arc<LogicalUnit>) -> Option<Arc<Unit>> {

@@ -24,7 +24,6 @@ use crate::session::served_session::Visible;
 use unit::command::abort::{QuietSignal, Whose};
 use unit::command::ended::Ended;
 use unit::command::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
-use unit::command::peers::Peers as _;
 use unit::nexus::MappedUnit;
 
 /// Most task management functions that may wait beside one for each task of a session.
@@ -112,7 +111,7 @@ impl EventLoop {
             data_out_wanted: None,
             observers: Vec::new(),
         });
-        QuietSignal::new(token, self.core.shared.wake())
+        QuietSignal::new(token, self.core.shared.serving.wake())
     }
 
     /// Answers the function that [`Self::answer_when_quiet`] was asked about.

@@ -12,6 +12,8 @@ use scsi::range_lock::Hold;
 use scsi::{Access, BlockRange, Refusal};
 use slab::Slab;
 
+use super::command::abort::QuietSignal;
+use super::drain::DrainOrder;
 use super::loops::{Seat, Token};
 use super::nexus::Nexus;
 use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
@@ -56,6 +58,8 @@ struct Operation<T> {
     transfer: Transfer,
     /// Whether the operation needs no flush, whatever happens to the write cache.
     durable: bool,
+    /// Signals that wait for the end of the operation.
+    observers: Vec<Arc<QuietSignal>>,
 }
 
 /// Blocks moved, for the statistics. As for SCSI, only READ and WRITE count.
@@ -97,6 +101,7 @@ impl<T> Executor<T> {
                 _ => Transfer::Neither,
             },
             durable: false,
+            observers: Vec::new(),
         };
         if let Some(range) = operation.changes {
             let token = self.operations.next_token();
@@ -121,6 +126,14 @@ impl<T> Executor<T> {
     pub fn completed(&mut self, token: u64, outcome: lane::Outcome) -> Option<(T, Outcome)> {
         let operation = self.operations.slots.try_remove(Token(token).index())?;
         self.answered(operation, outcome)
+    }
+
+    /// Makes an order wait for those operations under way that it includes.
+    pub fn drain(&mut self, order: &DrainOrder) {
+        for (_, operation) in &mut self.operations.slots {
+            let nexus = &operation.nexus;
+            order.wait_for_other(&nexus.unit, nexus.itl.nexus(), &mut operation.observers);
+        }
     }
 
     /// Asks the gates, and then gives the request to the device.

@@ -9,6 +9,7 @@
 //! - [`execution`]: operations of protocols that have no CDBs, from the gates to their end;
 //! - [`command`]: SCSI commands between their start and their end;
 //! - [`loops`]: the event loops that serve units, and the tokens of waiting operations;
+//! - [`drain`]: orders to these loops to wait for what is under way;
 //! - [`shape`]: the configuration of the device server, from the configured unit and its device;
 //! - [`state_file`]: the stored state (reservations, saved mode pages) as a file;
 //! - `alone`: a unit around a device that no configuration names;
@@ -17,15 +18,16 @@
 //! - [`hindrances`]: everything that stops I/O of a unit, in words; want of space: `shortage`.
 
 mod alone;
+mod backend_facts;
 pub mod command;
+pub mod drain;
 pub mod execution;
 pub mod hindrances;
 pub mod loops;
 pub mod nexus;
 pub mod retirement;
 pub mod shape;
-mod shortage;
-mod space;
+mod space_shortage;
 pub mod state_file;
 pub mod transition;
 pub mod unit;

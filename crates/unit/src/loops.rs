@@ -1,12 +1,15 @@
 //! The event loops that serve units, whichever protocol each loop speaks.
 //!
 //! A token names an operation that waits for a range or for its turn. The token also names the
-//! operation's loop. So operations of several protocols can wait for each other on one unit.
+//! operation's loop. So operations of several protocols can wait for each other on one unit, and an
+//! order to wait for what is under way ([`DrainOrder`]) reaches them all.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use scsi::task_set::Wake;
+
+use super::drain::DrainOrder;
 
 /// Most loops at a time. A token has eight bits for its loop.
 const MOST: usize = 256;
@@ -34,9 +37,17 @@ impl Token {
     }
 }
 
-/// Function that wakes one loop. It gets the token of an operation that may continue, and may be
-/// called from any thread.
-type Door = Box<dyn Fn(Token) + Send + Sync>;
+/// Call to a loop from others.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// An operation of the loop may continue.
+    Wake(Token),
+    /// An order is to wait for what the loop has under way.
+    Drain(DrainOrder),
+}
+
+/// Function that gives a call to one loop. It may be called from any thread.
+type Door = Box<dyn Fn(Call) + Send + Sync>;
 
 /// Loops that serve the same units.
 #[derive(Default)]
@@ -56,10 +67,10 @@ impl Loops {
         Arc::default()
     }
 
-    /// Adds a loop, and returns its seat. `door` is called with the tokens of the loop's
-    /// operations. Numbers begin with zero, and numbers of ended loops are reused. The result is
-    /// `None` if there are 256 loops already.
-    pub fn join(self: &Arc<Self>, door: impl Fn(Token) + Send + Sync + 'static) -> Option<Seat> {
+    /// Adds a loop, and returns its seat. `door` gets the calls to the loop. Numbers begin with
+    /// zero, and numbers of ended loops are reused. The result is `None` if there are 256 loops
+    /// already.
+    pub fn join(self: &Arc<Self>, door: impl Fn(Call) + Send + Sync + 'static) -> Option<Seat> {
         let mut doors = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let free = doors.iter().position(Option::is_none);
         let index = free.unwrap_or(doors.len());
@@ -85,7 +96,14 @@ impl Loops {
     fn wake_operation(&self, token: Token) {
         // A loop that has ended has no operations.
         if let Some(Some(door)) = self.doors().get(token.loop_index()) {
-            door(token);
+            door(Call::Wake(token));
+        }
+    }
+
+    /// Gives an order to every loop.
+    pub fn drain(&self, order: &DrainOrder) {
+        for door in self.doors().iter().flatten() {
+            door(Call::Drain(order.clone()));
         }
     }
 
@@ -128,7 +146,11 @@ mod tests {
         let (sender, woken) = channel();
         let join = |name: &'static str| {
             let sender = sender.clone();
-            loops.join(move |token| sender.send((name, token)).expect("the test listens"))
+            loops.join(move |call| {
+                if let Call::Wake(token) = call {
+                    sender.send((name, token)).expect("the test listens");
+                }
+            })
         };
         let first = join("first").expect("room");
         let second = join("second").expect("room");

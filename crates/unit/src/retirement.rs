@@ -11,6 +11,7 @@
 //!    one that was acknowledged would be lost.
 //! 3. The units leave all views: their commands are aborted, and no new ones come.
 //! 4. Requests that devices still carry out for those are waited for.
+//! 5. Clients of protocols without views lose their nexus, and their requests are waited for.
 //!
 //! The administrator changes stored state only while no unit retires
 //! (`crates/target/src/service/data_plane.rs`).
@@ -110,7 +111,16 @@ impl Retirement {
     pub fn settle(self, peers: &impl Peers) {
         let names = self.names();
         let units = self.complete();
-        if !units.is_empty() && !transition::outlast(peers, &units) {
+        if units.is_empty() {
+            return;
+        }
+        let mut quiet = transition::outlast(peers, &units);
+        // No session has a map to the units now: the nexuses that are left have no views.
+        let left = units.iter().filter(|unit| unit.logical.detach_all());
+        if left.count() > 0 {
+            quiet &= transition::outlast(peers, &units);
+        }
+        if !quiet {
             tracing::error!(
                 units = names,
                 "out of service, but its device has not answered all commands yet: do not serve the device \

@@ -20,77 +20,14 @@ use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
 use super::command::abort::QuietSignal;
-use super::command::operation::{Answer, Operation, Token, Work};
-use super::command::operations::Operations;
+use super::command::operation::Token;
 use super::command::peers::Peers;
-use super::nexus::MappedUnit;
+use super::drain::{DrainOrder, Whose};
 use super::unit::Unit;
 use model::data_plane::ApplyError;
 
 /// Time that commands may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Commands that an order waits for.
-#[derive(Clone, Debug)]
-enum Whose {
-    /// Commands that came through these target port groups.
-    Groups(Arc<[u16]>),
-    /// Commands of these units, and what copies do on them.
-    Units(Arc<[Arc<Unit>]>),
-    /// Saves of these units' state, but not the rest of the commands that asked for them.
-    Saves(Arc<[Arc<Unit>]>),
-}
-
-impl Whose {
-    fn includes(&self, operation: &Operation, mapped: &MappedUnit) -> bool {
-        match self {
-            Self::Groups(groups) => {
-                groups.contains(&mapped.itl.nexus().target_port.target_port_group)
-            }
-            Self::Units(units) => {
-                let copies_on = match &operation.work {
-                    Work::Task(run) => run.on.as_ref(),
-                    _ => None,
-                };
-                units.iter().any(|unit| {
-                    Arc::ptr_eq(unit, &mapped.unit)
-                        || copies_on.is_some_and(|other| Arc::ptr_eq(unit, other))
-                })
-            }
-            Self::Saves(units) => {
-                let saves =
-                    matches!(&operation.work, Work::Task(run) if run.answer == Answer::Saved);
-                saves && units.iter().any(|unit| Arc::ptr_eq(unit, &mapped.unit))
-            }
-        }
-    }
-}
-
-/// Order to wait for commands.
-#[derive(Clone, Debug)]
-pub struct DrainOrder {
-    whose: Whose,
-    /// Signal that fires once every command is over that existed when its loop looked.
-    signal: Arc<QuietSignal>,
-}
-
-impl DrainOrder {
-    /// Makes the signal wait for the commands of a loop.
-    pub fn carry_out(&self, operations: &mut Operations) {
-        for (operation, mapped) in operations.entered() {
-            // A command that has not been looked at asks for the state when it is.
-            let begun = !matches!(operation.work, Work::Queued { .. });
-            if !begun || !self.whose.includes(operation, &mapped) {
-                continue;
-            }
-            let observers = match (&self.whose, &mut operation.work) {
-                (Whose::Saves(_), Work::Task(run)) => &mut run.step_observers,
-                _ => &mut operation.observers,
-            };
-            observers.push(Arc::clone(&self.signal));
-        }
-    }
-}
 
 /// Holds the groups that leave service under `layout` between the two states, until earlier
 /// commands are over and durable. `units` are those served now, including units that this change
@@ -197,12 +134,9 @@ fn wait_for_each(peers: &impl Peers, all: Vec<Whose>) -> Vec<bool> {
             // After the deadline, nobody listens any more.
             let _ = over.send(at);
         });
-        let order = DrainOrder {
-            whose,
-            // No operation waits for it, so the token has no meaning.
-            signal: QuietSignal::at_the_end(Token(0), wake),
-        };
-        peers.drain(&order);
+        // No operation waits for it, so the token has no meaning.
+        let signal = QuietSignal::at_the_end(Token(0), wake);
+        peers.loops().drain(&DrainOrder::new(whose, signal));
     }
     drop(over);
     let give_up = Instant::now() + PATIENCE;

@@ -13,7 +13,7 @@ use scsi::task_set::TaskSets;
 use scsi::{BlockRange, WriteThrough};
 
 use super::loops::Loops;
-use super::shortage::Shortage;
+use super::space_shortage::Shortage;
 use crate::state_file;
 use block::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};

@@ -7,7 +7,7 @@ mod client;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::BlockDevice;
@@ -246,15 +246,27 @@ fn compare_and_write_is_atomic_against_writes_of_nbd() {
     let mut session = logged_in(both.portal, 1);
     let mut client = both.client();
     assert_eq!(client.write(0, &block(0, false), 0), DONE);
+    let newest = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);
     let (claims, misses) = std::thread::scope(|threads| {
         let claimer = threads.spawn(|| {
             let (mut claims, mut misses) = (0, 0);
-            while !is_over.load(Ordering::Relaxed) {
+            loop {
+                // The last number is claimed in any case.
+                let was_over = is_over.load(Ordering::Acquire);
                 let found = read(&mut session);
                 let claimed = block(number(&found), true);
                 if found == claimed {
+                    if was_over {
+                        break;
+                    }
                     continue;
+                }
+                while number(&found) % 4 == 3
+                    && newest.load(Ordering::Acquire) == number(&found)
+                    && !is_over.load(Ordering::Acquire)
+                {
+                    std::thread::yield_now();
                 }
                 let data = [found, claimed].concat();
                 let ended = session.run(0, one_block(0x89), 0, data);
@@ -271,6 +283,7 @@ fn compare_and_write_is_atomic_against_writes_of_nbd() {
         let mut lost = Vec::new();
         for round in 1..=ROUNDS {
             assert_eq!(client.write(0, &block(round, false), 0), DONE);
+            newest.store(round, Ordering::Release);
             let found = client.read(0, BLOCK as u32).unwrap();
             if number(&found) != round {
                 lost.push(round);
@@ -278,7 +291,7 @@ fn compare_and_write_is_atomic_against_writes_of_nbd() {
             // The next write meets the claimer at any of its steps.
             std::thread::sleep(Duration::from_micros(round * 7919 % 3000));
         }
-        is_over.store(true, Ordering::Relaxed);
+        is_over.store(true, Ordering::Release);
         let counts = claimer.join().unwrap();
         assert!(lost.is_empty(), "writes {lost:?} were lost; {counts:?}");
         counts
@@ -286,6 +299,64 @@ fn compare_and_write_is_atomic_against_writes_of_nbd() {
     // Both ways were taken, so they met.
     assert!(claims > 0 && misses > 0, "{claims} claims, {misses} misses");
     assert!(claims <= ROUNDS + 1, "no number is claimed twice");
+}
+
+/// Resets the logical unit, and waits for the response.
+fn reset(session: &mut PipelinedSession) {
+    session.manage(7, TaskManagementFunction::LogicalUnitReset, 0, None);
+    let mut answered = Vec::new();
+    while answered.is_empty() {
+        session.pump(&mut Vec::new()).unwrap();
+        answered = session.take_managed();
+        if answered.is_empty() {
+            wait(std::slice::from_ref(session));
+        }
+    }
+    assert_eq!(answered, [(7, TaskManagementResult::Complete)]);
+}
+
+/// Sends requests for one block each, of which a slow device has none answered when this returns.
+fn send_slow(client: &mut Client, kind: u16, count: u64) {
+    for cookie in 1..=count {
+        client.send(0, kind, cookie, cookie * BLOCK as u64, BLOCK as u32);
+    }
+    // No device is asked about blocks behind the end, so this is answered first.
+    client.send(0, command::READ, 99, BLOCKS * BLOCK as u64, BLOCK as u32);
+    assert_eq!(client.receive().cookie, 99);
+}
+
+#[test]
+fn a_reset_is_answered_after_requests_of_nbd_that_came_before() {
+    let both = Both::start(Some(Duration::from_millis(300)));
+    let mut session = logged_in(both.portal, 1);
+    let mut client = both.client();
+    let before = both.unit.logical.statistics().totals();
+    send_slow(&mut client, command::READ, 16);
+    reset(&mut session);
+    let after = both.unit.logical.statistics().totals();
+    assert_eq!(after.read_commands - before.read_commands, 16);
+    for _ in 1..=16 {
+        assert_eq!(client.receive().error, DONE);
+    }
+}
+
+#[test]
+fn a_deleted_unit_ends_requests_of_nbd_and_takes_no_more() {
+    let mut both = Both::start(Some(Duration::from_millis(300)));
+    let mut client = both.client();
+    let before = both.unit.logical.statistics().totals();
+    send_slow(&mut client, command::READ, 16);
+    let served = both.served.as_mut().unwrap();
+    served.change(|config| {
+        config.maps.clear();
+        config.units.clear();
+    });
+    let after = both.unit.logical.statistics().totals();
+    assert_eq!(after.read_commands - before.read_commands, 16);
+    for _ in 1..=16 {
+        assert_eq!(client.receive().error, DONE);
+    }
+    assert_eq!(answers(&mut client), [EIO; 6]);
 }
 
 #[test]
@@ -299,16 +370,7 @@ fn resets_and_lost_connections_of_one_protocol_harm_nothing_of_the_other() {
         client.send(0, command::WRITE_ZEROES, cookie, at, BLOCK as u32);
         lost.send(0, command::WRITE_ZEROES, cookie, at, BLOCK as u32);
     }
-    session.manage(7, TaskManagementFunction::LogicalUnitReset, 0, None);
-    let mut answered = Vec::new();
-    while answered.is_empty() {
-        session.pump(&mut Vec::new()).unwrap();
-        answered = session.take_managed();
-        if answered.is_empty() {
-            wait(std::slice::from_ref(&session));
-        }
-    }
-    assert_eq!(answered, [(7, TaskManagementResult::Complete)]);
+    reset(&mut session);
     for _ in 1..=16 {
         assert_eq!(client.receive().error, DONE);
     }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use scsi::BlockRange;
 use scsi::range_lock::Hold;
 
-use super::abort::{AbortOrder, QuietSignal};
+use super::abort::{self, AbortOrder, QuietSignal};
 use super::ended::{Data, Ended};
 use super::operation::{Operation, SessionKey, TaskKey, TaskRun, Token, Waiting, Work};
 use super::operations::Operations;
 use super::peers::Peers;
 use super::step_requests::scsi_error;
 use super::turn::Turn;
+use crate::drain::{DrainOrder, Whose};
 use crate::nexus::TaskEntry;
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
@@ -521,8 +522,14 @@ impl<S: Peers> Core<S> {
         })
     }
 
-    /// Gives an abort order to every loop, this one included.
+    /// Gives an abort order to every loop, this one included. If it reaches all nexuses, it also
+    /// waits for what protocols without commands do on the unit: that work cannot be aborted.
     pub fn spread(&mut self, order: AbortOrder<S::Function>) {
+        if let abort::Whose::All = order.whose {
+            let whose = Whose::NotCommands(Arc::clone(&order.unit));
+            let drain = DrainOrder::new(whose, Arc::clone(&order.signal));
+            self.shared.loops().drain(&drain);
+        }
         let order = Arc::new(order);
         self.shared.abort(self.index, &order);
         self.orders.push(order);

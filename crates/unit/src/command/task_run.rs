@@ -309,6 +309,6 @@ fn abort_order<S: Peers>(
         function: None,
         tell: entry.mapped.unit.logical.task_aborted_status(),
         cleared: true,
-        signal: QuietSignal::new(token, shared.wake()),
+        signal: QuietSignal::new(token, shared.loops().wake()),
     }
 }

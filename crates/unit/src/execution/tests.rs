@@ -5,6 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use scsi::nexus::TargetPort;
 
 use super::*;
+use crate::drain::Whose;
+use crate::loops::Call;
 use crate::unit::Unit;
 use block::Pages;
 use block::memory::MemoryDevice;
@@ -22,7 +24,10 @@ fn a_loop() -> Loop {
     let device = MemoryDevice::new(1 << 20, BLOCK as u32, 1 << 20).expect("memory");
     let unit = Unit::alone("lu".into(), Arc::new(device));
     let (sender, woken) = channel();
-    let door = move |token| sender.send(token).expect("the test listens");
+    let door = move |call| match call {
+        Call::Wake(token) => sender.send(token).expect("the test listens"),
+        Call::Drain(order) => panic!("{order:?}"),
+    };
     let seat = unit.loops.join(door).expect("room");
     let port = TargetPort {
         name: "port".into(),
@@ -167,4 +172,37 @@ fn statistics_count_what_was_done() {
     let totals = it.nexus.unit.logical.statistics().totals();
     assert_eq!((totals.write_commands, totals.write_blocks), (1, 1));
     assert_eq!((totals.read_commands, totals.read_blocks), (1, 1));
+}
+
+#[test]
+fn orders_to_wait_include_operations_of_their_unit_and_group_alone() {
+    let mut it = a_loop();
+    let unit = Arc::clone(&it.nexus.unit);
+    let other = a_loop().nexus;
+    let other = &other.unit;
+    let range = BlockRange::new(0, 1).expect("a range");
+    let waits = |it: &mut Loop, whose: Whose| {
+        let (over, is_over) = channel();
+        let wake: scsi::task_set::Wake =
+            Arc::new(move |_| over.send(()).expect("the test listens"));
+        let signal = QuietSignal::at_the_end(Token(0), wake);
+        assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
+        assert!(it.executor.submit(&it.nexus, write(0, 7), "").is_none());
+        it.executor.drain(&DrainOrder::new(whose, signal));
+        let waits = is_over.try_recv().is_err();
+        unit.range_lock.unlock(range, Hold::Exclusive);
+        let token = it.woken.try_recv().expect("its turn has come");
+        assert!(it.executor.granted(token).is_some());
+        assert_eq!(is_over.try_recv().is_ok(), waits, "over once, at the end");
+        waits
+    };
+    let units = |unit: &Arc<Unit>| Arc::from([Arc::clone(unit)]);
+    assert!(waits(&mut it, Whose::Units(units(&unit))));
+    assert!(waits(&mut it, Whose::NotCommands(Arc::clone(&unit))));
+    assert!(waits(&mut it, Whose::Groups([0].into())));
+    assert!(!waits(&mut it, Whose::Units(units(other))));
+    assert!(!waits(&mut it, Whose::NotCommands(Arc::clone(other))));
+    assert!(!waits(&mut it, Whose::Groups([1].into())));
+    // The state of a unit is stored for commands alone.
+    assert!(!waits(&mut it, Whose::Saves(units(&unit))));
 }
