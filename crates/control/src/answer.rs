@@ -1,14 +1,15 @@
 //! Answers of the API: objects of the configuration with their current state, and problems as JSON.
 
-use axum::Json;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::call;
 use model::config::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use model::data_plane::{PortalStatus, UnitStatus};
 use model::health::Health;
@@ -245,16 +246,32 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Returns the answer with this status in place of that of the kind.
+    pub(super) fn with_status(&self, status: StatusCode) -> Response {
+        (status, json(self)).into_response()
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status(), Json(self)).into_response()
+        self.with_status(self.status())
+    }
+}
+
+/// Returns an answer as JSON.
+pub(super) fn json<A: Serialize>(answer: &A) -> Response {
+    match serde_json::to_vec(answer) {
+        Ok(bytes) => ([(CONTENT_TYPE, "application/json")], bytes).into_response(),
+        // No type of an answer has keys that are not text.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
 /// A JSON body. Its faults are answered as a [`Problem`].
 pub(super) struct Body<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -262,29 +279,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         let bytes = axum::body::Bytes::from_request(request, state).await;
         let bytes =
             bytes.map_err(|e| Error::invalid(format!("the body could not be read: {e}"), next))?;
-        let value = serde_json::from_slice(&bytes);
-        value
-            .map(Self)
-            .map_err(|e| Error::invalid(format!("the body is not valid: {e}"), next).into())
+        Ok(Self(call::body(&bytes)?))
     }
 }
 
 /// Query parameters. Their faults are answered as a [`Problem`].
 pub(super) struct Params<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let next = "see GET /openapi.json for the parameters of this request";
-        match Query::<T>::from_request_parts(parts, state).await {
-            Ok(Query(value)) => Ok(Self(value)),
-            Err(e) => Err(Error::invalid(
-                format!("the parameters are not valid: {}", e.body_text()),
-                next,
-            )
-            .into()),
-        }
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Ok(Self(call::query(parts.uri.query().unwrap_or_default())?))
     }
 }
 

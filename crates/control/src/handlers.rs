@@ -6,17 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Router;
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::{Json, Router};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
 use utoipa::OpenApi as _;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::answer::Problem;
 use super::author::{self, Author};
 use super::names_in_use::NamesInUse;
 use super::transaction::{Commit, Committed, Transactions};
+use crate::handlers::routes::Routes;
 use ::config::change::Change;
 use model::{Config, Error, ErrorKind};
 use pools::Pools;
@@ -28,6 +30,7 @@ mod initiator;
 mod lu;
 mod map;
 mod pool;
+mod routes;
 mod rules;
 mod session;
 mod status;
@@ -59,19 +62,15 @@ impl Plane {
         self.transactions.config()
     }
 
-    /// Makes a change. Other requests continue meanwhile.
-    async fn commit(self: Arc<Self>, change: Change, how: Commit) -> Answer<Committed> {
-        apart(move || self.transactions.commit(&change, &how))
-            .await
-            .map(Json)
+    fn commit(&self, change: Change, how: Commit) -> Result<Committed, Error> {
+        self.transactions.commit(&change, &how)
     }
 }
 
 /// Largest body that is read as a whole, in bytes: a configuration of a hundred thousand objects.
 const LARGEST_BODY: usize = 64 << 20;
 
-type Shared = Arc<Plane>;
-type Answer<T> = Result<Json<T>, Problem>;
+pub(crate) type Shared = Arc<Plane>;
 
 /// Runs work that may take long or wait for devices, on a thread where it delays no other request.
 async fn apart<T: Send + 'static>(
@@ -120,89 +119,41 @@ async fn apart<T: Send + 'static>(
 )]
 struct Document;
 
-fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::with_openapi(Document::openapi())
-        .routes(routes!(lu::list, lu::create))
-        .routes(routes!(lu::show, lu::modify, lu::delete))
-        .routes(routes!(lu::clear))
-        .routes(routes!(pool::list, pool::create))
-        .routes(routes!(pool::show, pool::destroy))
-        .routes(routes!(pool::export))
-        .routes(routes!(pool::change_vdevs))
-        .routes(routes!(pool::set_property))
-        .routes(routes!(pool::scrub))
-        .routes(routes!(pool::trim))
-        .routes(routes!(pool::sync))
-        .routes(routes!(pool::upgrade))
-        .routes(routes!(pool::events))
-        .routes(routes!(pool::history))
-        .routes(routes!(pool::import, pool::waits))
-        .routes(routes!(pool::reguid))
-        .routes(routes!(volume::list, volume::change))
-        .routes(routes!(stream::send))
-        .routes(routes!(stream::estimate))
-        .routes(routes!(stream::receive))
-        .routes(routes!(stream::abort))
-        .routes(routes!(stream::salvage))
-        .routes(routes!(target::list, target::create))
-        .routes(routes!(target::show, target::modify, target::delete))
-        .routes(routes!(target::add_portal))
-        .routes(routes!(target::remove_portal))
-        .routes(routes!(target::set_alua_state))
-        .routes(routes!(target_group::list, target_group::create))
-        .routes(routes!(target_group::show, target_group::delete))
-        .routes(routes!(
-            target_group::add_target,
-            target_group::remove_target
-        ))
-        .routes(routes!(host::list, host::create))
-        .routes(routes!(host::show, host::delete))
-        .routes(routes!(host::add_initiator))
-        .routes(routes!(host::remove_initiator))
-        .routes(routes!(host::set_chap, host::remove_chap))
-        .routes(routes!(map::list, map::add, map::remove))
-        .routes(routes!(map::explain))
-        .routes(routes!(map::share))
-        .routes(routes!(session::list))
-        .routes(routes!(session::kill))
-        .routes(routes!(session::logout))
-        .routes(routes!(initiator::adapter, initiator::set_adapter))
-        .routes(routes!(initiator::logins, initiator::log_in))
-        .routes(routes!(initiator::modify_login, initiator::log_out))
-        .routes(routes!(initiator::sessions))
-        .routes(routes!(initiator::rescan))
-        .routes(routes!(initiator::devices))
-        .routes(routes!(
-            initiator::device,
-            initiator::set_device,
-            initiator::reset_device
-        ))
-        .routes(routes!(rules::list, rules::add, rules::remove))
-        .routes(routes!(rules::satps))
-        .routes(routes!(rules::set_satp))
-        .routes(routes!(config::show, config::apply))
-        .routes(routes!(config::export, config::restore))
-        .routes(routes!(config::set_discovery))
-        .routes(routes!(config::generations))
-        .routes(routes!(config::rollback))
-        .routes(routes!(status::status))
-        .routes(routes!(status::metrics))
+fn routes() -> Routes {
+    let each = [
+        lu::serve,
+        pool::serve,
+        volume::serve,
+        stream::serve,
+        target::serve,
+        target_group::serve,
+        host::serve,
+        map::serve,
+        session::serve,
+        initiator::serve,
+        rules::serve,
+        config::serve,
+        status::serve,
+    ];
+    each.into_iter()
+        .fold(Routes::default(), |routes, serve| serve(routes))
 }
 
-/// Returns the OpenAPI document, generated from the types and routes.
+/// Returns the OpenAPI document. It follows from the endpoints that are served.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    document::completed(routes().into_openapi())
+    document::of(Document::openapi(), routes().described)
 }
 
 /// Returns the router of the whole API.
 pub fn router(plane: Shared) -> Router {
-    let (router, document) = routes().split_for_parts();
-    let document = Arc::new(document::completed(document));
+    let Routes { router, described } = routes();
+    let document = document::of(Document::openapi(), described).to_json();
+    // All parts of the document can be written as JSON.
+    let document: Bytes = document.expect("a document").into();
+    let shown =
+        move || std::future::ready(([(CONTENT_TYPE, "application/json")], document.clone()));
     router
-        .route(
-            "/openapi.json",
-            axum::routing::get(move || async move { Json(document.as_ref().clone()) }),
-        )
+        .route("/openapi.json", axum::routing::get(shown))
         .fallback(|| async { refuse(StatusCode::NOT_FOUND, "this path does not exist") })
         .method_not_allowed_fallback(|| async {
             refuse(
@@ -215,38 +166,23 @@ pub fn router(plane: Shared) -> Router {
         .layer(axum::middleware::from_fn(author::carry))
 }
 
-fn refuse(status: StatusCode, message: &str) -> (StatusCode, Json<Problem>) {
-    (
-        status,
-        Json(
-            Error::not_found(
-                message,
-                "see GET /openapi.json for the paths and their methods",
-            )
-            .into(),
-        ),
-    )
+fn refuse(status: StatusCode, message: &str) -> Response {
+    let next = "see GET /openapi.json for the paths and their methods";
+    Problem::from(Error::not_found(message, next)).with_status(status)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A macro of the server's repeats the method, and its list of routes could forget one.
+    /// The list of routes could forget one.
     #[test]
-    fn each_endpoint_is_served_as_it_is_described() {
-        let document = serde_json::to_value(openapi()).expect("JSON");
-        let mut served = Vec::new();
-        for (path, item) in document["paths"].as_object().expect("paths") {
-            for (method, operation) in item.as_object().expect("operations") {
-                let (id, tag) = (&operation["operationId"], &operation["tags"][0]);
-                let text = |of: &serde_json::Value| of.as_str().unwrap_or_default().to_owned();
-                served.push([method.to_uppercase(), path.clone(), text(id), text(tag)]);
-            }
-        }
-        let mut described = crate::endpoint::all();
-        described.sort();
+    fn each_endpoint_is_served() {
+        let routes = routes().described.into_iter();
+        let mut served: Vec<_> = routes.filter_map(|it| it.operation.operation_id).collect();
+        let mut endpoints = crate::endpoint::all();
+        endpoints.sort();
         served.sort();
-        assert_eq!(served, described);
+        assert_eq!(served, endpoints);
     }
 }

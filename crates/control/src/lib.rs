@@ -22,6 +22,7 @@ pub mod address;
 pub mod answer;
 mod asker;
 mod author;
+mod call;
 pub mod client;
 mod disks_of_units;
 pub mod endpoint;

@@ -14,7 +14,7 @@ use model::pool::dataset::name::split;
 use model::pool::history::Deed;
 use model::quantity::format_size;
 use model::{Config, Error, ErrorKind};
-use pools::served::Served;
+use pools::served_datasets::Served;
 
 impl Plane {
     /// Returns the logical units that are on volumes of pools. A caller that takes something away

@@ -1,4 +1,4 @@
-//! Routes for the configuration as a whole.
+//! Endpoints for the configuration as a whole.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,13 +16,24 @@ const BACKUP: &str = "/v1/config/backup";
 
 endpoints! {
     "config":
+    /// Returns the configuration in force.
     SHOW = GET CONFIG "config_show" ((), ()) -> ConfigDocument;
+    /// Returns the whole configuration of this machine with its secrets, as a backup. Only the
+    /// control socket gives it, because a TCP address does not identify the caller.
     EXPORT = GET BACKUP "config_export" ((), ()) -> Backup;
+    /// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may
+    /// come later.
     RESTORE = PUT BACKUP "config_restore" (Commit, Backup) -> Committed;
+    /// Puts this configuration into force. Identities and secrets that it omits are kept.
     APPLY = PUT CONFIG "config_apply" (Commit, Apply) -> Committed;
+    /// Sets the rules for discovery sessions, in which initiators ask for targets.
     SET_DISCOVERY = PUT "/v1/discovery" "config_set_discovery" (Commit, SetDiscovery) -> Committed;
+    /// Lists the generations that are kept, in ascending order, with their times, authors and
+    /// changes. All but the one in force can be restored.
     GENERATIONS = GET "/v1/config/generations" "config_generations" ((), ()) -> Vec<GenerationView>;
-    ROLLBACK = POST "/v1/config/generations/{generation}/rollback" "config_rollback" (Commit, ()) -> Committed;
+    /// Puts an earlier generation into force again, as a new generation.
+    ROLLBACK = POST "/v1/config/generations/{generation}/rollback" "config_rollback" (Commit, ())
+        -> Committed;
 }
 
 /// A configuration to put in force: either TOML or JSON.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use super::description::queries;
 use super::endpoints;
 use crate::answer::Shared as SharedUnit;
 use crate::transaction::{Commit, Committed};
@@ -14,12 +15,19 @@ const ALL: &str = "/v1/maps";
 
 endpoints! {
     "map":
+    /// Lists all lines of the map.
     LIST = GET ALL "map_list" ((), ()) -> Vec<MapSpec>;
+    /// Adds a line to the map.
     ADD = POST ALL "map_add" (Commit, AddMap) -> Committed;
+    /// Removes lines from the map.
     REMOVE = DELETE ALL "map_remove" (Commit, RemoveMap) -> Committed;
+    /// Explains why an initiator sees a logical unit, or why not.
     EXPLAIN = GET "/v1/explain" "map_explain" (Question, ()) -> Explanation;
+    /// Makes a logical unit, a target, a host and a map in one step.
     SHARE = POST "/v1/share" "share" (Commit, Share) -> SharedUnit;
 }
+
+queries!(Question);
 
 /// An initiator, and the logical unit that it may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]

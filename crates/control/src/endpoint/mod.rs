@@ -1,8 +1,8 @@
-//! Endpoints of the API: each is one value with its method, path and name, and the types of its
-//! query, body and answer.
+//! Endpoints of the API: each is one value with its method, path, name and words, and the types of
+//! its query, body and answer.
 //!
-//! The server takes its routes and its OpenAPI document from here, and the client its requests
-//! ([`Client::ask`](crate::Client::ask)). No path stands anywhere else.
+//! The server takes its routes and its OpenAPI document from here ([`description`]), and the client
+//! its requests ([`Client::ask`](crate::Client::ask)). No path stands anywhere else.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,10 @@ use hyper::Method;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use description::Query;
+
 pub mod config;
+pub mod description;
 pub mod host;
 pub mod initiator;
 pub mod lu;
@@ -36,20 +39,12 @@ pub struct Endpoint<Q, B, A> {
     pub id: &'static str,
     /// Group of operations in the OpenAPI document.
     pub tag: &'static str,
+    /// Description for people, line by line.
+    pub words: &'static [&'static str],
     types: PhantomData<fn(Q, B) -> A>,
 }
 
 impl<Q, B, A> Endpoint<Q, B, A> {
-    const fn new(method: Method, path: &'static str, id: &'static str, tag: &'static str) -> Self {
-        Self {
-            method,
-            path,
-            id,
-            tag,
-            types: PhantomData,
-        }
-    }
-
     /// Returns the path with arguments in place of the names in braces, in their order, each
     /// escaped.
     ///
@@ -112,9 +107,9 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Returns method, path, name and tag of each endpoint.
+/// Returns the name of each endpoint.
 #[cfg(test)]
-pub(crate) fn all() -> Vec<[String; 4]> {
+pub(crate) fn all() -> Vec<&'static str> {
     let files = [
         config::all(),
         host::all(),
@@ -133,19 +128,27 @@ pub(crate) fn all() -> Vec<[String; 4]> {
     files.concat()
 }
 
-/// Declares endpoints of one tag: `NAME = METHOD path "operation" (query, body) -> answer;`.
+/// Declares endpoints of one tag, each below its words for people:
+/// `NAME = METHOD path "operation" (query, body) -> answer;`.
 macro_rules! endpoints {
-    ($tag:literal: $($name:ident = $method:ident $path:tt $id:literal ($query:ty, $body:ty) -> $answer:ty;)*) => {
+    ($tag:literal: $($(#[doc = $words:literal])+ $name:ident = $method:ident $path:tt $id:literal
+        ($query:ty, $body:ty) -> $answer:ty;)*) => {
         $(
-            #[doc = concat!("Operation `", $id, "`.")]
-            pub static $name: super::Endpoint<$query, $body, $answer> =
-                super::Endpoint::new(hyper::Method::$method, $path, $id, $tag);
+            $(#[doc = $words])+
+            pub static $name: super::Endpoint<$query, $body, $answer> = super::Endpoint {
+                method: hyper::Method::$method,
+                path: $path,
+                id: $id,
+                tag: $tag,
+                words: &[$($words),+],
+                types: std::marker::PhantomData,
+            };
         )*
 
-        /// Method, path, name and tag of each endpoint of this file.
+        /// Names of the endpoints of this file.
         #[cfg(test)]
-        pub(super) fn all() -> Vec<[String; 4]> {
-            vec![$([$name.method.to_string(), $name.path.into(), $name.id.into(), $name.tag.into()]),*]
+        pub(super) fn all() -> Vec<&'static str> {
+            vec![$($name.id),*]
         }
     };
 }

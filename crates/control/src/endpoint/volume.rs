@@ -1,8 +1,9 @@
-//! Routes for volumes, snapshots and folders of pools.
+//! Endpoints for volumes, snapshots and folders of pools.
 
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use super::description::queries;
 use super::endpoints;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, DatasetView, Selection};
@@ -11,9 +12,14 @@ const ALL: &str = "/v1/volumes";
 
 endpoints! {
     "volume":
+    /// Lists all datasets of a pool, or of all pools that answer.
     LIST = GET ALL "volume_list" (Listed, ()) -> Vec<DatasetView>;
+    /// Makes one change of datasets, which survives a power cut once answered. This is refused if
+    /// it would take away data that logical units serve.
     CHANGE = POST ALL "volume_change" (How, DatasetChange) -> Changed;
 }
+
+queries!(Listed, How);
 
 /// Selection of datasets to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]

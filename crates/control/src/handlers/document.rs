@@ -1,5 +1,5 @@
-//! Completion of the OpenAPI document. Macros derive the document from types and routes, and this
-//! file adds what the standard and client generators need.
+//! The OpenAPI document, made of the descriptions of endpoints, with what the standard and client
+//! generators need beside these.
 //!
 //! - Each variable of a path is declared, with a description.
 //! - Each operation declares its problems, because any operation may fail.
@@ -15,6 +15,10 @@ use utoipa::openapi::schema::{
     SchemaFormat, Type,
 };
 use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
+use utoipa::{PartialSchema as _, ToSchema as _};
+
+use crate::answer::Problem;
+use crate::endpoint::description::{Description, Schemas};
 
 /// Classes of HTTP statuses that carry a problem.
 const PROBLEMS: [(&str, &str); 2] = [
@@ -32,9 +36,19 @@ const PROBLEMS: [(&str, &str); 2] = [
 /// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Returns the document with everything that the macros omit.
-pub(super) fn completed(mut document: OpenApi) -> OpenApi {
+/// Returns the document of these endpoints. `document` has its head.
+pub(super) fn of(mut document: OpenApi, endpoints: Vec<Description>) -> OpenApi {
     let mut components = document.components.take().unwrap_or_default();
+    let mut schemas = Schemas::new();
+    Problem::schemas(&mut schemas);
+    schemas.push((Problem::name().into_owned(), Problem::schema()));
+    for endpoint in endpoints {
+        let (path, methods) = (endpoint.path, vec![endpoint.method]);
+        let paths = &mut document.paths;
+        paths.add_path_operation(path, methods, endpoint.operation);
+        schemas.extend(endpoint.schemas);
+    }
+    components.schemas.extend(schemas);
     name_alternatives(&mut components);
     for (path, item) in &mut document.paths.paths {
         for operation in operations(item) {
@@ -58,55 +72,59 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     all.into_iter().flatten()
 }
 
-/// Returns the meaning of a path variable and whether it is a number. `segment` precedes the
-/// variable.
-fn meaning(segment: &str, variable: &str) -> Option<(&'static str, bool)> {
+/// Type of a path variable.
+#[derive(Clone, Copy)]
+enum Variable {
+    Text,
+    Number,
+    Schema(&'static str),
+}
+
+/// Returns the meaning of a path variable and its type. `segment` precedes the variable.
+fn meaning(segment: &str, variable: &str) -> Option<(&'static str, Variable)> {
+    use Variable::{Number, Schema, Text};
     Some(match (segment, variable) {
-        ("lus", "name") => ("Name of the logical unit.", false),
-        ("pools", "name") => ("Name of the pool.", false),
-        ("hosts", "name") => ("Name of the host.", false),
-        ("target-groups", "name") => ("Name of the target group.", false),
-        ("devices", "name") => ("Name of the device: `naa.…`, `eui.…` or `t10.…`.", false),
-        ("targets", "iqn") => ("iSCSI name of the target.", false),
+        ("lus", "name") => ("Name of the logical unit.", Text),
+        ("pools", "name") => ("Name of the pool.", Text),
+        ("hosts", "name") => ("Name of the host.", Text),
+        ("target-groups", "name") => ("Name of the target group.", Text),
+        ("devices", "name") => ("Name of the device: `naa.…`, `eui.…` or `t10.…`.", Text),
+        ("targets", "iqn") => ("iSCSI name of the target.", Text),
         ("initiators", "initiator") => (
             "iSCSI name of the initiator; `*` and `?` are wildcards.",
-            false,
+            Text,
         ),
-        ("portals", "portal") => ("Address and port, as in `10.0.0.1:3260`.", false),
-        ("target-port-groups", "group") => ("Number of the target port group.", true),
-        ("satps", "satp") => ("Name of the storage array type.", false),
-        ("sessions", "tsih") => ("Number of the session.", true),
-        ("generations", "generation") => ("Number of the generation.", true),
+        ("portals", "portal") => ("Address and port, as in `10.0.0.1:3260`.", Text),
+        ("target-port-groups", "group") => ("Number of the target port group.", Number),
+        ("satps", "satp") => ("Name of the storage array type.", Text),
+        ("sessions", "tsih") => ("Number of the session.", Number),
+        ("generations", "generation") => ("Number of the generation.", Number),
+        ("hindrances", "kind") => ("Kind of the state to end.", Schema("HindranceKind")),
         _ => return None,
     })
 }
 
 fn declare_path_parameters(path: &str, operation: &mut Operation) {
-    let others = operation.parameters.take().unwrap_or_default();
-    let is_declared = |variable: &str| {
-        let is_it = |of: &Parameter| of.parameter_in == ParameterIn::Path && of.name == variable;
-        let mut others = others.iter();
-        others.any(|other| matches!(other, RefOr::T(other) if is_it(other)))
-    };
     let segments: Vec<&str> = path.split('/').collect();
     let variables = segments.windows(2).filter_map(|pair| {
         let variable = pair[1].strip_prefix('{')?.strip_suffix('}')?;
-        let (description, is_number) = meaning(pair[0], variable)?;
-        let missing = path_parameter(variable, description, is_number);
-        (!is_declared(variable)).then_some(RefOr::T(missing))
+        let (description, kind) = meaning(pair[0], variable)?;
+        Some(RefOr::T(path_parameter(variable, description, kind)))
     });
     let mut all: Vec<RefOr<Parameter>> = variables.collect();
-    all.extend(others);
+    all.extend(operation.parameters.take().unwrap_or_default());
     operation.parameters = (!all.is_empty()).then_some(all);
 }
 
-fn path_parameter(variable: &str, description: &str, is_number: bool) -> Parameter {
-    let schema = match is_number {
-        true => ObjectBuilder::new()
+fn path_parameter(variable: &str, description: &str, kind: Variable) -> Parameter {
+    let schema: RefOr<Schema> = match kind {
+        Variable::Number => ObjectBuilder::new()
             .schema_type(Type::Integer)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-            .minimum(Some(0)),
-        false => ObjectBuilder::new().schema_type(Type::String),
+            .minimum(Some(0))
+            .into(),
+        Variable::Text => ObjectBuilder::new().schema_type(Type::String).into(),
+        Variable::Schema(name) => RefOr::Ref(Ref::from_schema_name(name)),
     };
     ParameterBuilder::new()
         .name(variable)

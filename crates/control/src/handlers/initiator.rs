@@ -1,10 +1,9 @@
-//! Routes for this machine as an initiator: the adapter, logins, sessions, devices and their paths.
+//! Handlers of requests about this machine as an initiator: the adapter, logins, sessions, devices
+//! and their paths.
 
-use axum::Json;
-use axum::extract::{Path, State};
-
-use super::{Answer, Shared};
-use crate::answer::{AdapterView, Body, DeviceView, Params, Problem};
+use super::routes::Routes;
+use crate::answer::{AdapterView, DeviceView};
+use crate::call::Call;
 use crate::endpoint::initiator::{self as at, Rescan};
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, LogIn, ModifyLogin, SetDevice, SetInitiator};
@@ -16,9 +15,25 @@ use model::initiator::LoginSpec;
 use model::initiator::configured::times_in_force;
 use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 
-/// Returns a summary of the host adapter.
-#[utoipa::path(get, path = at::ADAPTER.path, tag = at::ADAPTER.tag, operation_id = at::ADAPTER.id, responses((status = 200, body = AdapterView)))]
-pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes
+        .serve(&at::ADAPTER, adapter)
+        .serve(&at::SET_ADAPTER, set_adapter)
+        .serve(&at::LOGINS, logins)
+        .serve(&at::LOG_IN, log_in)
+        .serve(&at::MODIFY_LOGIN, modify_login)
+        .serve(&at::LOG_OUT, log_out)
+        .serve(&at::SESSIONS, sessions)
+        .serve(&at::RESCAN, rescan)
+        .serve(&at::DEVICES, devices)
+        .serve(&at::DEVICE, device)
+        .serve(&at::SET_DEVICE, set_device)
+        .serve(&at::RESET_DEVICE, reset_device)
+}
+
+pub(super) fn adapter(call: Call) -> Result<AdapterView, Error> {
+    let Call { plane, .. } = call;
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
     let (sessions, devices) = (
@@ -30,7 +45,7 @@ pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
     };
     let ways = || devices.iter().flat_map(|device| &device.ways);
     let chosen = &config.initiator.name;
-    Json(AdapterView {
+    Ok(AdapterView {
         adapter: "vmhba64".into(),
         name: match chosen.as_str() {
             "" => initiator_name(),
@@ -48,89 +63,76 @@ pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
     })
 }
 
-/// Changes the initiator's name or times. For a new name, sessions are made anew, one after
-/// another. New times leave the sessions alone.
-#[utoipa::path(patch, path = at::SET_ADAPTER.path, tag = at::SET_ADAPTER.tag, operation_id = at::SET_ADAPTER.id, params(Commit), request_body = SetInitiator,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn set_adapter(
-    State(plane): State<Shared>,
-    Params(how): Params<Commit>,
-    Body(request): Body<SetInitiator>,
-) -> Answer<Committed> {
-    plane.commit(Change::SetInitiator(request), how).await
+pub(super) fn set_adapter(call: Call<Commit, SetInitiator>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    plane.commit(Change::SetInitiator(request), how)
 }
 
-/// Lists the targets to log in to. Secrets are not shown.
-#[utoipa::path(get, path = at::LOGINS.path, tag = at::LOGINS.tag, operation_id = at::LOGINS.id, responses((status = 200, body = Vec<LoginSpec>)))]
-pub(super) async fn logins(State(plane): State<Shared>) -> Json<Vec<LoginSpec>> {
+pub(super) fn logins(call: Call) -> Result<Vec<LoginSpec>, Error> {
+    let Call { plane, .. } = call;
     let config = plane.config();
-    Json(
-        config
-            .initiator
-            .targets
-            .iter()
-            .map(redacted_login)
-            .collect(),
-    )
+    Ok(config
+        .initiator
+        .targets
+        .iter()
+        .map(redacted_login)
+        .collect())
 }
 
-/// Logs in to a target, now and after each start of the daemon. The answer comes before a session
-/// exists. See the list of sessions.
-#[utoipa::path(post, path = at::LOG_IN.path, tag = at::LOG_IN.tag, operation_id = at::LOG_IN.id, params(Commit), request_body = LogIn,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn log_in(
-    State(plane): State<Shared>,
-    Params(how): Params<Commit>,
-    Body(request): Body<LogIn>,
-) -> Answer<Committed> {
-    plane.commit(Change::LogIn(request), how).await
+pub(super) fn log_in(call: Call<Commit, LogIn>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    plane.commit(Change::LogIn(request), how)
 }
 
-/// Changes the login to a target. Absent fields keep their values. If sessions must be made anew,
-/// this happens one after another.
-#[utoipa::path(patch, path = at::MODIFY_LOGIN.path, tag = at::MODIFY_LOGIN.tag, operation_id = at::MODIFY_LOGIN.id, params(Commit), request_body = ModifyLogin,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn modify_login(
-    State(plane): State<Shared>,
-    Path(iqn): Path<String>,
-    Params(how): Params<Commit>,
-    Body(request): Body<ModifyLogin>,
-) -> Answer<Committed> {
-    plane.commit(Change::ModifyLogin(iqn, request), how).await
+pub(super) fn modify_login(call: Call<Commit, ModifyLogin>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    let [iqn] = at.names();
+    plane.commit(Change::ModifyLogin(iqn, request), how)
 }
 
-/// Logs out of a target. This is refused while a logical unit serves a device that has no other
-/// paths.
-#[utoipa::path(delete, path = at::LOG_OUT.path, tag = at::LOG_OUT.tag, operation_id = at::LOG_OUT.id, params(Commit),
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn log_out(
-    State(plane): State<Shared>,
-    Path(iqn): Path<String>,
-    Params(how): Params<Commit>,
-) -> Answer<Committed> {
-    plane.commit(Change::LogOut(iqn), how).await
+pub(super) fn log_out(call: Call<Commit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [iqn] = at.names();
+    plane.commit(Change::LogOut(iqn), how)
 }
 
-/// Lists the sessions at targets of other machines.
-#[utoipa::path(get, path = at::SESSIONS.path, tag = at::SESSIONS.tag, operation_id = at::SESSIONS.id, responses((status = 200, body = Vec<InitiatorSession>)))]
-pub(super) async fn sessions(State(plane): State<Shared>) -> Json<Vec<InitiatorSession>> {
-    Json(plane.transactions.data_plane().initiator_sessions())
+pub(super) fn sessions(call: Call) -> Result<Vec<InitiatorSession>, Error> {
+    let Call { plane, .. } = call;
+    Ok(plane.transactions.data_plane().initiator_sessions())
 }
 
-/// Rescans the logical units that targets show.
-#[utoipa::path(post, path = at::RESCAN.path, tag = at::RESCAN.tag, operation_id = at::RESCAN.id, params(Rescan),
-    responses((status = 204), (status = "4XX", body = Problem)))]
-pub(super) async fn rescan(
-    State(plane): State<Shared>,
-    Params(what): Params<Rescan>,
-) -> Result<axum::http::StatusCode, Problem> {
+pub(super) fn rescan(call: Call<Rescan>) -> Result<(), Error> {
+    let Call {
+        plane, query: what, ..
+    } = call;
     let target = what.target;
     if plane
         .transactions
         .data_plane()
         .initiator_rescan(target.as_deref())
     {
-        return Ok(axum::http::StatusCode::NO_CONTENT);
+        return Ok(());
     }
     Err(Error::not_found(
         format!(
@@ -138,30 +140,22 @@ pub(super) async fn rescan(
             target.unwrap_or_default()
         ),
         "sandstone initiator session list shows the sessions",
-    )
-    .into())
+    ))
 }
 
-/// Lists the devices behind the sessions, with all their paths.
-#[utoipa::path(get, path = at::DEVICES.path, tag = at::DEVICES.tag, operation_id = at::DEVICES.id, responses((status = 200, body = Vec<DeviceView>)))]
-pub(super) async fn devices(State(plane): State<Shared>) -> Json<Vec<DeviceView>> {
+pub(super) fn devices(call: Call) -> Result<Vec<DeviceView>, Error> {
+    let Call { plane, .. } = call;
     let config = plane.config();
     let devices = plane.transactions.data_plane().initiator_devices();
-    Json(
-        devices
-            .into_iter()
-            .map(|device| view(&config, device))
-            .collect(),
-    )
+    Ok(devices
+        .into_iter()
+        .map(|device| view(&config, device))
+        .collect())
 }
 
-/// Returns one device.
-#[utoipa::path(get, path = at::DEVICE.path, tag = at::DEVICE.tag, operation_id = at::DEVICE.id,
-    responses((status = 200, body = DeviceView), (status = "4XX", body = Problem)))]
-pub(super) async fn device(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-) -> Answer<DeviceView> {
+pub(super) fn device(call: Call) -> Result<DeviceView, Error> {
+    let Call { plane, at, .. } = call;
+    let [name] = at.names();
     let devices = plane.transactions.data_plane().initiator_devices();
     let found = devices.into_iter().find(|device| device.nmp.name == name);
     let missing = || {
@@ -170,31 +164,30 @@ pub(super) async fn device(
             "sandstone initiator device list shows the devices; sandstone initiator rescan looks again",
         )
     };
-    Ok(Json(view(&plane.config(), found.ok_or_else(missing)?)))
+    Ok(view(&plane.config(), found.ok_or_else(missing)?))
 }
 
-/// Chooses path selection, queue depth and similar settings of a device. They hold for I/O from now
-/// on.
-#[utoipa::path(patch, path = at::SET_DEVICE.path, tag = at::SET_DEVICE.tag, operation_id = at::SET_DEVICE.id, params(Commit), request_body = SetDevice,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn set_device(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-    Params(how): Params<Commit>,
-    Body(request): Body<SetDevice>,
-) -> Answer<Committed> {
-    plane.commit(Change::SetDevice(name, request), how).await
+pub(super) fn set_device(call: Call<Commit, SetDevice>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    let [name] = at.names();
+    plane.commit(Change::SetDevice(name, request), how)
 }
 
-/// Removes the choices for a device, so that claim rules and defaults decide again.
-#[utoipa::path(delete, path = at::RESET_DEVICE.path, tag = at::RESET_DEVICE.tag, operation_id = at::RESET_DEVICE.id, params(Commit),
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn reset_device(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-    Params(how): Params<Commit>,
-) -> Answer<Committed> {
-    plane.commit(Change::ResetDevice(name), how).await
+pub(super) fn reset_device(call: Call<Commit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [name] = at.names();
+    plane.commit(Change::ResetDevice(name), how)
 }
 
 fn view(config: &Config, device: InitiatorDevice) -> DeviceView {

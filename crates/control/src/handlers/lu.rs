@@ -1,13 +1,10 @@
-//! Routes for logical units.
+//! Handlers of requests about logical units.
 
 use std::collections::HashMap;
 
-use axum::Json;
-use axum::extract::{Path, State};
-
-use super::{Answer, Shared, apart};
-use crate::answer::{Body, Params, Problem, UnitView};
-use crate::asker::Asker;
+use super::routes::Routes;
+use crate::answer::UnitView;
+use crate::call::Call;
 use crate::endpoint::lu::{self as at, Clear};
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateUnit, ModifyUnit};
@@ -16,9 +13,19 @@ use model::config::{MapSpec, UnitSpec};
 use model::data_plane::UnitStatus;
 use model::hindrance::{Cleared, Clearing, HindranceKind};
 
-/// Lists all logical units.
-#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<UnitView>)))]
-pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes
+        .serve(&at::LIST, list)
+        .serve(&at::CREATE, create)
+        .serve(&at::SHOW, show)
+        .serve(&at::MODIFY, modify)
+        .serve(&at::DELETE, delete)
+        .serve(&at::CLEAR, clear)
+}
+
+pub(super) fn list(call: Call) -> Result<Vec<UnitView>, Error> {
+    let Call { plane, .. } = call;
     let config = plane.config();
     let states = plane.transactions.data_plane().units();
     let states: HashMap<&str, &UnitStatus> = states
@@ -34,100 +41,85 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
         let maps = maps.remove(name).unwrap_or_default();
         view(unit, states.get(name).copied(), maps)
     });
-    Json(views.collect())
+    Ok(views.collect())
 }
 
-/// Returns one logical unit.
-#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
-    responses((status = 200, body = UnitView), (status = "4XX", body = Problem)))]
-pub(super) async fn show(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-) -> Answer<UnitView> {
+pub(super) fn show(call: Call) -> Result<UnitView, Error> {
+    let Call { plane, at, .. } = call;
+    let [name] = at.names();
     let config = plane.config();
     let unit = config.unit(&name).ok_or_else(|| missing(&name))?;
     let state = plane.transactions.data_plane().unit(&name);
     let maps = config.maps.iter().filter(|map| map.unit == name);
-    Ok(Json(view(unit, state.as_ref(), maps.cloned().collect())))
+    Ok(view(unit, state.as_ref(), maps.cloned().collect()))
 }
 
-/// Makes a logical unit. If the request asks for a volume, the volume is made too.
-#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateUnit,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn create(
-    State(plane): State<Shared>,
-    asker: Asker,
-    Params(how): Params<Commit>,
-    Body(request): Body<CreateUnit>,
-) -> Answer<Committed> {
+pub(super) fn create(call: Call<Commit, CreateUnit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        asker,
+        query: how,
+        body: request,
+        ..
+    } = call;
     let deed = asker.deed(&request);
     // A volume may have to be made first, which takes time.
-    apart(move || plane.create_unit(request, &how, &deed))
-        .await
-        .map(Json)
+    plane.create_unit(request, &how, &deed)
 }
 
-/// Changes a logical unit. Absent fields keep their values.
-#[utoipa::path(patch, path = at::MODIFY.path, tag = at::MODIFY.tag, operation_id = at::MODIFY.id, params(Commit), request_body = ModifyUnit,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn modify(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-    asker: Asker,
-    Params(how): Params<Commit>,
-    Body(request): Body<ModifyUnit>,
-) -> Answer<Committed> {
+pub(super) fn modify(call: Call<Commit, ModifyUnit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        asker,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    let [name] = at.names();
     let deed = asker.deed(&request);
-    apart(move || plane.modify_unit(&name, request, &how, &deed))
-        .await
-        .map(Json)
+    plane.modify_unit(&name, request, &how, &deed)
 }
 
-/// Removes a logical unit. The file or device behind it stays.
-#[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn delete(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-    Params(how): Params<Commit>,
-) -> Answer<Committed> {
-    plane.commit(Change::DeleteUnit(name), how).await
+pub(super) fn delete(call: Call<Commit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [name] = at.names();
+    plane.commit(Change::DeleteUnit(name), how)
 }
 
-/// Ends a state that stops I/O of a logical unit. Examples are a stop, a write protection,
-/// reservations, ALUA states that initiators chose, a failed SANITIZE, and lost writes.
-#[utoipa::path(delete, path = at::CLEAR.path, tag = at::CLEAR.tag, operation_id = at::CLEAR.id,
-    params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "Kind of the state to end."), Clear),
-    responses((status = 200, description = "States that ended, or would end.", body = Cleared), (status = "4XX", description = "The request was refused.", body = Problem)))]
-pub(super) async fn clear(
-    State(plane): State<Shared>,
-    Path((name, kind)): Path<(String, String)>,
-    Params(how): Params<Clear>,
-) -> Answer<Cleared> {
+pub(super) fn clear(call: Call<Clear>) -> Result<Cleared, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [name, kind] = at.names();
     if plane.config().unit(&name).is_none() {
-        return Err(missing(&name).into());
+        return Err(missing(&name));
     }
     let (kind, what) = clearable(&name, &kind)?;
     // The state of the unit is stored, which may block.
-    apart(move || {
-        let data_plane = plane.transactions.data_plane();
-        let ended = match how.dry_run {
-            true => {
-                let state = data_plane.unit(&name).unwrap_or_default();
-                let mut found = state.hindrances;
-                found.retain(|hindrance| hindrance.kind == kind);
-                found
-            }
-            false => data_plane.clear(&name, what)?,
-        };
-        Ok(Cleared {
-            dry_run: how.dry_run,
-            unit: name,
-            ended,
-        })
+    let data_plane = plane.transactions.data_plane();
+    let ended = match how.dry_run {
+        true => {
+            let state = data_plane.unit(&name).unwrap_or_default();
+            let mut found = state.hindrances;
+            found.retain(|hindrance| hindrance.kind == kind);
+            found
+        }
+        false => data_plane.clear(&name, what)?,
+    };
+    Ok(Cleared {
+        dry_run: how.dry_run,
+        unit: name,
+        ended,
     })
-    .await
-    .map(Json)
 }
 
 fn clearable(name: &str, word: &str) -> Result<(HindranceKind, Clearing), Error> {

@@ -1,11 +1,8 @@
-//! Routes for the map, the explanation of a host's view, and `share`.
+//! Handlers of requests about the map, the explanation of a host's view, and `share`.
 
-use axum::Json;
-use axum::extract::State;
-
-use super::{Answer, Shared, apart};
-use crate::answer::{Body, Params, Problem, Shared as SharedUnit};
-use crate::asker::Asker;
+use super::routes::Routes;
+use crate::answer::Shared as SharedUnit;
+use crate::call::Call;
 use crate::endpoint::map::{self as at, Question};
 use crate::transaction::{Commit, Committed};
 use config::access;
@@ -14,41 +11,47 @@ use config::explain::{self, Explanation};
 use model::Error;
 use model::config::{Config, MapSpec};
 
-/// Lists all lines of the map.
-#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<MapSpec>)))]
-pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<MapSpec>> {
-    Json(plane.config().maps.clone())
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes
+        .serve(&at::LIST, list)
+        .serve(&at::ADD, add)
+        .serve(&at::REMOVE, remove)
+        .serve(&at::EXPLAIN, explain)
+        .serve(&at::SHARE, share)
 }
 
-/// Adds a line to the map.
-#[utoipa::path(post, path = at::ADD.path, tag = at::ADD.tag, operation_id = at::ADD.id, params(Commit), request_body = AddMap,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn add(
-    State(plane): State<Shared>,
-    Params(how): Params<Commit>,
-    Body(request): Body<AddMap>,
-) -> Answer<Committed> {
-    plane.commit(Change::AddMap(request), how).await
+pub(super) fn list(call: Call) -> Result<Vec<MapSpec>, Error> {
+    let Call { plane, .. } = call;
+    Ok(plane.config().maps.clone())
 }
 
-/// Removes lines from the map.
-#[utoipa::path(delete, path = at::REMOVE.path, tag = at::REMOVE.tag, operation_id = at::REMOVE.id, params(Commit), request_body = RemoveMap,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn remove(
-    State(plane): State<Shared>,
-    Params(how): Params<Commit>,
-    Body(request): Body<RemoveMap>,
-) -> Answer<Committed> {
-    plane.commit(Change::RemoveMap(request), how).await
+pub(super) fn add(call: Call<Commit, AddMap>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    plane.commit(Change::AddMap(request), how)
 }
 
-/// Explains why an initiator sees a logical unit, or why not.
-#[utoipa::path(get, path = at::EXPLAIN.path, tag = at::EXPLAIN.tag, operation_id = at::EXPLAIN.id, params(Question),
-    responses((status = 200, body = Explanation), (status = "4XX", body = Problem)))]
-pub(super) async fn explain(
-    State(plane): State<Shared>,
-    Params(question): Params<Question>,
-) -> Answer<Explanation> {
+pub(super) fn remove(call: Call<Commit, RemoveMap>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    plane.commit(Change::RemoveMap(request), how)
+}
+
+pub(super) fn explain(call: Call<Question>) -> Result<Explanation, Error> {
+    let Call {
+        plane,
+        query: question,
+        ..
+    } = call;
     let config = plane.config();
     let unit = question.unit.as_deref();
     let mut told = explain::explain(&config, &question.initiator, unit);
@@ -58,32 +61,27 @@ pub(super) async fn explain(
         None => data_plane.units(),
     };
     told.add_hindrances(&config, &units);
-    Ok(Json(told))
+    Ok(told)
 }
 
-/// Makes a logical unit, a target, a host and a map in one step.
-#[utoipa::path(post, path = at::SHARE.path, tag = at::SHARE.tag, operation_id = at::SHARE.id, params(Commit), request_body = Share,
-    responses((status = 200, body = SharedUnit), (status = "4XX", body = Problem)))]
-pub(super) async fn share(
-    State(plane): State<Shared>,
-    asker: Asker,
-    Params(how): Params<Commit>,
-    Body(request): Body<Share>,
-) -> Answer<SharedUnit> {
+pub(super) fn share(call: Call<Commit, Share>) -> Result<SharedUnit, Error> {
+    let Call {
+        plane,
+        asker,
+        query: how,
+        body: request,
+        ..
+    } = call;
     if how.dry_run {
         let change = Change::Share(request.clone(), plane.default_portals.clone());
         // The real change draws new identities, not those of the preview. So only names are
         // reported.
         let (committed, after) = plane.transactions.commit_seen(&change, &how)?;
-        return Ok(Json(shared(&after, &request, committed)?));
+        return shared(&after, &request, committed);
     }
-    apart(move || {
-        // The body is left out, because it may hold a secret.
-        let (committed, after) = plane.share_unit(&request, &how, &asker.deed(&()))?;
-        shared(&after, &request, committed)
-    })
-    .await
-    .map(Json)
+    // The body is left out, because it may hold a secret.
+    let (committed, after) = plane.share_unit(&request, &how, &asker.deed(&()))?;
+    shared(&after, &request, committed)
 }
 
 fn shared(config: &Config, request: &Share, committed: Committed) -> Result<SharedUnit, Error> {

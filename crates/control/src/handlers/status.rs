@@ -1,26 +1,28 @@
-//! Routes for the daemon itself: a summary of its state, and its metrics for Prometheus.
+//! Handlers of requests about the daemon itself: a summary of its state, and its metrics for
+//! Prometheus.
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
-
-use super::{Answer, Plane, Shared, apart};
-use crate::answer::{Problem, Status};
+use super::Plane;
+use super::routes::Routes;
+use crate::answer::Status;
+use crate::call::Call;
 use crate::endpoint::status as at;
 use crate::metrics::{self, Daemon};
+use model::Error;
 use model::data_plane::UnitStatus;
 use model::hindrance::UnitHindrances;
 use model::pool::status::PoolView;
 
-/// Returns a summary of the daemon's state.
-#[utoipa::path(get, path = at::STATUS.path, tag = at::STATUS.tag, operation_id = at::STATUS.id, responses((status = 200, body = Status)))]
-pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
-    let short = apart(move || {
-        let units = plane.transactions.data_plane().units();
-        Ok(in_short(&plane, &units, &plane.pools.views()))
-    });
-    short.await.map(Json)
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes
+        .serve(&at::STATUS, status)
+        .serve(&at::METRICS, metrics)
+}
+
+pub(super) fn status(call: Call) -> Result<Status, Error> {
+    let Call { plane, .. } = call;
+    let units = plane.transactions.data_plane().units();
+    Ok(in_short(&plane, &units, &plane.pools.views()))
 }
 
 fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
@@ -57,19 +59,14 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
     }
 }
 
-/// Returns the metrics in Prometheus' text format.
-#[utoipa::path(get, path = at::METRICS.path, tag = at::METRICS.tag, operation_id = at::METRICS.id,
-    responses((status = 200, description = "Series with their types.", body = String, content_type = "text/plain"), (status = "5XX", body = Problem)))]
-pub(super) async fn metrics(State(plane): State<Shared>) -> Result<impl IntoResponse, Problem> {
-    let text = apart(move || {
-        let units = plane.transactions.data_plane().units();
-        let pools = plane.pools.views();
-        let daemon = Daemon {
-            status: in_short(&plane, &units, &pools),
-            units,
-            pools,
-        };
-        Ok(metrics::text(&daemon))
-    });
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.await?))
+pub(super) fn metrics(call: Call) -> Result<String, Error> {
+    let Call { plane, .. } = call;
+    let units = plane.transactions.data_plane().units();
+    let pools = plane.pools.views();
+    let daemon = Daemon {
+        status: in_short(&plane, &units, &pools),
+        units,
+        pools,
+    };
+    Ok(metrics::text(&daemon))
 }

@@ -1,13 +1,11 @@
-//! Routes for streams, which carry snapshots to and from other pools. Bodies may have any length
-//! and move in pieces, at the pace of the slower side.
+//! Handlers of requests about streams, which carry snapshots to and from other pools. Bodies may
+//! have any length and move in pieces, at the pace of the slower side.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body as Stream;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
@@ -15,17 +13,29 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
 
-use super::{Answer, Plane, Shared, apart};
-use crate::answer::{Body, Params, Problem};
+use super::routes::Routes;
+use super::{Plane, Shared, apart};
+use crate::answer::{Body, Params, Problem, json};
 use crate::asker::Asker;
 use crate::author::Author;
-use crate::endpoint::stream::{self as at, Abort, Octets};
+use crate::call::Call;
+use crate::endpoint::stream::{self as at, Abort};
 use crate::streaming::{PIECES, Pieces};
 use model::pool::dataset::name::split;
 use model::pool::salvage::SalvageRequest;
 use model::pool::stream::{PartView, ReceiveRequest, ReceiveView, SendRequest};
 use model::{Error, ErrorKind};
 use pools::stream::Begins;
+
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes
+        .stream(&at::SEND, send)
+        .serve(&at::ESTIMATE, estimate)
+        .stream(&at::RECEIVE, receive)
+        .serve(&at::ABORT, abort)
+        .stream(&at::SALVAGE, salvage)
+}
 
 /// Longest wait for the other side, before the code checks whether the daemon is ending.
 const LOOK_UP: Duration = Duration::from_millis(200);
@@ -40,8 +50,6 @@ enum Piece {
 }
 
 /// Sends snapshots. Errors on the way are reported in the stream itself.
-#[utoipa::path(post, path = at::SEND.path, tag = at::SEND.tag, operation_id = at::SEND.id, request_body = SendRequest,
-    responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn send(
     State(plane): State<Shared>,
     Body(request): Body<SendRequest>,
@@ -83,8 +91,6 @@ fn hand_over(
 
 /// Copies the readable bytes of a volume, and reports the unreadable ranges. Each piece has a kind,
 /// an offset and a length. Pieces of data carry their bytes, unless these go into a new volume.
-#[utoipa::path(post, path = at::SALVAGE.path, tag = at::SALVAGE.tag, operation_id = at::SALVAGE.id, request_body = SalvageRequest,
-    responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn salvage(
     State(plane): State<Shared>,
     Body(request): Body<SalvageRequest>,
@@ -102,29 +108,24 @@ pub(super) async fn salvage(
     Ok((kind, Stream::new(Pieces(inbox))).into_response())
 }
 
-/// Estimates the size of a stream.
-#[utoipa::path(post, path = at::ESTIMATE.path, tag = at::ESTIMATE.tag, operation_id = at::ESTIMATE.id, request_body = SendRequest,
-    responses((status = 200, body = Vec<PartView>), (status = "4XX", body = Problem)))]
-pub(super) async fn estimate(
-    State(plane): State<Shared>,
-    Body(request): Body<SendRequest>,
-) -> Answer<Vec<PartView>> {
+pub(super) fn estimate(call: Call<(), SendRequest>) -> Result<Vec<PartView>, Error> {
+    let Call {
+        plane,
+        body: request,
+        ..
+    } = call;
     Author::asks_only();
-    let parts = apart(move || plane.pools.sender(&request)?.estimate());
-    parts.await.map(Json)
+    plane.pools.sender(&request)?.estimate()
 }
 
 /// Receives snapshots. A snapshot is not visible before all of it has arrived. This is refused
 /// while logical units serve the volume.
-#[utoipa::path(post, path = at::RECEIVE.path, tag = at::RECEIVE.tag, operation_id = at::RECEIVE.id, params(ReceiveRequest),
-    request_body(content = Octets, content_type = "application/octet-stream"),
-    responses((status = 200, body = Vec<ReceiveView>), (status = "4XX", body = Problem)))]
 pub(super) async fn receive(
     State(plane): State<Shared>,
     asker: Asker,
     Params(request): Params<ReceiveRequest>,
     mut stream: Stream,
-) -> Answer<Vec<ReceiveView>> {
+) -> Result<Response, Problem> {
     let (outbox, inbox) = channel(PIECES);
     let pools = Arc::clone(&plane.pools);
     let work = tokio::spawn(apart(move || {
@@ -169,7 +170,7 @@ pub(super) async fn receive(
             while let Some(Ok(_)) = stream.frame().await {}
         }));
     }
-    outcome.map(Json)
+    outcome.map(|views| json(&views))
 }
 
 fn take(
@@ -200,21 +201,16 @@ fn take(
     outcome.map_err(|error| receiver.give_up(error))
 }
 
-/// Gives up the data of a partial receive.
-#[utoipa::path(post, path = at::ABORT.path, tag = at::ABORT.tag, operation_id = at::ABORT.id, request_body = Abort,
-    responses((status = 204), (status = "4XX", body = Problem)))]
-pub(super) async fn abort(
-    State(plane): State<Shared>,
-    asker: Asker,
-    Body(request): Body<Abort>,
-) -> Result<StatusCode, Problem> {
-    apart(move || {
-        plane.pools.abort_receive(&request.name)?;
-        plane
-            .pools
-            .note(split(&request.name).0, &asker.deed(&request));
-        Ok(())
-    })
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) fn abort(call: Call<(), Abort>) -> Result<(), Error> {
+    let Call {
+        plane,
+        asker,
+        body: request,
+        ..
+    } = call;
+    plane.pools.abort_receive(&request.name)?;
+    plane
+        .pools
+        .note(split(&request.name).0, &asker.deed(&request));
+    Ok(())
 }

@@ -1,31 +1,35 @@
-//! Routes for target groups, with which maps name several targets together.
+//! Handlers of requests about target groups, with which maps name several targets together.
 
-use axum::Json;
-use axum::extract::{Path, State};
-
-use super::{Answer, Shared};
-use crate::answer::{Body, Params, Problem, TargetGroupView};
+use super::routes::Routes;
+use crate::answer::TargetGroupView;
+use crate::call::Call;
 use crate::endpoint::target_group as at;
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateTargetGroup};
 use model::Error;
 use model::config::{Config, TargetGroupSpec};
 
-/// Lists all target groups.
-#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<TargetGroupView>)))]
-pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetGroupView>> {
-    let config = plane.config();
-    let groups = config.target_groups.iter();
-    Json(groups.map(|group| view(&config, group)).collect())
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes
+        .serve(&at::LIST, list)
+        .serve(&at::CREATE, create)
+        .serve(&at::SHOW, show)
+        .serve(&at::DELETE, delete)
+        .serve(&at::ADD_TARGET, add_target)
+        .serve(&at::REMOVE_TARGET, remove_target)
 }
 
-/// Returns one target group.
-#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
-    responses((status = 200, body = TargetGroupView), (status = "4XX", body = Problem)))]
-pub(super) async fn show(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-) -> Answer<TargetGroupView> {
+pub(super) fn list(call: Call) -> Result<Vec<TargetGroupView>, Error> {
+    let Call { plane, .. } = call;
+    let config = plane.config();
+    let groups = config.target_groups.iter();
+    Ok(groups.map(|group| view(&config, group)).collect())
+}
+
+pub(super) fn show(call: Call) -> Result<TargetGroupView, Error> {
+    let Call { plane, at, .. } = call;
+    let [name] = at.names();
     let config = plane.config();
     let missing = || {
         Error::not_found(
@@ -34,51 +38,50 @@ pub(super) async fn show(
         )
     };
     let group = config.target_group(&name).ok_or_else(missing)?;
-    Ok(Json(view(&config, group)))
+    Ok(view(&config, group))
 }
 
-/// Makes a target group.
-#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateTargetGroup,
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn create(
-    State(plane): State<Shared>,
-    Params(how): Params<Commit>,
-    Body(request): Body<CreateTargetGroup>,
-) -> Answer<Committed> {
-    plane.commit(Change::CreateTargetGroup(request), how).await
+pub(super) fn create(call: Call<Commit, CreateTargetGroup>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    plane.commit(Change::CreateTargetGroup(request), how)
 }
 
-/// Removes a target group. Its targets stay.
-#[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn delete(
-    State(plane): State<Shared>,
-    Path(name): Path<String>,
-    Params(how): Params<Commit>,
-) -> Answer<Committed> {
-    plane.commit(Change::DeleteTargetGroup(name), how).await
+pub(super) fn delete(call: Call<Commit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [name] = at.names();
+    plane.commit(Change::DeleteTargetGroup(name), how)
 }
 
-/// Adds a target. The group's maps then lead to it too.
-#[utoipa::path(put, path = at::ADD_TARGET.path, tag = at::ADD_TARGET.tag, operation_id = at::ADD_TARGET.id, params(Commit),
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn add_target(
-    State(plane): State<Shared>,
-    Path((name, iqn)): Path<(String, String)>,
-    Params(how): Params<Commit>,
-) -> Answer<Committed> {
-    plane.commit(Change::AddTarget(name, iqn), how).await
+pub(super) fn add_target(call: Call<Commit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [name, iqn] = at.names();
+    plane.commit(Change::AddTarget(name, iqn), how)
 }
 
-/// Removes a target. The group's maps no longer lead to it.
-#[utoipa::path(delete, path = at::REMOVE_TARGET.path, tag = at::REMOVE_TARGET.tag, operation_id = at::REMOVE_TARGET.id, params(Commit),
-    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
-pub(super) async fn remove_target(
-    State(plane): State<Shared>,
-    Path((name, iqn)): Path<(String, String)>,
-    Params(how): Params<Commit>,
-) -> Answer<Committed> {
-    plane.commit(Change::RemoveTarget(name, iqn), how).await
+pub(super) fn remove_target(call: Call<Commit>) -> Result<Committed, Error> {
+    let Call {
+        plane,
+        at,
+        query: how,
+        ..
+    } = call;
+    let [name, iqn] = at.names();
+    plane.commit(Change::RemoveTarget(name, iqn), how)
 }
 
 fn view(config: &Config, group: &TargetGroupSpec) -> TargetGroupView {

@@ -1,23 +1,26 @@
-//! Routes for volumes, snapshots and folders of pools.
+//! Handlers of requests about volumes, snapshots and folders of pools.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::{Answer, Plane, Shared, apart};
-use crate::answer::{Body, Params, Problem};
-use crate::asker::Asker;
+use super::routes::Routes;
+use super::{Plane, Shared, apart};
+use crate::answer::{Params, Problem};
+use crate::call::Call;
 use crate::endpoint::volume::{self as at, How, Listed};
 use crate::json_list::json_list;
 use model::config::UnitSpec;
+use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
-use model::pool::dataset::{Changed, DatasetView};
 use model::{Error, ErrorKind};
 use pools::dataset::Listing;
 
-/// Lists all datasets of a pool, or of all pools that answer.
-#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, params(Listed),
-    responses((status = 200, body = Vec<DatasetView>), (status = "4XX", body = Problem)))]
+/// Adds the endpoints of this file to the routes.
+pub(super) fn serve(routes: Routes) -> Routes {
+    routes.stream(&at::LIST, list).serve(&at::CHANGE, change)
+}
+
+/// The list is made while it is sent, because it may be long.
 pub(super) async fn list(
     State(plane): State<Shared>,
     Params(listed): Params<Listed>,
@@ -28,48 +31,43 @@ pub(super) async fn list(
     Ok(json_list(listings.into_iter().flat_map(views)))
 }
 
-/// Makes one change of datasets, which survives a power cut once answered. This is refused if it
-/// would take away data that logical units serve.
-#[utoipa::path(post, path = at::CHANGE.path, tag = at::CHANGE.tag, operation_id = at::CHANGE.id, params(How), request_body = DatasetChange,
-    responses((status = 200, body = Changed), (status = "4XX", body = Problem)))]
-pub(super) async fn change(
-    State(plane): State<Shared>,
-    asker: Asker,
-    Params(how): Params<How>,
-    Body(request): Body<DatasetChange>,
-) -> Answer<Changed> {
-    let changed = apart(move || {
-        if how.dry_run {
-            return plane.pools.preview(&request, &plane.served());
+pub(super) fn change(call: Call<How, DatasetChange>) -> Result<Changed, Error> {
+    let Call {
+        plane,
+        asker,
+        query: how,
+        body: request,
+        ..
+    } = call;
+    if how.dry_run {
+        return plane.pools.preview(&request, &plane.served());
+    }
+    let may_disturb = request.may_disturb();
+    if may_disturb {
+        plane.follow_or_tell();
+    }
+    let unchanged = may_disturb.then(|| plane.transactions.unchanged());
+    let at_rest = at_rest(&plane, &request)?;
+    let served = plane.served().with_at_rest(at_rest.clone());
+    let mut changed = plane.pools.change_beneath(&request, &served);
+    if changed.is_ok() {
+        plane.transactions.data_plane().data_was_replaced(&at_rest);
+    }
+    if changed.as_ref().is_ok_and(|changed| !changed.unchanged) {
+        plane.pools.note(request.pool()?, &asker.deed(&request));
+    }
+    drop(unchanged);
+    if may_disturb {
+        let notice = plane.follow_or_tell();
+        if let Ok(changed) = &mut changed {
+            changed.notices.extend(notice);
         }
-        let may_disturb = request.may_disturb();
-        if may_disturb {
-            plane.follow_or_tell();
-        }
-        let unchanged = may_disturb.then(|| plane.transactions.unchanged());
-        let at_rest = at_rest(&plane, &request)?;
-        let served = plane.served().with_at_rest(at_rest.clone());
-        let mut changed = plane.pools.change_beneath(&request, &served);
-        if changed.is_ok() {
-            plane.transactions.data_plane().data_was_replaced(&at_rest);
-        }
-        if changed.as_ref().is_ok_and(|changed| !changed.unchanged) {
-            plane.pools.note(request.pool()?, &asker.deed(&request));
-        }
-        drop(unchanged);
-        if may_disturb {
-            let notice = plane.follow_or_tell();
-            if let Ok(changed) = &mut changed {
-                changed.notices.extend(notice);
-            }
-        }
-        // A change that failed may have been made in part.
-        if request.is_seen_by_units() {
-            plane.transactions.data_plane().try_again();
-        }
-        changed
-    });
-    changed.await.map(Json)
+    }
+    // A change that failed may have been made in part.
+    if request.is_seen_by_units() {
+        plane.transactions.data_plane().try_again();
+    }
+    changed
 }
 
 /// Returns the offline units of a volume to roll back, once nothing is under way on them. A write
