@@ -47,8 +47,10 @@ options:
   --list           name the labs and say what each proves
   --server PATH    the sandstone binary (default: beside this program)
   --peer           run against Debian's tgt instead, to see whether the labs work
-  --quick          leave out the labs that boot a guest
+  --quick          omit the labs that boot a guest
   --one            one lab after the other
+  --beside         only labs that may run beside other programs
+  --alone          only labs that measure time, and must run alone
   --seconds N      how long a storm of path failures rages (default: SANDSTONE_STORM_SECONDS, else 60)
 
 SANDSTONE_SEED=N repeats a storm.";
@@ -64,6 +66,8 @@ struct Arguments {
     list: bool,
     quick: bool,
     one: bool,
+    beside: bool,
+    alone: bool,
     peer: bool,
     server: Option<PathBuf>,
     seconds: u64,
@@ -112,6 +116,8 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
         list: false,
         quick: false,
         one: false,
+        beside: false,
+        alone: false,
         peer: false,
         server: None,
         seconds: match storms {
@@ -126,6 +132,8 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
             "--list" => parsed.list = true,
             "--quick" => parsed.quick = true,
             "--one" => parsed.one = true,
+            "--beside" => parsed.beside = true,
+            "--alone" => parsed.alone = true,
             "--peer" => parsed.peer = true,
             "--server" => {
                 parsed.server = Some(arguments.next().context("--server needs a path")?.into())
@@ -173,6 +181,12 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     if arguments.quick {
         chosen.retain(|lab| lab.room != Room::Guest);
+    }
+    if arguments.beside {
+        chosen.retain(|lab| lab.room != Room::Alone);
+    }
+    if arguments.alone {
+        chosen.retain(|lab| lab.room == Room::Alone);
     }
     if arguments.list {
         for lab in &chosen {

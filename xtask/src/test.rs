@@ -3,10 +3,14 @@
 //! Every stage runs even if an earlier one failed, so that one run shows all faults. Only stages
 //! that need a failed build are left out.
 
+mod build;
+mod stages;
+
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use self::build::{Clippy, build};
+use self::stages::{Stages, Verdict};
 use crate::{crate_root, debian, fuzz, target_folder, tidy};
 
 const USAGE: &str = "\
@@ -16,7 +20,7 @@ Installs missing Debian packages, then checks format, lints and rules, runs all 
 runs outside suites and real clients against the programs.
 
 options:
-  --quick    leave out the labs that boot a guest";
+  --quick    omit the labs that boot a guest";
 
 /// Time in seconds for which each fuzz target runs, after its committed corpus.
 const FUZZ_SECONDS: &str = "4";
@@ -30,19 +34,6 @@ const PLAIN: [&str; 5] = [
     "--all-targets",
 ];
 
-/// Result of a stage.
-enum Verdict {
-    Passed,
-    Failed(String),
-    LeftOut(&'static str),
-}
-
-struct TestStage {
-    name: &'static str,
-    time: Duration,
-    verdict: Verdict,
-}
-
 /// Runs all stages and prints a table of them.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let quick = match arguments {
@@ -54,56 +45,31 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         }
         _ => return Err(format!("unknown options: {}\n{USAGE}", arguments.join(" "))),
     };
-    let start = Instant::now();
-    let mut stages = Vec::new();
-    let mut stage = |name, verdict: &mut dyn FnMut() -> Verdict| {
-        println!("\n=== {name}");
-        let start = Instant::now();
-        let verdict = verdict();
-        let passed = matches!(verdict, Verdict::Passed);
-        if let Verdict::Failed(message) = &verdict {
-            eprintln!("xtask test: {name} failed: {message}");
-        }
-        stages.push(TestStage {
-            name,
-            time: start.elapsed(),
-            verdict,
-        });
-        passed
+    let clippy = Clippy::find();
+    let mut stages = Stages::begin();
+    stages.run("packages", || install().into());
+    stages.run("format", || cargo(&["fmt", "--all", "--", "--check"]));
+    stages.run("rules", || tidy::run(&[]).into());
+    // Everything is built together, so that all have the features of the same dependencies, and
+    // nothing is built twice.
+    let mut lints = Verdict::Passed;
+    let is_built = stages.run("build", || {
+        let (built, linted) = build(&clippy);
+        lints = linted;
+        built
+    });
+    stages.note("lints", lints);
+    let labs = |which| match is_built {
+        true => conformance(which, quick),
+        false => Verdict::LeftOut("the programs were not built"),
     };
-    stage("packages", &mut || verdict(install()));
-    stage("format", &mut || cargo(&["fmt", "--all", "--", "--check"]));
-    stage("lints", &mut || {
-        cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--",
-            "--deny",
-            "warnings",
-        ])
-    });
-    stage("rules", &mut || verdict(tidy::run(&[])));
-    stage("tests", &mut tests);
-    // The programs are built together with the tests. So all have the features of the same
-    // dependencies, and nothing is built twice.
-    let built = stage("programs", &mut || {
-        let all = ["--workspace", "--bins", "--tests", "--locked"];
-        cargo(&[&["build", "--quiet"], &all[..]].concat())
-    });
-    stage("fuzz", &mut || {
+    stages.run_both("tests", || tests(&clippy), "labs", || labs(Labs::Beside));
+    stages.run("fuzz", || {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
-        verdict(fuzz::run(&seconds))
+        fuzz::run(&seconds).into()
     });
-    stage("conformance", &mut || {
-        if built {
-            conformance(quick)
-        } else {
-            Verdict::LeftOut("the programs were not built")
-        }
-    });
-    report(&stages, start.elapsed())
+    stages.run("labs that measure", || labs(Labs::Alone));
+    stages.report()
 }
 
 /// Installs the packages that the labs need on the machine itself. They unpack clients and guests
@@ -131,11 +97,11 @@ fn install() -> Result<(), String> {
 }
 
 /// Runs the tests, and lists behind them the tests that this machine does not allow.
-fn tests() -> Verdict {
+fn tests(clippy: &Clippy) -> Verdict {
     let skipped = target_folder().join("skipped-tests");
     let skipped = std::path::absolute(&skipped).unwrap_or(skipped);
     let _ = std::fs::remove_file(&skipped);
-    let verdict = run_tests(&skipped);
+    let verdict = run_tests(&skipped, clippy);
     if let Ok(skipped) = std::fs::read_to_string(&skipped) {
         println!("\nNot run, because this machine does not allow it:\n{skipped}");
     }
@@ -143,17 +109,16 @@ fn tests() -> Verdict {
 }
 
 /// Runs the tests. `skipped` is the file in which tests note that they were not done.
-fn run_tests(skipped: &Path) -> Verdict {
+fn run_tests(skipped: &Path, clippy: &Clippy) -> Verdict {
     let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(cargo_program());
+        let mut command = cargo_command();
         command
             .args(arguments)
             .env("SANDSTONE_SKIPPED_TESTS", skipped);
+        clippy.wrap(&mut command);
         ended(&format!("cargo {}", arguments.join(" ")), &mut command)
     };
-    let nextest = Command::new(cargo_program())
-        .args(["nextest", "--version"])
-        .output();
+    let nextest = cargo_command().args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
         // Tests that start a daemon wait for most of their time.
         let at_once = std::thread::available_parallelism().map_or(1, usize::from) * 2;
@@ -163,7 +128,6 @@ fn run_tests(skipped: &Path) -> Verdict {
             "--workspace",
             "--locked",
             "--no-fail-fast",
-            // Examples are compiled by the lints, so there is no need to link them.
             "--tests",
             "--status-level",
             "slow",
@@ -174,34 +138,50 @@ fn run_tests(skipped: &Path) -> Verdict {
         let rest = cargo(&[&PLAIN[..], &["--workspace", "--exclude", "sim"]].concat());
         // The output of the crash laboratory is shown, as `.config/nextest.toml` has it.
         let sim = cargo(&[&PLAIN[..], &["--package", "sim", "--", "--show-output"]].concat());
-        both(rest, sim)
+        rest.and(sim)
     }
 }
 
-/// Joins two verdicts: both must pass, and each failure is reported.
-fn both(one: Verdict, other: Verdict) -> Verdict {
-    match (one, other) {
-        (Verdict::Failed(one), Verdict::Failed(other)) => {
-            Verdict::Failed(format!("{one}; {other}"))
-        }
-        (Verdict::Passed, other) => other,
-        (one, _) => one,
-    }
+/// Labs of a stage.
+#[derive(Clone, Copy, Debug)]
+enum Labs {
+    /// Labs that may run beside other programs.
+    Beside,
+    /// Labs that measure, so nothing may run beside them.
+    Alone,
 }
 
-/// Runs the conformance program that was built. Cargo, asked to run it, would build it once more
-/// with only the features that it alone needs of its dependencies.
-fn conformance(quick: bool) -> Verdict {
+/// Runs labs by the conformance program that was built. Cargo, asked to run it, would build it once
+/// more with only the features that it alone needs of its dependencies.
+fn conformance(labs: Labs, quick: bool) -> Verdict {
     let mut command = Command::new(target_folder().join("debug/conformance"));
     if quick {
         command.arg("--quick");
     }
-    ended("conformance", &mut command)
+    match labs {
+        Labs::Alone => ended("conformance", command.arg("--alone")),
+        Labs::Beside => told_at_the_end("conformance", command.arg("--beside")),
+    }
+}
+
+/// Runs a program beside another that prints: its output follows when it has ended.
+fn told_at_the_end(name: &str, command: &mut Command) -> Verdict {
+    let file = target_folder().join(format!("{name}.log"));
+    let log = std::fs::File::create(&file).and_then(|log| Ok((log.try_clone()?, log)));
+    let (out, err) = match log {
+        Ok(log) => log,
+        Err(error) => return Verdict::Failed(format!("cannot make {}: {error}", file.display())),
+    };
+    let verdict = ended(name, command.stdout(out).stderr(err));
+    // What a program printed need not be text.
+    let text = std::fs::read(&file).unwrap_or_default();
+    println!("\n=== {name}\n{}", String::from_utf8_lossy(&text));
+    verdict
 }
 
 fn cargo(arguments: &[&str]) -> Verdict {
     let name = format!("cargo {}", arguments.join(" "));
-    ended(&name, Command::new(cargo_program()).args(arguments))
+    ended(&name, cargo_command().args(arguments))
 }
 
 /// Runs a command and returns its verdict.
@@ -213,40 +193,7 @@ fn ended(name: &str, command: &mut Command) -> Verdict {
     }
 }
 
-fn cargo_program() -> std::ffi::OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-fn verdict(result: Result<(), String>) -> Verdict {
-    match result {
-        Ok(()) => Verdict::Passed,
-        Err(message) => Verdict::Failed(message),
-    }
-}
-
-fn report(stages: &[TestStage], total: Duration) -> Result<(), String> {
-    println!("\n{:<22} {:<8} {:>8}", "stage", "result", "time");
-    let mut failed = Vec::new();
-    for stage in stages {
-        let (word, reason) = match &stage.verdict {
-            Verdict::Passed => ("passed", ""),
-            Verdict::LeftOut(reason) => ("left out", *reason),
-            Verdict::Failed(message) => {
-                failed.push(format!("{}: {message}", stage.name));
-                ("FAILED", "")
-            }
-        };
-        println!(
-            "{:<22} {word:<8} {:>6.1} s  {reason}",
-            stage.name,
-            stage.time.as_secs_f64()
-        );
-    }
-    println!("{:<22} {:<8} {:>6.1} s", "all", "", total.as_secs_f64());
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        // Readers who see only the end of a long log find each failure and its reason here.
-        Err(format!("failed\n{}", failed.join("\n")))
-    }
+/// Returns a command that runs the cargo that runs this program.
+fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
