@@ -1,11 +1,9 @@
 //! Tests of attack 3 (the protocol's part): bytes that are no login, and bytes that come after one.
 //! The runtime has to ensure that a stalled login delays no one.
 
-mod login_harness;
-
+use crate::login_harness::*;
 use iscsi::pdu::{BHS_LENGTH, DataOut, LoginStatus, RESERVED_TAG, TextRequest};
 use iscsi::target::login::LoginOutcome;
-use login_harness::*;
 use proptest::prelude::*;
 
 #[test]

@@ -1,9 +1,5 @@
 //! Tests of clients that lie, flood or smuggle, with each attack by name.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
-
-mod harness;
-
-use harness::*;
+use crate::harness::*;
 use nbd::Export;
 use nbd::handshake::{Agreed, End, HeaderStyle, Progress, TlsMode};
 use nbd::wire::*;

@@ -1,7 +1,5 @@
 //! Tests of iSNS messages: bytes as the RFC draws them, in any pieces, and damage of every kind.
 
-#![allow(clippy::unwrap_used)] // A test may stop at the first surprise.
-
 use std::net::SocketAddr;
 
 use iscsi::isns::{

@@ -1,10 +1,6 @@
 //! Tests of a session with two connections, of which one is lost or logged out (RFC 7143 §6.3.4,
 //! §7.2.1, §11.14). They cover the exchanges that are then allowed on the other.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use std::time::Duration;
 
 use iscsi::pdu::{
@@ -14,7 +10,7 @@ use iscsi::pdu::{
 };
 use iscsi::target::{ConnectionError, ConnectionSettings, Event};
 
-use data_out_harness::{DATA_OUT_TIMEOUT, FIRST_BURST, Target, command, data_out};
+use crate::data_out_harness::{DATA_OUT_TIMEOUT, FIRST_BURST, Target, command, data_out};
 
 const LEN: usize = FIRST_BURST as usize;
 

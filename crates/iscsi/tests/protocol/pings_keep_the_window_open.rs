@@ -1,13 +1,9 @@
 //! Test that requests other than SCSI commands never close the command window (RFC 7143 §4.2.2.1).
 //! They use up CmdSNs too, and end at once.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::{BHS_LENGTH, NopIn, NopOut, RESERVED_TAG};
 
-use data_out_harness::Target;
+use crate::data_out_harness::Target;
 
 #[test]
 fn many_pings_in_the_order_of_commands_are_all_answered() {

@@ -2,14 +2,10 @@
 //! unsolicited data (RFC 7143 §4.2.2.1). The turn of a command comes whether its data is in or not,
 //! and at any point of that data.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::{BHS_LENGTH, Bhs, Opcode, RESERVED_TAG, RawBhs};
 use iscsi::target::ConnectionError;
 
-use data_out_harness::{FIRST_BURST, Target, command, data_out, numbered};
+use crate::data_out_harness::{FIRST_BURST, Target, command, data_out, numbered};
 
 const LEN: usize = FIRST_BURST as usize;
 

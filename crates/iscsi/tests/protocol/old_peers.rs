@@ -1,13 +1,11 @@
 //! Tests of old peers at either end of a login. They offer one value where others offer lists, and
 //! state values that nobody asks for.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
-
-mod login_harness;
-
+use crate::login_harness::{
+    Client, Counter, FULL_FEATURE, OPERATIONAL, Policy, SECURITY, credential,
+};
 use iscsi::initiator::{Login, LoginError, LoginProgress, LoginSettings, Offer};
 use iscsi::pdu::{BHS_LENGTH, Isid, LoginResponse, LoginStatus, RawBhs};
-use login_harness::{Client, Counter, FULL_FEATURE, OPERATIONAL, Policy, SECURITY, credential};
 
 /// Returns the algorithm that our target chooses from this list.
 fn chosen(methods: &str, algorithms: &str) -> Option<String> {

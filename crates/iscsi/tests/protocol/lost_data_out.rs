@@ -3,10 +3,6 @@
 //! CRC error. Any other lost PDU counts as if it had never come. The connection lives on (RFC 7143
 //! §7.8, §7.9, §11.4.7.2).
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use std::time::Duration;
 
 use iscsi::digest::{crc32c, to_wire};
@@ -15,7 +11,7 @@ use iscsi::pdu::{
 };
 use iscsi::target::{ConnectionError, Event, ReceiveError};
 
-use data_out_harness::{Target, command, data_out};
+use crate::data_out_harness::{Target, command, data_out};
 
 impl Target {
     /// Asserts that the command ended with ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR, and wrote

@@ -2,14 +2,11 @@
 //! and without CHAP, digests, bursts, R2T, immediate data, the command window, pings, aborts,
 //! discovery, logout.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
-
-mod login_harness;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::login_harness::{Counter, Policy, TARGET, credential, terms};
 use iscsi::chap::ChapAlgorithm;
 use iscsi::initiator::{
     self, Command, CommandEnd, Direction, LoggedIn, LoginError, LoginProgress, LoginSettings,
@@ -32,7 +29,6 @@ use iscsi::target::{
     Admission, Completion, ConnectionSettings, Event, IncomingCommand, Session, SessionSettings,
     TaskId, TaskRouter,
 };
-use login_harness::{Counter, Policy, TARGET, credential, terms};
 use proptest::prelude::*;
 
 const BLOCK: usize = 512;

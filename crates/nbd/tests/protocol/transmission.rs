@@ -1,9 +1,5 @@
 //! Tests of the transmission phase: each command in each style, and a device against its model.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
-
-mod harness;
-
-use harness::*;
+use crate::harness::*;
 use nbd::Export;
 use nbd::handshake::{Agreed, HeaderStyle};
 use nbd::reply::{Extent, MAX_DESCRIPTORS, Replies};

@@ -1,15 +1,11 @@
 //! Tests of LOGIN at the target: logins of real initiators, each status of RFC 7143 §11.13.5, each
 //! transition.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
-
-mod login_harness;
-
+use crate::login_harness::*;
 use iscsi::chap::{self, ChapAlgorithm};
 use iscsi::negotiation::{DigestPolicy, SessionParameters, TargetLimits};
 use iscsi::pdu::LoginStatus;
 use iscsi::target::login::{Authorization, ExistingSession, LoginTerms, SessionKind};
-use login_harness::*;
 
 #[test]
 fn open_iscsi_without_authentication() {

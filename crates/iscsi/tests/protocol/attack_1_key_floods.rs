@@ -1,11 +1,9 @@
 //! Tests of attack 1: login key floods, overlong keys and values, text without NUL. Each is refused
 //! in bounded memory, and never answered at length.
 
-mod login_harness;
-
+use crate::login_harness::*;
 use iscsi::pdu::LoginStatus;
 use iscsi::target::login::{LoginOutcome, MAX_REQUESTS, MAX_TEXT};
-use login_harness::*;
 
 #[test]
 fn two_thousand_unknown_keys_are_not_answered_by_32_kib() {

@@ -1,15 +1,11 @@
 //! Tests of attack 2: CHAP with oversized, reflected, out-of-turn or unsupported keys. All end in
 //! "authentication failure" and reveal nothing.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
-
-mod login_harness;
-
 use std::collections::HashSet;
 
+use crate::login_harness::*;
 use iscsi::chap::{self, ChapAlgorithm};
 use iscsi::pdu::LoginStatus;
-use login_harness::*;
 
 fn challenged(algorithm: u8) -> (Client, String, String) {
     let mut client = Client::new(Policy::chap(Some(credential("target", "target-secret"))));

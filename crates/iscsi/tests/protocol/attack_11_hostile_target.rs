@@ -2,12 +2,9 @@
 //! touches no bytes outside a command's data. It ends no command twice, and does not go on asking
 //! for ever.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
-
-mod login_harness;
-
 use std::collections::HashMap;
 
+use crate::login_harness::{Counter, credential};
 use iscsi::initiator::{
     Command, CommandEnd, Direction, LoggedIn, Login, LoginError, LoginProgress, LoginSettings,
     Session, SessionError, SessionEvent, SessionUser, StreamError,
@@ -18,7 +15,6 @@ use iscsi::pdu::{
     ReadyToTransfer, Reject, RejectReason, ScsiCommand, ScsiResponse, ServiceResponse,
     TaskAttribute, TextResponse, padded,
 };
-use login_harness::{Counter, credential};
 use proptest::prelude::*;
 
 const READ: u64 = 1;

@@ -1,16 +1,12 @@
 //! Test that the data of a ping comes back as far as the initiator takes it (RFC 7143 §11.18,
 //! §11.19).
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use std::time::Duration;
 
 use iscsi::pdu::{BHS_LENGTH, Bhs, NopIn, NopOut, RESERVED_TAG};
 use iscsi::target::ConnectionSettings;
 
-use data_out_harness::Target;
+use crate::data_out_harness::Target;
 
 /// Returns the answer to a ping of `sent` bytes, from a target with this MaxRecvDataSegmentLength,
 /// if the initiator takes `taken`.

@@ -2,16 +2,12 @@
 //! lengths. Anything else is a format error and ends all connections of the session (RFC 7143 §7.7,
 //! §11.2.2).
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use std::time::Duration;
 
 use iscsi::pdu::{Ahs, BHS_LENGTH, RawBhs, ScsiResponse};
 use iscsi::target::ConnectionError;
 
-use data_out_harness::{Target, command};
+use crate::data_out_harness::{Target, command};
 
 /// Builds a PDU of this header and segments.
 fn with_ahs(mut bhs: RawBhs, ahs: &[u8]) -> Vec<u8> {

@@ -2,13 +2,9 @@
 //! or need no data. The answer waits for the end of the command's PDU. Before that, an initiator
 //! may not find the task of the answer among the commands that it has sent.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::{Bhs, Opcode, ScsiResponse};
 
-use data_out_harness::{FIRST_BURST, REFUSED, TAKES_NO_DATA, Target, command, numbered};
+use crate::data_out_harness::{FIRST_BURST, REFUSED, TAKES_NO_DATA, Target, command, numbered};
 
 const LEN: usize = FIRST_BURST as usize;
 

@@ -1,16 +1,12 @@
 //! Tests of a session with two connections on which task management functions overtake commands
 //! that were sent before them (RFC 7143 §4.2.3.3, §11.6.1).
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::{
     BHS_LENGTH, Bhs, NopOut, Opcode, RESERVED_TAG, RawBhs, TaskManagementFunction as Function,
     TaskManagementRequest, TaskManagementResponse, TaskManagementResult as Answer,
 };
 
-use data_out_harness::{FIRST_BURST, Target, command, data_out};
+use crate::data_out_harness::{FIRST_BURST, Target, command, data_out};
 
 const LEN: usize = FIRST_BURST as usize;
 /// Most functions of a session that may wait.

@@ -2,15 +2,11 @@
 //! `target::discovery` tests text requests after login, and `target::receive` tests splits of the
 //! byte stream.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
-
-mod login_harness;
-
 use std::cell::Cell;
 
+use crate::login_harness::*;
 use iscsi::chap::{self, ChapAlgorithm};
 use iscsi::target::login::{LoginOutcome, MAX_REQUESTS};
-use login_harness::*;
 
 #[test]
 fn empty_requests_with_the_c_bit_are_bounded() {

@@ -1,16 +1,12 @@
 //! Tests of immediate commands, which stand outside the command window (RFC 7143 §4.2.2.1). Their
 //! number is still bounded. Commands above the bound are rejected, and all else goes on.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::{
     BHS_LENGTH, Bhs, NopOut, Opcode, RESERVED_TAG, RawBhs, ReadyToTransfer, Reject, RejectReason,
     TaskManagementFunction, TaskManagementRequest,
 };
 
-use data_out_harness::{FIRST_BURST, Target, command, data_out};
+use crate::data_out_harness::{FIRST_BURST, Target, command, data_out};
 
 /// Number of places in the window of the session.
 const DEPTH: u32 = 8;

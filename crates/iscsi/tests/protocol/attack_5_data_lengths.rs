@@ -3,15 +3,11 @@
 //! direction. Nothing lands outside the command's buffer, and every difference is reported as a
 //! residual.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::{
     Ahs, BHS_LENGTH, DataIn, RESERVED_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse,
 };
 
-use data_out_harness::{FIRST_BURST, TAKES_NO_DATA, Target, command};
+use crate::data_out_harness::{FIRST_BURST, TAKES_NO_DATA, Target, command};
 
 #[test]
 fn immediate_data_beyond_first_burst_length_is_refused() {

@@ -2,14 +2,10 @@
 //! place in the task set, and every ORDERED command of others waits behind it. So its connection is
 //! closed.
 
-#![allow(clippy::unwrap_used)]
-
-mod data_out_harness;
-
 use iscsi::pdu::RESERVED_TAG;
 use iscsi::target::ConnectionError;
 
-use data_out_harness::{Target, command};
+use crate::data_out_harness::{Target, command};
 
 #[test]
 fn a_connection_that_owes_solicited_data_is_closed_in_the_end() {
