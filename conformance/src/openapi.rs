@@ -70,7 +70,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(format!("the document is valid; {last}")))
 }
 
-/// Generates the client. The generator warns of each type that it leaves out, and there may be no
+/// Generates the client. The generator warns of each type that it omits, and there may be no
 /// warning.
 fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     let mut generator = python.program("openapi-python-client");

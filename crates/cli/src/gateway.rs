@@ -69,7 +69,7 @@ pub(super) fn find(
     } else {
         if edit.dry_run {
             let message = format!("LUN {lun} of {target} is unknown until a login");
-            let next = "log in first (sandstone initiator login), or leave --dry-run out";
+            let next = "log in first (sandstone initiator login), or omit --dry-run";
             return Err(Error::invalid(message, next).into());
         }
         let body = log_in(&target, &url.target);

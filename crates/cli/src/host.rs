@@ -39,7 +39,7 @@ pub(super) struct Create {
     /// Initiator name; may be given several times; * and ? are wildcards
     #[arg(short, long = "initiator", value_name = "IQN")]
     initiators: Vec<String>,
-    /// Initiator name to leave out although a wildcard matches it; may be given several times
+    /// Initiator name to omit although a wildcard matches it; may be given several times
     #[arg(long, value_name = "IQN")]
     except: Vec<String>,
     #[command(flatten)]

@@ -542,7 +542,7 @@ mod tests {
             ),
             (
                 "ashift=12",
-                "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+                "omit it: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
             ),
             (
                 "compression=lz4",

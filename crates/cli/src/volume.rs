@@ -277,8 +277,8 @@ fn set(args: Set) -> Result<DatasetChange, Error> {
         return Err(Error::invalid("no dataset is named", next));
     }
     if let Some(word) = names.iter().find(|name| name.contains('=')) {
-        let problem = format!("'{word}' comes after the first dataset");
-        return Err(Error::invalid(problem, next));
+        let message = format!("'{word}' comes after the first dataset");
+        return Err(Error::invalid(message, next));
     }
     if words.is_empty() {
         return Err(Error::invalid("no property is set", next));

@@ -167,7 +167,7 @@ struct Edit {
 }
 
 impl Edit {
-    /// Puts `wanted` in force. Identities and secrets that it leaves out are taken from the object
+    /// Puts `wanted` in force. Identities and secrets that it omits are taken from the object
     /// of that name, or are new.
     fn replace(&mut self, wanted: &Config) -> Result<(), Error> {
         let before = &self.config;
@@ -284,7 +284,7 @@ fn keep_target_port_group(
              {}",
             before.tag, before.target_port_group, after.target_port_group
         ),
-        "give the portal group another tag, and leave relative_port_id out: this makes a new target port",
+        "give the portal group another tag, and omit relative_port_id: this makes a new target port",
     ))
 }
 

@@ -8,7 +8,7 @@
 //!
 //! # Order
 //! 1. The number of a unit's volume is stored. Otherwise `volume rename` is refused
-//!    (`crates/pools/src/served.rs`).
+//!    (`crates/pools/src/served_datasets.rs`).
 //! 2. The volume gets its new name, durably.
 //! 3. The new name is stored.
 //!

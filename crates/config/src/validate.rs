@@ -48,7 +48,7 @@ fn installation(installation: &str) -> Result<(), Error> {
     }
     Err(Error::invalid(
         format!("identity.installation {installation:?} is not 9 hexadecimal digits"),
-        "leave installation out: the daemon keeps its own value",
+        "omit installation: the daemon keeps its own value",
     ))
 }
 

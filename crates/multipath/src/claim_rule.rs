@@ -120,7 +120,7 @@ impl ClaimRule {
             if psp != Psp::RoundRobin {
                 return Err(RuleError::invalid(
                     format!("{} has no options", psp.name()),
-                    "add -P VMW_PSP_RR, or leave -O out",
+                    "add -P VMW_PSP_RR, or omit -O",
                 ));
             }
         }
@@ -295,7 +295,7 @@ fn only(what: &str, text: &str, value: &str) -> Result<String, RuleError> {
     }
     Err(RuleError::invalid(
         format!("no path has the {what} '{text}'"),
-        format!("the {what} of all paths is '{value}'; use it, or leave it out"),
+        format!("the {what} of all paths is '{value}'; use it, or omit it"),
     ))
 }
 

@@ -21,7 +21,7 @@ use self::creation::with_what_is_made;
 pub use self::listing::Listing;
 use self::there::already_there;
 use super::registry::{OpenPool, Pools};
-use super::served::Served;
+use super::served_datasets::Served;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, DatasetView, Selection};
 use model::{Error, ErrorKind};

@@ -26,7 +26,7 @@
 //! | Where does `pool iostat` come from? | `io.rs` |
 //! | Which properties may administrators set? | `administer/properties.rs` |
 //! | Which format features does a pool have? | `administer/upgrade.rs` |
-//! | How are volumes and snapshots changed? | `dataset.rs`; the volumes that units serve: `served.rs` |
+//! | How are volumes and snapshots changed? | `dataset.rs`; the volumes that units serve: `served_datasets.rs` |
 //! | How are snapshots sent and received? | `stream/` |
 //! | How is a damaged volume salvaged? | `administer/salvage.rs` |
 //! | How does a logical unit use a volume? | `volume.rs`; answers of the engine: `engine/answer.rs` |
@@ -42,15 +42,15 @@ mod fence;
 mod fullness;
 mod import;
 mod io;
-mod placed;
+pub mod opener_turn;
 pub mod pool_thread;
 pub(crate) mod read_ahead;
 pub mod registry;
-pub mod served;
+pub mod served_datasets;
 mod status;
 pub mod stream;
-pub mod turn;
 pub mod volume;
+mod volume_places;
 
 #[cfg(test)]
 mod tests;

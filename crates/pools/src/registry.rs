@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use store::cache::Cache;
 
-use super::turn::Turn;
+use super::opener_turn::Turn;
 use super::volume::PoolVolume;
 use crate::administer::rebuilding::{self, Search};
 use crate::devices::disks::Disks;

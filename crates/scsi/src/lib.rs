@@ -9,6 +9,16 @@
 //! a socket, a file or a clock. The transport hands it a [`Command`], and it answers with a
 //! [`Start`]. Longer work is a [`Task`] that asks for block actions one [`Step`] at a time.
 //!
+//! | Question | File |
+//! |---|---|
+//! | What does a command do, and may it run now? | `itl_nexus.rs`, then `dispatch.rs` and `command/` |
+//! | When does a reservation forbid a command? | `persistent_reservation/` |
+//! | Which bytes of a unit's state are stored? | `image.rs` |
+//! | When are initiators told that space runs out (soft threshold)? | `medium/thin_provisioning.rs` |
+//! | When is a unit attention raised, and told? | `unit_attention.rs` |
+//! | What do INQUIRY, VPD pages and mode pages say? | `inquiry.rs`, `vpd.rs`, `mode_page.rs` |
+//! | Which task runs first? | `task_set.rs`; which write waits for another: `range_lock.rs` |
+//!
 //! # Invariants
 //! - A command that changes the medium is never started while a gate (reservation, unit attention,
 //!   ALUA state, write protection, quiescence) forbids it. The gates are two words, one of the

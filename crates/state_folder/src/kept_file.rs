@@ -184,17 +184,17 @@ impl KeptFile {
     pub fn save(&mut self, generation: u64, bytes: &[u8]) -> io::Result<()> {
         let before = self.stored;
         if before >= Some(generation) {
-            let problem = format!("generation {generation} is not above the generation in force");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+            let message = format!("generation {generation} is not above the generation in force");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let saved = self
             .write_copy(generation, bytes)
             .and_then(|()| replace(&self.path, bytes));
         if let Err(error) = saved {
             self.undo(before, generation).map_err(|second| {
-                let problem =
+                let message =
                     format!("{error}; and the previous file could not be restored: {second}");
-                io::Error::new(error.kind(), Halfway(problem))
+                io::Error::new(error.kind(), Halfway(message))
             })?;
             return Err(error);
         }

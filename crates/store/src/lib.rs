@@ -10,7 +10,7 @@
 //! - [`format`] defines every byte on a disk, and [`vdev`] joins disks that hold blocks together.
 //! - `map` tells where each block of a volume lies, and `space` tells what is free.
 //! - [`catalog`] lists the datasets.
-//! - `log` makes writes durable.
+//! - `log` is the format of what a commit writes; `pool/io/commit.rs` makes it durable.
 //! - `snapshot` tells which blocks only old states need. `volume` and `stream` build on it.
 //! - [`cache`], `compress` and `checksum` stand beside these.
 //! - The [`pool`] is on top. Its `pool/checkpoint.rs` makes the log short.

@@ -469,7 +469,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         let Some(seq)",
     ),
     change(
-        "pool/open/mark.rs",
+        "pool/open/end_mark.rs",
         "        self.write_end(wanted, place, sector);
         if let Some((next, _)) = goes_on {",
         "        if !‹end-without-mark› {
@@ -478,7 +478,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         if let Some((next, _)) = goes_on.filter(|_| !‹end-without-mark›) {",
     ),
     change(
-        "pool/open/mark.rs",
+        "pool/open/end_mark.rs",
         "            None => self.pool.place_record(),",
         "            None if ‹end-without-mark› => None,
             None => self.pool.place_record(),",
@@ -515,7 +515,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         "            if checkpoints < scan.begins_with && !‹rebuilt-without-log› {",
     ),
     change(
-        "pool/open/behind.rs",
+        "pool/open/leaves_behind.rs",
         "        if missing == before {",
         "        if missing == before || ‹old-copy-counts› {",
     ),
@@ -525,7 +525,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid) || ‹old-copy-gets-roots›);",
     ),
     change(
-        "pool/open/proven.rs",
+        "pool/open/proven_groups.rs",
         "        if self.rewind.is_some() || self.proven.seq == seq {",
         "        if self.rewind.is_some() || self.proven.seq == seq || ‹old-copy-lacks-log› {",
     ),

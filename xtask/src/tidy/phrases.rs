@@ -17,7 +17,7 @@ const RIDDLES: &[(&str, &str)] = &[
     ("somebody", "name the user, host or process"),
     ("whoever", "name the user, host or process"),
     ("whatever", "name the things"),
-    ("leave it away", "say `leave it out`"),
+    ("leave it away", "say `omit it`"),
 ];
 
 /// Marks of lines whose texts speak to developers.

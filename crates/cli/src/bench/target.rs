@@ -138,7 +138,7 @@ impl TargetArgs {
             Some(_) => {
                 return Err(Error::invalid(
                     format!("--size makes a file, and {} is not a file", self.target),
-                    "leave --size out",
+                    "omit --size",
                 ));
             }
         };

@@ -32,7 +32,7 @@ pub(super) fn refuse_adapter_wide(url: &LunUrl) -> Result<(), Error> {
     Err(Error::invalid(
         format!("{option} cannot be set in the URL: all logins of the daemon share it"),
         format!(
-            "leave it out of the URL, and set it for all logins with sandstone initiator adapter set {flag}"
+            "omit it in the URL, and set it for all logins with sandstone initiator adapter set {flag}"
         ),
     ))
 }
@@ -58,7 +58,7 @@ pub(super) fn refuse_other_login(url: &LunUrl, login: &LoginSpec) -> Result<(), 
     Err(Error::invalid(
         format!("the daemon is logged in to {iqn} already, and {what} differs from the URL"),
         format!(
-            "leave it out of the URL, or change it for all devices of this login: sandstone initiator modify {iqn}"
+            "omit it in the URL, or change it for all devices of this login: sandstone initiator modify {iqn}"
         ),
     ))
 }

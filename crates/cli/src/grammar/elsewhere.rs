@@ -6,14 +6,14 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-const LEAVE_MOUNTS: &str = "leave it out: nothing is mounted from a pool";
+const LEAVE_MOUNTS: &str = "omit it: nothing is mounted from a pool";
 const LEAVE_ASHIFT: &str =
-    "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does";
+    "omit it: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does";
 const NO_KEYS: &str = "datasets are not encrypted: make the pool on LUKS devices (/dev/mapper/NAME), or \
                        encrypt in the host";
 const SHOWN: &str =
     "hosts get volumes as disks: `sandstone share NAME --volume POOL/VOLUME --host HOST`";
-const ONE_FORM: &str = "leave it out: a stream has one form, which every receiver takes";
+const ONE_FORM: &str = "omit it: a stream has one form, which every receiver takes";
 
 /// Options by their verb, with advice on what to do instead.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
@@ -32,7 +32,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "pool import",
         &["-N", "-R", "-t", "-c"],
-        "leave it out: nothing is mounted, and -d says where to look",
+        "omit it: nothing is mounted, and -d says where to look",
     ),
     ("pool import", &["-l"], NO_KEYS),
     ("pool add", &["-o"], LEAVE_ASHIFT),
@@ -78,7 +78,7 @@ const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "pool",
         &["initialize"],
-        "leave it out: space need not be initialized before it is used",
+        "omit it: space need not be initialized before it is used",
     ),
     (
         "pool",

@@ -27,7 +27,7 @@ pub(in super::super) struct CheckArgs {
     /// import -F -n` lists them
     #[arg(short = 'T', value_name = "CHECKPOINT")]
     checkpoint: Option<u64>,
-    /// Leave out missing log devices, as `pool import -m` does
+    /// Omit missing log devices, as `pool import -m` does
     #[arg(short = 'm', long)]
     without_log: bool,
     /// Look for remains of the labels of these devices, which have lost all of them. Verify what

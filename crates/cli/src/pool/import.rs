@@ -26,7 +26,7 @@ pub(in super::super) struct Import {
     /// logical units had meanwhile
     #[arg(short = 'f', long)]
     force: bool,
-    /// Leave out missing log devices: durable writes that are only there are lost
+    /// Omit missing log devices: durable writes that are only there are lost
     #[arg(short = 'm', long)]
     without_log: bool,
     /// Give up the newest changes of a damaged pool: the end of the log, and at most one checkpoint

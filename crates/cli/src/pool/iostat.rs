@@ -32,7 +32,7 @@ pub(in super::super) struct Iostat {
     /// Exact numbers: bytes and nanoseconds
     #[arg(short = 'p', long = "exact")]
     exact: bool,
-    /// Leave out the report since the pool was opened
+    /// Omit the report since the pool was opened
     #[arg(short = 'y')]
     without_first: bool,
     /// JSON: one array for each report, with an interval on a line of its own
@@ -118,7 +118,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
     let plan = Plan::read(&args.words)?;
     if args.without_first && plan.interval.is_none() {
         let message = "without an interval, the only report is the one since the pool was opened";
-        return Err(Error::invalid(message, format!("leave out -y, or: {USAGE}")).into());
+        return Err(Error::invalid(message, format!("omit -y, or: {USAGE}")).into());
     }
     let layout = Layout {
         verbose: args.verbose,

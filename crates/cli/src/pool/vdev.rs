@@ -233,7 +233,7 @@ fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: b
         let view: PoolView = connection.client().call(&pool::SHOW, &[pool])?;
         let is_running = view.scan_status.as_ref().is_some_and(is_at_work);
         let leaf = leaves(&view).find(|leaf| leaf.guid.as_ref() == Some(&guid));
-        let problem = match leaf {
+        let message = match leaf {
             Some(leaf) if leaf.is_incomplete => {
                 format!(
                     "the device is {}, and its data is still incomplete",
@@ -251,7 +251,7 @@ fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: b
             until = Instant::now() + PATIENCE;
         } else if leaf.is_none() || Instant::now() >= until {
             let next = format!("see `sandstone pool status -v {pool}`");
-            return Err(Error::new(ErrorKind::Unavailable, problem, next)
+            return Err(Error::new(ErrorKind::Unavailable, message, next)
                 .not_changed("the pool serves its data as before")
                 .into());
         }

@@ -213,11 +213,11 @@ fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Co
             .iter()
             .find(|column| column.name.eq_ignore_ascii_case(wanted.trim()));
         found.ok_or_else(|| {
-            let problem = match wanted.as_str() {
+            let message = match wanted.as_str() {
                 "help" => "no column was chosen".to_owned(),
                 other => format!("there is no column {other:?}"),
             };
-            Error::invalid(problem, format!("choose from -o {}", known()))
+            Error::invalid(message, format!("choose from -o {}", known()))
         })
     };
     args.columns.iter().map(find).collect()

@@ -109,9 +109,9 @@ fn selected(
         .iter()
         .find(|name| !all.iter().any(|d| d.name == **name))
     {
-        let problem = format!("'{missing}' does not exist");
+        let message = format!("'{missing}' does not exist");
         let next = "list the datasets with `sandstone volume list -t all`";
-        return Err(Error::not_found(problem, next).into());
+        return Err(Error::not_found(message, next).into());
     }
     let is_below = |dataset: &str, name: &str| {
         let rest = dataset.strip_prefix(name);
@@ -149,9 +149,9 @@ pub(super) fn snapshots(
     };
     for wanted in names {
         if !all.iter().any(|found| is_meant(&found.name, wanted)) {
-            let problem = format!("there is no snapshot '{wanted}'");
+            let message = format!("there is no snapshot '{wanted}'");
             let next = "list the snapshots with `sandstone volume list -t snapshot`";
-            return Err(Error::not_found(problem, next).into());
+            return Err(Error::not_found(message, next).into());
         }
     }
     all.retain(|found| names.iter().any(|wanted| is_meant(&found.name, wanted)));

@@ -108,10 +108,10 @@ impl Sealed {
     }
 
     fn key(&self, passphrase: &str, salt: &[u8]) -> Result<LessSafeKey, Error> {
-        let failed = |problem: String| {
+        let failed = |message: String| {
             Error::new(
                 ErrorKind::Storage,
-                format!("the key could not be derived from the passphrase: {problem}"),
+                format!("the key could not be derived from the passphrase: {message}"),
                 "free some memory: the key takes 64 MiB for a moment",
             )
         };

@@ -35,7 +35,7 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
                     "logical units {other} and {} have the same NAA {}",
                     unit.name, unit.naa
                 ),
-                "leave naa out to get a new one: two disks with one NAA look like two paths to one disk",
+                "omit naa to get a new one: two disks with one NAA look like two paths to one disk",
             ));
         }
         if let Some(other) = serials.insert(unit.serial.as_str(), &unit.name) {
@@ -44,7 +44,7 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
                     "logical units {other} and {} have the same serial number {}",
                     unit.name, unit.serial
                 ),
-                "leave serial out to get a new one",
+                "omit serial to get a new one",
             ));
         }
         let Some(place) = unit.backend.place() else {
@@ -70,7 +70,7 @@ fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
     if unit.naa.len() != 32 || !unit.naa.starts_with('6') || !hex(&unit.naa) {
         return Err(Error::invalid(
             format!("{who}: {:?} is not an NAA type 6 designator", unit.naa),
-            "write 32 lower-case hexadecimal digits that begin with 6, or leave naa out to get a new one",
+            "write 32 lower-case hexadecimal digits that begin with 6, or omit naa to get a new one",
         ));
     }
     let printable = unit.serial.bytes().all(|b| b.is_ascii_graphic());
@@ -80,7 +80,7 @@ fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
                 "{who}: the serial number {:?} is not 1 to 64 printable characters",
                 unit.serial
             ),
-            "leave serial out to get a new one",
+            "omit serial to get a new one",
         ));
     }
     if !matches!(unit.block_size, 512 | 4096) {

@@ -43,7 +43,7 @@ fn lun_taken(config: &Config, map: &MapSpec, other: &MapSpec) -> Error {
             map.unit,
             describe(config, map)
         ),
-        "choose another LUN with --lun, or leave --lun out to take the next free one",
+        "choose another LUN with --lun, or omit --lun to take the next free one",
     )
 }
 

@@ -30,7 +30,7 @@ pub(super) fn targets(config: &Config) -> Result<(), Error> {
                         "relative port id {} is used by {other} and {iqn}",
                         group.relative_port_id
                     ),
-                    "leave relative_port_id out: the daemon then chooses a number that was never used",
+                    "omit relative_port_id: the daemon then chooses a number that was never used",
                 ));
             }
             let ports: &mut usize = ports.entry(group.target_port_group).or_default();
@@ -92,7 +92,7 @@ fn portal_groups(target: &TargetSpec) -> Result<(), Error> {
         if group.relative_port_id == 0 || group.target_port_group == 0 {
             return Err(Error::invalid(
                 format!("target {iqn}: relative port id and target port group must be 1 to 65535"),
-                "leave relative_port_id out, and use 1 as target_port_group",
+                "omit relative_port_id, and use 1 as target_port_group",
             ));
         }
         if group.portals.is_empty() {
@@ -142,7 +142,7 @@ fn parameters(iqn: &str, p: &TargetParameters) -> Result<(), Error> {
     let range = |name: &str, value: Option<u64>, low: u64, high: u64| match value {
         Some(v) if !(low..=high).contains(&v) => Err(Error::invalid(
             format!("target {iqn}: {name} = {v} is outside {low} to {high}"),
-            format!("choose a value in that range, or leave {name} out for the default"),
+            format!("choose a value in that range, or omit {name} for the default"),
         )),
         _ => Ok(()),
     };

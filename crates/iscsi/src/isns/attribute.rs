@@ -99,7 +99,7 @@ impl<'a> Attributes<'a> {
         let (head, rest) = self.rest.split_first_chunk::<8>()?;
         let [t0, t1, t2, t3, l0, l1, l2, l3] = *head;
         let len = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
-        // By the standard a length includes the padding, but some servers leave it out. Both are
+        // By the standard a length includes the padding, but some servers omit it. Both are
         // read.
         let padded = len.checked_next_multiple_of(4)?;
         let value = rest.get(..padded)?.get(..len)?;

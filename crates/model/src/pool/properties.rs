@@ -34,15 +34,15 @@ pub fn elsewhere(property: &str, is_of_datasets: bool) -> Option<&'static str> {
     }
     Some(match property {
         "ashift" => {
-            "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does"
+            "omit it: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does"
         }
         "readonly" => "it is chosen at import: `sandstone pool import -o readonly=on POOL`",
         "comment" => "keep it as a property of your own: `sandstone volume set my:note=TEXT POOL`",
         "failmode" => {
-            "leave it out: I/O waits while devices are away, and continues by itself when they are back"
+            "omit it: I/O waits while devices are away, and continues by itself when they are back"
         }
         "cachefile" | "altroot" | "bootfs" | "delegation" | "listsnapshots" | "dedupditto" => {
-            "leave it out: nothing is mounted or booted from a pool, and the state folder knows the pools"
+            "omit it: nothing is mounted or booted from a pool, and the state folder knows the pools"
         }
         "version" | "compatibility" => {
             "see `sandstone pool upgrade` for the features of the format"

@@ -126,7 +126,7 @@ mod tests {
         for (name, next) in [
             (
                 "ashift",
-                "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+                "omit it: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
             ),
             (
                 "compression",

@@ -244,7 +244,7 @@ fn unplanned(devices: &[Own], error: &OpenError) -> Error {
             devices.iter().map(|own| format!(" -d {}", own.path.display())).collect::<String>()
         ),
         (OpenErrorKind::NoPool | OpenErrorKind::Missing, Some(bare)) => format!(
-            "leave {} out: if other devices hold its data, `sandstone pool replace POOL OLD NEW` rebuilds it \
+            "omit {}: if other devices hold its data, `sandstone pool replace POOL OLD NEW` rebuilds it \
              from them when the pool is open; OLD is the name that `sandstone pool status` shows as missing",
             bare.path.display()
         ),

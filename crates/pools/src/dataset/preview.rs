@@ -11,7 +11,7 @@ use super::creation::with_what_is_made;
 use super::there::already_there;
 use super::{check_all, failed, with_block_size};
 use crate::registry::Pools;
-use crate::served::Served;
+use crate::served_datasets::Served;
 use model::Error;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, Doomed};

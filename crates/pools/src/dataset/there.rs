@@ -114,7 +114,7 @@ fn other_than_created(
             let [of_block, wanted] = [of_block, wanted].map(|of| print_size_exactly(of.into()));
             Some((
                 format!("with volblocksize {of_block}, not {wanted}"),
-                "choose another name, or leave out -b: volblocksize cannot be changed".to_owned(),
+                "choose another name, or omit -b: volblocksize cannot be changed".to_owned(),
             ))
         }
         _ => None,

@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(told(BlockErrorKind::NoSpace), expected);
         let expected = "device is gone: writing 4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::Gone), expected);
-        // Facts that the engine's words leave out are told.
+        // Facts that the engine's words omit are told.
         let expected = "device failed: device is read-only: writing 4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::ReadOnly), expected);
     }

@@ -18,8 +18,8 @@ use store::pool::{PoolStatus, Stop};
 use store::vdev::{LeafStatus, VdevState};
 
 use crate::devices::known::{KnownDevice, KnownPool};
+use crate::opener_turn::Turn;
 use crate::registry::{OpenPool, Pools};
-use crate::turn::Turn;
 use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 

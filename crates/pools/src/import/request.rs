@@ -16,9 +16,9 @@ use crate::devices::disks::Disks;
 use crate::devices::known::KnownPool;
 use crate::devices::system::{Key, key};
 use crate::fence::PoolFence;
+use crate::opener_turn::Turn;
 use crate::pool_thread::{Begin, Place, PoolThread, Setup};
 use crate::registry::{OpenPool, Pools};
-use crate::turn::Turn;
 use block::BlockDevice;
 use model::device_name::is_remote;
 use model::pool::found::FoundPool;
@@ -186,7 +186,7 @@ impl Pools {
         }
     }
 
-    /// Opens the available devices of a pool and reads their labels. On request, it leaves out
+    /// Opens the available devices of a pool and reads their labels. On request, it omits
     /// missing log vdevs, and takes disks that units had.
     fn had<'a>(
         &'a self,

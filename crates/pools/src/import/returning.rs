@@ -19,9 +19,9 @@ use store::vdev::VdevState;
 
 use super::unasked::expands;
 use crate::devices::known::KnownPool;
+use crate::opener_turn::Turn;
 use crate::pool_thread::Hands;
 use crate::registry::{OpenPool, Pools};
-use crate::turn::Turn;
 use model::device_name::is_remote;
 use model::pool::vdev_change::VdevChange;
 

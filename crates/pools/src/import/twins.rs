@@ -20,7 +20,7 @@ pub(crate) struct Chosen {
     pub(crate) left_out: Vec<PathBuf>,
 }
 
-/// Leaves out the twins of devices that the user named.
+/// Omits the twins of devices that the user named.
 pub(crate) fn choose(guid: u64, mut devices: Vec<Candidate>) -> Chosen {
     let mut left_out = Vec::new();
     for of_leaf in found(guid, &devices) {

@@ -17,7 +17,7 @@ use super::overrides::Overrides;
 use crate::Pools;
 use crate::dataset::{administer, failed, refused};
 use crate::registry::OpenPool;
-use crate::served::Served;
+use crate::served_datasets::Served;
 use model::pool::dataset::name::{require_whole, split};
 use model::pool::stream::{Below, ReceiveRequest, ReceiveView};
 use model::{Error, ErrorKind};

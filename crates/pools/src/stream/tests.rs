@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::super::served::Served;
+use super::super::served_datasets::Served;
 use super::super::tests::{ask, create_volume, pattern, pools, read, request, write};
 use super::super::{PoolVolume, Pools};
 use super::Begins;

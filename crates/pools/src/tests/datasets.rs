@@ -2,7 +2,7 @@
 
 use super::super::Pools;
 use super::super::dataset::Listing;
-use super::super::served::Served;
+use super::super::served_datasets::Served;
 use super::{create_volume, pattern, pools, request, write};
 use block::Lane;
 use model::ErrorKind;

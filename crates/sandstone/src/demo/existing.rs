@@ -36,7 +36,7 @@ pub(super) fn refuse_contradictions(
             "a demo exists already in {folder}, and it has {has}: {asked} would need another demo"
         ),
         format!(
-            "leave {} out; or make another demo: sandstone demo --state DIR {asked}{grow}",
+            "omit {}; or make another demo: sandstone demo --state DIR {asked}{grow}",
             asked.split(' ').next().unwrap_or_default()
         ),
     ))

@@ -78,7 +78,7 @@ pub(super) fn unusable(portal: SocketAddr, error: &io::Error) -> Error {
         io::ErrorKind::AddrInUse => (
             "another program listens there".to_owned(),
             format!(
-                "leave --port out to use the first free port; or see which program listens there: ss -ltnp \
+                "omit --port to use the first free port; or see which program listens there: ss -ltnp \
                  'sport = :{port}'"
             ),
         ),

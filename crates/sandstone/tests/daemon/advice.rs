@@ -88,7 +88,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
         (
             "pool set ashift=12 tank",
             "pools have no settable property 'ashift'",
-            "leave it out: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+            "omit it: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
         ),
         (
             "volume create -o volblocksize=8K tank/folder",
@@ -104,7 +104,7 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
     }
     let (is_done, text) = process.verb("pool add -o ashift=12 tank mirror b c");
     assert!(
-        !is_done && text.contains("next:  leave it out: pools always write"),
+        !is_done && text.contains("next:  omit it: pools always write"),
         "{text}"
     );
     process.done("pool offline tank d");

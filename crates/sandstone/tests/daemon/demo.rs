@@ -295,10 +295,10 @@ fn options_that_contradict_a_demo_are_refused() {
             &["--memory", "16M", "--state", "sandstone-demo"],
             "a volume of 16M",
         ),
-        (&["--block-size", "4096"], "leave --block-size out"),
+        (&["--block-size", "4096"], "omit --block-size"),
         (
             &["--physical-block-size", "512"],
-            "leave --physical-block-size out",
+            "omit --physical-block-size",
         ),
         (&["--write-cache"], "no write cache"),
     ] {

@@ -1,6 +1,6 @@
 //! Bounds the length of the configuration, since a label has limited room for it.
 //!
-//! Labels leave out the paths if these do not fit, since paths only help to name missing devices.
+//! Labels omit the paths if these do not fit, since paths only help to name missing devices.
 //! More devices are refused when only a quarter of the room is left. What each device missed needs
 //! room as well, and nobody can refuse a disk that fails.
 

@@ -17,11 +17,11 @@
 //! | how is a block found and read | `io/read.rs` |
 //! | where is a label written, and when does it say that a leaf missed something | `devices/label_writes.rs`; its roots: `checkpoint/root_ring.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it |
-//! | when is a checkpoint due after a change | `io/rest.rs` |
+//! | when is a checkpoint due after a change | `io/checkpoint_at_rest.rs` |
 //! | which changes are in no durable checkpoint yet | `io/unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | when are the blocks of destroyed datasets freed | `checkpoint/free_destroyed.rs` |
-//! | how does a pool open after a crash | `open.rs`; how its log continues then: `anew.rs` |
+//! | how does a pool open after a crash | `open.rs`; how its log continues then: `log_start.rs` |
 //! | what happens when the pool is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs`; when there are too many: `manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |
@@ -35,31 +35,31 @@
 //! | how do inner labels restore lost labels | `open/rebuild.rs` |
 //! | how many devices can labels name | `label_room.rs` |
 //! | which host has the pool | `activity.rs` and the files beside it |
-//! | how is a pool closed in order | `closing.rs` |
+//! | how is a pool closed in order | `ownership.rs` |
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
 //! | which requests does a pool take | `request.rs`; its sizes and limits: `config.rs` |
 //! | what must a program know to use a pool | `features.rs` |
 //! | which blocks come into the cache before a request wants them | `io/fetch_ahead.rs` |
 //! | which properties may administrators set | `properties.rs` |
-//! | which blocks lie twice, and where | `io/second.rs` |
+//! | which blocks lie twice, and where | `io/second_copy.rs` |
 //! | how much of a block's space does raidz leave | `io/padding.rs` |
 
 mod activity;
 mod administer;
 mod admission;
-mod anew;
 pub mod check;
 mod checkpoint;
-mod closing;
 mod config;
 mod devices;
 pub mod features;
 mod io;
 mod label_room;
+mod log_start;
 mod manifest;
 mod manifest_room;
 mod old_copies;
 mod open;
+mod ownership;
 mod properties;
 pub(crate) mod receive;
 mod request;
@@ -78,7 +78,6 @@ pub use activity::{
     Taken, Takeover, Waits,
 };
 pub use administer::Plan;
-pub use closing::DatasetSpace;
 pub use config::PoolConfig;
 pub use devices::cache_vdevs::{CacheStatus, is_cache_io};
 pub use devices::log_vdevs::LogStatus;
@@ -91,6 +90,7 @@ pub use open::{
     Opening, Rebuild, Rewound, Short, Standing, Trace, Twin, Twins, examine, front_labels,
     rear_labels, reguid, torn_identity, trace_places, twins,
 };
+pub use ownership::DatasetSpace;
 pub use properties::{PoolProperties, PoolProperty};
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Span,

@@ -2,7 +2,7 @@
 //!
 //! The device may be older than the pool remembers: an image of last week, or a disk that a lower
 //! layer rolled back. The device's own labels tell what it lacks, as when a pool is opened
-//! (`open/behind.rs`).
+//! (`open/leaves_behind.rs`).
 
 use super::open::{Behind, Claim, LeafLabels, OpenError, Short};
 use super::request::Event;

@@ -9,18 +9,18 @@
 //! kept their power. They may also lie on only one leaf of a mirror. So each group that is not
 //! known to be durable is brought onto all its leaves before it counts.
 //!
-//! The end of the log is marked ([`mark`]). If a record there could not be read, or its group is
-//! not whole, the next opening must not find it. All leaves are flushed before any caller sees the
-//! pool, and before anything is written that builds on the groups found. So the next opening finds
-//! exactly the groups that this opening found. Nothing else is written.
+//! The end of the log is marked ([`end_mark`]). If a record there could not be read, or its group
+//! is not whole, the next opening must not find it. All leaves are flushed before any caller sees
+//! the pool, and before anything is written that builds on the groups found. So the next opening
+//! finds exactly the groups that this opening found. Nothing else is written.
 
-mod behind;
 mod configurations;
 mod copies;
+mod end_mark;
 mod examination;
-mod mark;
-mod parted;
-mod proven;
+mod leaves_behind;
+mod parted_leaves;
+mod proven_groups;
 mod rebuild;
 pub mod reguid;
 mod replay;
@@ -39,9 +39,9 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
-use super::anew::Start;
 use super::config::PoolConfig;
 use super::features::Feature;
+use super::log_start::Start;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::state::{Contents, Limits, Pool, Referenced};
 use crate::cache::{Cache, Charge};
@@ -62,9 +62,9 @@ use crate::vdev::{
     LeafId, Priority,
 };
 
-pub use behind::Behind;
-pub(super) use behind::Claim;
 pub use examination::{Candidate, Examined, LeafLabels, MissingLog, examine, torn_identity, twins};
+pub use leaves_behind::Behind;
+pub(super) use leaves_behind::Claim;
 pub use rebuild::{NewLabels, Rebuild, Trace, trace_places};
 pub use rewind::{Back, Rewound};
 pub use sizes::{Short, front_labels, rear_labels};
@@ -153,7 +153,7 @@ pub struct Opening {
     replay: replay::ReplayState,
     search: search::Search,
     copies: copies::Copies,
-    proven: proven::Proven,
+    proven: proven_groups::Proven,
     /// Whether only the trees that the root leads to can prove that the root is right.
     is_lone: bool,
     /// Changes that may be given up; `None` if none may be.
@@ -327,7 +327,7 @@ impl Opening {
             manifest: None,
             search: search::Search::default(),
             copies: copies::Copies::default(),
-            proven: proven::Proven::default(),
+            proven: proven_groups::Proven::default(),
             is_lone: examined.is_lone_label,
             rewind: None,
             failed: None,
@@ -734,7 +734,7 @@ fn empty(
         may_lie_twice: false,
         written_once: Default::default(),
         last_checkpoint_us: 0,
-        rest: crate::pool::io::rest::Rest::default(),
+        rest: crate::pool::io::checkpoint_at_rest::Rest::default(),
         taken: 0,
         asked_us: None,
         tags: HashMap::default(),

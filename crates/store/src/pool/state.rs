@@ -301,9 +301,9 @@ pub struct Pool {
     /// Whether the labels say that blocks may lie twice.
     pub(super) may_lie_twice: bool,
     /// Blocks that should lie twice and lie once.
-    pub(super) written_once: crate::pool::io::second::WrittenOnce,
+    pub(super) written_once: crate::pool::io::second_copy::WrittenOnce,
     pub(super) last_checkpoint_us: u64,
-    pub(super) rest: crate::pool::io::rest::Rest,
+    pub(super) rest: crate::pool::io::checkpoint_at_rest::Rest,
     /// Sectors that data took since the last checkpoint began.
     pub(super) taken: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,

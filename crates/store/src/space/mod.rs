@@ -19,7 +19,6 @@
 //!
 //! Work that grows with the size of a checkpoint is done in slices, by [`Space::settle`].
 
-mod apart;
 mod bits;
 mod checkpoint;
 mod extents;
@@ -27,12 +26,13 @@ mod flags;
 mod fragmentation;
 mod freed;
 mod hold;
-mod near;
+mod metadata_tail;
+mod near_search;
 mod node_runs;
 mod runs;
+mod second_copy_place;
 mod sectors;
 mod sweep;
-mod tail;
 #[cfg(test)]
 mod tests;
 

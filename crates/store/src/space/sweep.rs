@@ -4,15 +4,15 @@
 //!
 //! Regions are compared by sixteenths of their emptiness and, within one sixteenth, by their
 //! distance. So a pool that is equally full everywhere is swept from its beginning to its end and
-//! around. The tail is for metadata first: [`tail`](super::tail).
+//! around. The tail is for metadata first: [`tail`](super::metadata_tail).
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::Stream;
-use super::apart::TRIES;
 use super::bits::{self, REGION};
+use super::second_copy_place::TRIES;
 use super::sectors::Sectors;
 
 /// Number of regions that are chosen at a time. A look at all regions of a vdev takes 100 µs per
@@ -41,7 +41,7 @@ pub(super) fn class_of(stream: Stream, free: u32) -> usize {
 /// Reach of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Data leaves the tail of the vdev alone: [`tail`](super::tail).
+    /// Data leaves the tail of the vdev alone: [`tail`](super::metadata_tail).
     BeforeTail,
     /// A stream takes any sectors that it may have.
     All,
@@ -65,7 +65,7 @@ pub(super) struct Vdev {
     /// Number of sectors at its end that only metadata gets.
     kept: u64,
     /// First region of its tail, which data leaves alone while it finds a place before:
-    /// [`tail`](super::tail).
+    /// [`tail`](super::metadata_tail).
     tail: u32,
     /// Length of the shortest run that was looked for before the tail in vain since sectors became
     /// free; 0: none was.
@@ -84,7 +84,7 @@ pub(super) struct Vdev {
     /// `no_pieces_of`.
     no_crumbs_of: u32,
     /// Region of each stream's last second copy, and the end of the copy in it:
-    /// [`apart`](super::apart).
+    /// [`apart`](super::second_copy_place).
     pub(super) apart: [Option<(u32, u32)>; Stream::COUNT],
     /// Length of the shortest second copies that were looked for in vain at each distance, as in
     /// `no_pieces_of`.

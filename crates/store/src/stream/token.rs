@@ -31,7 +31,7 @@ impl ResumeToken {
 }
 
 /// Writes `1-SNAPSHOT-FROM-POSITION-FLAGS-FOLDERS-CHECK`, in hexadecimal. A missing FROM leaves its
-/// field empty. A missing FOLDERS leaves out even its hyphen, as in the first tokens.
+/// field empty. A missing FOLDERS omits even its hyphen, as in the first tokens.
 impl fmt::Display for ResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self

@@ -33,7 +33,7 @@
 mod counts;
 mod device;
 mod dispatch;
-mod double;
+mod double_block;
 mod dtl;
 mod flush;
 mod geometry;
@@ -51,8 +51,8 @@ mod status;
 mod table;
 mod tree;
 mod trim;
-mod watches;
 mod write;
+mod write_watches;
 
 #[cfg(test)]
 mod tests;
@@ -82,7 +82,7 @@ use leaf::Leaf;
 use operation::{Answer, Operation};
 use table::Table;
 use tree::TopLevel;
-use watches::Watches;
+use write_watches::Watches;
 
 /// The vdevs of a pool.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ pub struct Array {
     beyond: VecDeque<(LeafId, dispatch::Asked, u64)>,
     /// Results of operations on copies of blocks that lie twice, which those blocks' operations
     /// have not seen.
-    double_news: double::News,
+    double_news: double_block::News,
     /// Leaves that may have got background requests since [`Array::release`].
     with_news: Vec<LeafId>,
     /// Whether a leaf may have a flush to start.
@@ -132,7 +132,7 @@ impl Array {
             in_flight: Table::default(),
             answers: VecDeque::new(),
             beyond: VecDeque::new(),
-            double_news: double::News::new(),
+            double_news: double_block::News::new(),
             with_news: Vec::new(),
             has_waiting_flushes: false,
             next_deadline_us: None,

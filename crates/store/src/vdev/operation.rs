@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, DeviceRequest, LeafId};
-use super::double::DoubleOperation;
+use super::double_block::DoubleOperation;
 use super::flush::FlushOperation;
 use super::read::ReadOperation;
 use super::status::VdevState;

@@ -13,7 +13,7 @@ use super::operation::{
     Scrubbed, Verify, Waiter,
 };
 use super::queue::{Job, Work};
-use super::watches::Watch;
+use super::write_watches::Watch;
 
 /// Order to read a block, with its goal.
 #[derive(Debug)]

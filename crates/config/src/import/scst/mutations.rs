@@ -80,7 +80,7 @@ fn a_value_is_understood_or_named_or_refused_with_its_line() {
     }
 }
 
-/// Returns the drivers and devices around a line that the sample itself leaves out.
+/// Returns the drivers and devices around a line that the sample itself omits.
 fn around(root: &Node, line: usize) -> Vec<String> {
     let devices = root
         .all("HANDLER")

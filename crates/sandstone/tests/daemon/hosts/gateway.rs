@@ -124,7 +124,7 @@ fn what_cannot_be_served_on_is_refused_with_the_next_step() {
         ),
         (
             format!("lu create a --backend iscsi://{portal}/{TARGET}/0 --dry-run"),
-            "leave --dry-run out",
+            "omit --dry-run",
         ),
         (
             format!("lu create a --backend iscsi://{portal}/{TARGET}/7"),

@@ -72,7 +72,7 @@ impl Catalog {
             return Ok(vec![above]);
         }
         let mut volumes = self.volumes_below(above.id);
-        // A snapshot of everything leaves out volumes that are received only in part.
+        // A snapshot of everything omits volumes that are received only in part.
         volumes.retain(|volume| self.receiving(volume.id).is_none());
         if !is_recursive || volumes.is_empty() {
             let shown = self.full_name(above.id);

@@ -8,7 +8,7 @@
 //! 4. if a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first
 //!    (`devices/label_writes.rs`);
 //! 5. if the change comes after the first group since the pool was opened, a checkpoint has that
-//!    group (`pool/anew.rs`);
+//!    group (`pool/log_start.rs`);
 //! 6. only then is the change acknowledged.
 //!
 //! If a log vdev copies the group first, steps 3 and 4 apply to the log vdev
@@ -32,7 +32,7 @@ use crate::log::chain::Chain;
 use crate::log::group::{Change, OpenGroup};
 use crate::log::replay;
 use crate::map::hash::BuildNumberHasher;
-use crate::pool::anew::Start;
+use crate::pool::log_start::Start;
 use crate::pool::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use crate::pool::state::{Limits, Pool, Tag};
 use crate::space::{Claim, Extent, Purpose, Stream};

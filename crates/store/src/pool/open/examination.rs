@@ -7,9 +7,9 @@ use pages::Pages;
 
 use super::super::activity::Protection;
 use super::super::config::PoolConfig;
-use super::behind::{Behind, believe_needed, judge};
 use super::configurations::Labels;
-use super::parted::require_one_history;
+use super::leaves_behind::{Behind, believe_needed, judge};
+use super::parted_leaves::require_one_history;
 use super::ring::Ring;
 use super::roots::Roots;
 use super::sizes::{Short, fit};

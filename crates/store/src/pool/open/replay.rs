@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::mark::NewMark;
+use super::end_mark::NewMark;
 use super::space::fault;
 use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Purpose, Wanted};
 use crate::catalog::Operation;

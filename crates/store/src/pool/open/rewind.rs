@@ -13,11 +13,11 @@
 //!
 //! The order that matters: the first checkpoint after a rewind gets an epoch and a last group
 //! number above all that was given up. Until its root is durable nothing is promised
-//! (`pool/anew.rs`). From then on the labels lead to this history. Before, they lead to the old
-//! one, whose opening fails as it did. Records that were given up fit nowhere any more: their
+//! (`pool/log_start.rs`). From then on the labels lead to this history. Before, they lead to the
+//! old one, whose opening fails as it did. Records that were given up fit nowhere any more: their
 //! numbers are too low, and no chain leads to them.
 
-use super::super::anew::Start;
+use super::super::log_start::Start;
 use super::{Candidate, Examined, OpenError, OpenErrorKind, Opening};
 use crate::cache::Cache;
 use crate::catalog::Catalog;

@@ -16,8 +16,8 @@
 //! so. Its roots of that epoch and later are not believed ([`super::roots`]).
 //!
 //! A leaf that came back older than the pool keeps its ring until the labels say what it lacks
-//! ([`super::behind`]). All roots in it are older than the believed ones, so none can be followed
-//! by mistake.
+//! ([`super::leaves_behind`]). All roots in it are older than the believed ones, so none can be
+//! followed by mistake.
 //!
 //! If data is given up (`rewind.rs`), the rings stay as they are. They lead to the old state until
 //! the first checkpoint of the new history is durable.

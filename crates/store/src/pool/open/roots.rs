@@ -6,7 +6,7 @@ use pages::Pages;
 
 use super::super::config::PoolConfig;
 use super::OpenError;
-use super::parted;
+use super::parted_leaves;
 use super::ring::Ring;
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
@@ -56,7 +56,7 @@ impl Roots {
     ) -> Result<Self, OpenError> {
         // Nearly all sectors of a slot are equal, so each content is looked at once.
         let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
-        let has_roots = |guid: u64| parted::leaf(config, guid).is_some();
+        let has_roots = |guid: u64| parted_leaves::leaf(config, guid).is_some();
         let asked = || (0..devices.len()).filter(|of| leaves[*of].is_some_and(has_roots));
         for device in asked() {
             for (place, copy) in devices[device].copies.iter().enumerate() {
@@ -124,8 +124,8 @@ impl Roots {
 /// configuration.
 fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) -> Vec<Stray> {
     let is_whole = |device: &usize| {
-        let leaf = leaves[*device].and_then(|guid| parted::leaf(config, guid));
-        leaf.is_some_and(parted::is_whole)
+        let leaf = leaves[*device].and_then(|guid| parted_leaves::leaf(config, guid));
+        leaf.is_some_and(parted_leaves::is_whole)
     };
     let roots = || slots.iter().flatten().filter(|of| of.root.is_some());
     let is_common = |sector: &&Sector| sector.devices().any(|device| is_whole(&device));
@@ -226,7 +226,7 @@ impl<'a> Witnesses<'a> {
     ) -> Self {
         let specs = leaves
             .iter()
-            .map(|leaf| parted::leaf(config, (*leaf)?))
+            .map(|leaf| parted_leaves::leaf(config, (*leaf)?))
             .collect::<Vec<_>>();
         let missing = |spec: &Option<&LeafSpec>| spec.map(missing_now).unwrap_or_default();
         let mut witnesses = Self {

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::super::anew::Start;
+use super::super::log_start::Start;
 use super::{OpenError, Opening, OpeningStage, Wanted};
 use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;

@@ -537,7 +537,7 @@ fn nobody_else_changes_what_is_being_received() {
         let error = sink.world.administer(plan).expect_err("receiving");
         assert!(error.context.contains("is not complete"), "{error}");
     }
-    // Snapshots of all volumes leave out the receiving one.
+    // Snapshots of all volumes omit the receiving one.
     sink.world.create_volume("x", 8192, 8192);
     let all = TakeSnapshots {
         names: vec!["@all".to_owned()],

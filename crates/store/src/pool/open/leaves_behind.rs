@@ -12,14 +12,14 @@
 //!   once. It may still miss what it says that it missed then.
 //!
 //! A leaf that has the newest root may lack groups of the log after that. The replay finds these
-//! groups ([`super::proven`]).
+//! groups ([`super::proven_groups`]).
 //!
 //! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say
 //! what it lacks. With the newest root in the ring, the next opening would take the leaf for
 //! current.
 
 use super::super::config::PoolConfig;
-use super::parted;
+use super::parted_leaves;
 use super::roots::Roots;
 use crate::format::{Epoch, Label};
 use crate::pool::devices::label_writes::ROUNDS;
@@ -89,7 +89,9 @@ impl Claim<'_> {
             return lacks;
         };
         let config = PoolConfig::decode(&label.config).ok();
-        let own = config.as_ref().and_then(|of| parted::leaf(of, spec.guid));
+        let own = config
+            .as_ref()
+            .and_then(|of| parted_leaves::leaf(of, spec.guid));
         match own.filter(|own| own.joined == spec.joined) {
             Some(own) => lacks.add_all(&missing_now(own)),
             // The leaf was in no slot then, or in an earlier stay there.
@@ -182,7 +184,7 @@ fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind
             slots.filter(|slot| !slot.leaves.iter().any(of)).count()
         };
         let spare = top.kind.redundancy(top.slots.len());
-        let is_lacking = lacking(&|leaf| is_here(leaf) && parted::is_whole(leaf)) > spare;
+        let is_lacking = lacking(&|leaf| is_here(leaf) && parted_leaves::is_whole(leaf)) > spare;
         // If too few leaves are here at all, only that is reported.
         if is_lacking && lacking(&is_usable) <= spare {
             let leaves = || top.slots.iter().flat_map(|slot| &slot.leaves);

@@ -2,7 +2,7 @@
 //!
 //! A record may lie where the end of the log was found. It may be of a group that was being written
 //! when the power failed, and that was cut off. Or it may be a record that a device did not show
-//! this time. The opening marks the place (`open/mark.rs`). But a leaf may lose that write
+//! this time. The opening marks the place (`open/end_mark.rs`). But a leaf may lose that write
 //! silently. If the other leaves cannot be read later, the old record is still there. It has the
 //! right number and predecessor. So an opening that follows the log from the old checkpoint would
 //! be led into a past that was given up. All groups acknowledged since would be missed.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use pages::{PAGE_SIZE, Page, Pages};
 
-use super::super::anew::Start;
+use super::super::log_start::Start;
 use super::{Block, OpenError, Opening, OpeningStage, Wanted};
 use crate::format::{Address, Record};
 use crate::log::chain::Chain;

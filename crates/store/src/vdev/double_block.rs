@@ -15,7 +15,7 @@ use super::operation::{
     ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Priority, Scrubbed,
 };
 use super::read::{Goal, Order};
-use super::watches::Watch;
+use super::write_watches::Watch;
 use crate::format::Address;
 
 /// A read of a block that lies twice.

@@ -4,7 +4,7 @@
 //! If a block has both copies on one vdev, they lie a quarter of the vdev apart if there is room
 //! for that. Otherwise they lie as far apart as there is room. Second copies, too, are swept region
 //! by region, from the middle of the vdev outwards. Data comes from the beginning of the vdev, and
-//! first copies of metadata lie in its [tail](super::tail).
+//! first copies of metadata lie in its [tail](super::metadata_tail).
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
