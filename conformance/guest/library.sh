@@ -148,12 +148,13 @@ rotated() {
 }
 
 # write_for SECONDS FOLDER: overwrites two files with fsync again and again, each time with other
-# bytes. Sets WRITES, WORST_MS, and LAST: the rotation with which each file was last overwritten.
+# bytes; longer if there were fewer than three writes, because a guest may get little of a busy
+# machine. Sets WRITES, WORST_MS, and LAST: the rotation with which each file was last overwritten.
 write_for() {
-    local end=$(($(now_s) + $1)) size number start took
+    local end=$(($(now_s) + $1)) limit=$(($(now_s) + $1 + 120)) size number start took
     size=$(stat -c %s $SOURCE)
     WRITES=0 WORST_MS=0 LAST=()
-    while [ "$(now_s)" -lt $end ]; do
+    while [ "$(now_s)" -lt $end ] || [ $WRITES -lt 3 -a "$(now_s)" -lt $limit ]; do
         start=$(date +%s%N)
         number=$((WRITES % 2))
         LAST[number]=$((WRITES * 4096 % size))
