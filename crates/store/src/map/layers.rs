@@ -3,7 +3,7 @@
 //! A snapshot closes the top layer. The snapshot sees the closed layers of that moment. So does a
 //! clone of it, with a top of its own. A closed layer never changes, so all of them share it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::format::Epoch;
 
@@ -17,8 +17,35 @@ pub struct Closed {
     /// Epoch that ended with the layer: no block in it was born later. The tree that it is merged
     /// into is born in this epoch.
     pub epoch: Epoch,
-    /// Changes of the layer to the count of blocks.
-    pub tally: Tally,
+    /// Changes of the layer to the count of blocks, as the layer was closed.
+    tally: Tally,
+    /// These changes after the places that were noted are looked up.
+    counted: OnceLock<Tally>,
+}
+
+impl Closed {
+    /// Closes a layer.
+    pub fn new(layer: Layer, epoch: Epoch, tally: Tally) -> Self {
+        Self {
+            layer,
+            epoch,
+            tally,
+            counted: OnceLock::new(),
+        }
+    }
+
+    /// Returns the changes to the count of blocks, as far as they are known by now.
+    pub fn tally(&self) -> &Tally {
+        self.counted.get().unwrap_or(&self.tally)
+    }
+
+    /// Returns the changes after `look_up` has counted the noted places, at the first call.
+    pub(super) fn counted(&self, look_up: impl FnOnce(&Tally) -> Tally) -> &Tally {
+        match self.tally.has_noted() {
+            true => self.counted.get_or_init(|| look_up(&self.tally)),
+            false => &self.tally,
+        }
+    }
 }
 
 /// A stack of layers.
@@ -71,11 +98,7 @@ impl Layers {
         if !self.top.is_empty() {
             let layer = std::mem::take(&mut self.top);
             let tally = std::mem::take(&mut self.tally);
-            self.closed.push(Arc::new(Closed {
-                layer,
-                epoch,
-                tally,
-            }));
+            self.closed.push(Arc::new(Closed::new(layer, epoch, tally)));
         }
     }
 

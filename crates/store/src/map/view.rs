@@ -127,8 +127,9 @@ impl<const N: usize> Map<N> {
         let near = range.start..range.start.saturating_add(len.min(MOST_SEEN));
         let absent = near.filter(|index| self.layers.top().get(*index) == Hit::Absent);
         let mut peek = self.tree.peek(cache);
-        let seen: Vec<Option<Pointer>> =
-            absent.map(|index| self.beneath(&mut peek, index)).collect();
+        let seen: Vec<Option<Pointer>> = absent
+            .map(|index| Self::beneath(self.layers.closed(), &mut peek, index))
+            .collect();
         let far = range.start.saturating_add(MOST_SEEN)..range.end;
         let unseen = self.layers.top().absent_in(far);
         let (top, tally) = self.counted(snapshots);
@@ -157,29 +158,41 @@ impl<const N: usize> Map<N> {
         }
     }
 
-    /// Closes the top layer, as [`Layers::close`] does, with all places counted that are known.
-    pub fn close(&mut self, cache: &NodeCache<N>, epoch: Epoch) {
-        self.count_noted(cache);
-        self.layers.close(epoch);
-    }
-
     /// Returns the tally of the top, with all places counted that are known.
     pub fn tally(&self, cache: &NodeCache<N>) -> Cow<'_, Tally> {
         let tally = self.layers.tally();
-        if !tally.has_noted() {
-            return Cow::Borrowed(tally);
+        match tally.has_noted() {
+            true => Cow::Owned(self.looked_up(cache, tally, self.layers.closed())),
+            false => Cow::Borrowed(tally),
         }
+    }
+
+    /// Returns the closed layers, the lowest first, each with its tally with all places counted
+    /// that are known.
+    ///
+    /// A layer that closes keeps its notes: a snapshot, which closes one, does not wait for
+    /// look-ups. What was beneath the layer still is, whatever is merged below it.
+    pub fn closed(&self, cache: &NodeCache<N>) -> impl Iterator<Item = (&Closed, &Tally)> {
+        let all = self.layers.closed();
+        all.iter().enumerate().map(move |(at, closed)| {
+            let look_up = |tally: &Tally| self.looked_up(cache, tally, &all[..at]);
+            (&**closed, closed.counted(look_up))
+        })
+    }
+
+    /// Looks up the noted places of a layer above these closed ones.
+    fn looked_up(&self, cache: &NodeCache<N>, tally: &Tally, below: &[Arc<Closed>]) -> Tally {
         let mut tally = tally.clone();
         let mut peek = self.tree.peek(cache);
         for place in tally.take_noted() {
-            tally.cover(self.beneath(&mut peek, place));
+            tally.cover(Self::beneath(below, &mut peek, place));
         }
-        Cow::Owned(tally)
+        tally
     }
 
-    /// Returns the block below the top layer, if it is known without a read.
-    fn beneath(&self, tree: &mut Peek<'_, N>, index: u64) -> Option<Pointer> {
-        let newest_first = self.layers.closed().iter().rev();
+    /// Returns the block in these layers or the tree, if it is known without a read.
+    fn beneath(closed: &[Arc<Closed>], tree: &mut Peek<'_, N>, index: u64) -> Option<Pointer> {
+        let newest_first = closed.iter().rev();
         let mut hits = newest_first.map(|closed| closed.layer.get(index));
         match hits.find(|hit| *hit != Hit::Absent) {
             Some(Hit::Block(pointer)) => Some(pointer),
@@ -191,10 +204,9 @@ impl<const N: usize> Map<N> {
     /// Returns the blocks of the whole map now. `of_tree` are the blocks of the tree. The map has
     /// `places` places.
     pub fn count(&self, cache: &NodeCache<N>, of_tree: Count, places: u64) -> Count {
-        let closed = self.layers.closed().iter();
-        let beneath = closed.fold(of_tree, |beneath, closed| {
-            closed.tally.above(beneath, places)
-        });
+        let beneath = self
+            .closed(cache)
+            .fold(of_tree, |beneath, (_, tally)| tally.above(beneath, places));
         self.tally(cache).above(beneath, places)
     }
 

@@ -264,7 +264,7 @@ impl Pool {
         let Some(of) = self.contents.get_mut(&volume) else {
             return;
         };
-        of.map.close(&self.nodes, epoch);
+        of.map.layers.close(epoch);
         let dead = std::mem::take(&mut of.dead);
         let (map, referenced) = (of.map.fork(), of.referenced);
         let geometry = (of.size, of.block_size);
@@ -329,7 +329,7 @@ impl Pool {
     fn remove_contents(&mut self, dataset: DatasetId) -> Option<Contents> {
         self.cache.invalidate_volume(dataset.0.into());
         let mut contents = self.contents.remove(&dataset)?;
-        contents.map.close(&self.nodes, self.epoch);
+        contents.map.layers.close(self.epoch);
         Some(contents)
     }
 }

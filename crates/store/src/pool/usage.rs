@@ -295,8 +295,8 @@ impl Pool {
         let since = self.epoch_of(before.id);
         let mut beneath = counted(of);
         let mut sum = Count::default();
-        let closed = of.map.layers.closed().iter();
-        let closed = closed.map(|closed| (closed.epoch > since, &closed.tally));
+        let closed = of.map.closed(&self.nodes);
+        let closed = closed.map(|(closed, tally)| (closed.epoch > since, tally));
         let top = of.map.tally(&self.nodes);
         for (is_own, tally) in closed.chain([(true, &*top)]) {
             if is_own {

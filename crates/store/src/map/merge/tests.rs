@@ -162,11 +162,7 @@ fn a_layer_that_is_not_younger_than_the_tree_is_refused() {
         ..Pointer::HOLE
     };
     let tree = Tree::<512>::open(DatasetId(1), root, 2).expect("a height");
-    let closed = Closed {
-        layer: Layer::new(),
-        epoch: Epoch(5),
-        tally: crate::map::Tally::default(),
-    };
+    let closed = Closed::new(Layer::new(), Epoch(5), crate::map::Tally::default());
     let _ = Merge::new(tree, Arc::new(closed));
 }
 

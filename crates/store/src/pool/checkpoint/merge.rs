@@ -234,12 +234,13 @@ impl Pool {
 
 /// Reports whether a layer changed the counts as its tally said, as far as the tally knew.
 fn is_as_tallied(closed: &Closed, merged: &Statistics) -> bool {
-    let (added, dropped) = (closed.tally.written(), closed.tally.replaced());
+    let tally = closed.tally();
+    let (added, dropped) = (tally.written(), tally.replaced());
     let is_same = added.sectors + merged.block_sectors_dropped
         == dropped.sectors + merged.block_sectors_added
         && added.blocks + merged.blocks_dropped == dropped.blocks + merged.blocks_added
         && added.whole + merged.whole_dropped == dropped.whole + merged.whole_added;
-    is_same || !closed.tally.is_exact()
+    is_same || !tally.is_exact()
 }
 
 /// Returns the tree below a task's layer, and the counts of its blocks.

@@ -165,8 +165,9 @@ fn usage(world: &World) -> BTreeMap<String, DatasetUsage> {
 pub(super) fn is_exact(world: &World) -> bool {
     let mut maps = world.pool.contents.values().map(|of| &of.map);
     maps.all(|map| {
-        let mut closed = map.layers.closed().iter();
-        map.tally(&world.pool.nodes).is_exact() && closed.all(|closed| closed.tally.is_exact())
+        let nodes = &world.pool.nodes;
+        let mut closed = map.closed(nodes);
+        map.tally(nodes).is_exact() && closed.all(|(_, tally)| tally.is_exact())
     })
 }
 
