@@ -19,7 +19,7 @@ pub struct Closed {
     pub epoch: Epoch,
     /// Changes of the layer to the count of blocks, as the layer was closed.
     tally: Tally,
-    /// These changes after the places that were noted are looked up.
+    /// Changes to the count after the noted places are looked up.
     counted: OnceLock<Tally>,
 }
 
