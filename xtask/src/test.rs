@@ -177,7 +177,7 @@ fn told_at_the_end(name: &str, command: &mut Command) -> Verdict {
         Err(error) => return Verdict::Failed(format!("cannot make {}: {error}", file.display())),
     };
     let verdict = ended(name, command.stdout(out).stderr(err));
-    // What a program printed need not be text.
+    // Programs may print bytes that are no text.
     let text = std::fs::read(&file).unwrap_or_default();
     println!("\n=== {name}\n{}", String::from_utf8_lossy(&text));
     verdict

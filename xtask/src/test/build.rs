@@ -90,8 +90,10 @@ fn tell(line: &str) -> bool {
         "{}",
         message["message"]["rendered"].as_str().unwrap_or(line)
     );
-    // The last message of a crate only counts the others.
-    !message["message"]["spans"]
-        .as_array()
-        .is_none_or(Vec::is_empty)
+    // The last message of a crate, which counts the others, has neither a lint nor a place.
+    let message = &message["message"];
+    !message["code"].is_null()
+        || message["spans"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
 }

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::endpoint::config::{self as at, Apply};
 use crate::transaction::{Commit, Committed};
 use config::backup::Backup;
-use config::change::{Change, SetDiscovery};
+use config::change::Change;
 use config::history::GenerationView;
 use config::redact::redacted;
 use model::{Config, Error, ErrorKind};
@@ -18,7 +18,7 @@ pub(super) fn serve(routes: Routes) -> Routes {
         .serve(&at::APPLY, apply)
         .serve(&at::EXPORT, export)
         .serve(&at::RESTORE, restore)
-        .serve(&at::SET_DISCOVERY, set_discovery)
+        .change(&at::SET_DISCOVERY, |[], rules| Change::SetDiscovery(rules))
         .serve(&at::GENERATIONS, generations)
         .serve(&at::ROLLBACK, rollback)
 }
@@ -86,16 +86,6 @@ pub(super) fn apply(call: Call<Commit, Apply>) -> Result<Committed, Error> {
         }
     };
     plane.commit(Change::Replace(wanted), how)
-}
-
-pub(super) fn set_discovery(call: Call<Commit, SetDiscovery>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::SetDiscovery(request), how)
 }
 
 pub(super) fn generations(call: Call) -> Result<Vec<GenerationView>, Error> {

@@ -5,9 +5,8 @@ use super::routes::Routes;
 use crate::answer::HostView;
 use crate::call::Call;
 use crate::endpoint::host as at;
-use crate::transaction::{Commit, Committed};
 use config::access;
-use config::change::{Change, CreateHost, SetChap};
+use config::change::Change;
 use config::redact::redacted_host;
 use model::Error;
 use model::config::{Config, HostSpec};
@@ -16,13 +15,21 @@ use model::config::{Config, HostSpec};
 pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::LIST, list)
-        .serve(&at::CREATE, create)
+        .change(&at::CREATE, |[], host| Change::CreateHost(host))
         .serve(&at::SHOW, show)
-        .serve(&at::DELETE, delete)
-        .serve(&at::ADD_INITIATOR, add_initiator)
-        .serve(&at::REMOVE_INITIATOR, remove_initiator)
-        .serve(&at::SET_CHAP, set_chap)
-        .serve(&at::REMOVE_CHAP, remove_chap)
+        .change(&at::DELETE, |[name], ()| Change::DeleteHost(name))
+        .change(&at::ADD_INITIATOR, |[name, initiator], ()| {
+            Change::AddInitiator(name, initiator)
+        })
+        .change(&at::REMOVE_INITIATOR, |[name, initiator], ()| {
+            Change::RemoveInitiator(name, initiator)
+        })
+        .change(&at::SET_CHAP, |[name], chap| {
+            Change::SetHostChap(name, Some(chap))
+        })
+        .change(&at::REMOVE_CHAP, |[name], ()| {
+            Change::SetHostChap(name, None)
+        })
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<HostView>, Error> {
@@ -47,72 +54,6 @@ pub(super) fn show(call: Call) -> Result<HostView, Error> {
     };
     let host = config.host(&name).ok_or_else(missing)?;
     Ok(view(&plane, &config, host))
-}
-
-pub(super) fn create(call: Call<Commit, CreateHost>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::CreateHost(request), how)
-}
-
-pub(super) fn delete(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::DeleteHost(name), how)
-}
-
-pub(super) fn add_initiator(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name, initiator] = at.names();
-    plane.commit(Change::AddInitiator(name, initiator), how)
-}
-
-pub(super) fn remove_initiator(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name, initiator] = at.names();
-    plane.commit(Change::RemoveInitiator(name, initiator), how)
-}
-
-pub(super) fn set_chap(call: Call<Commit, SetChap>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::SetHostChap(name, Some(request)), how)
-}
-
-pub(super) fn remove_chap(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::SetHostChap(name, None), how)
 }
 
 fn view(plane: &Plane, config: &Config, host: &HostSpec) -> HostView {

@@ -5,8 +5,7 @@ use super::routes::Routes;
 use crate::answer::{AdapterView, DeviceView};
 use crate::call::Call;
 use crate::endpoint::initiator::{self as at, Rescan};
-use crate::transaction::{Commit, Committed};
-use config::change::{Change, LogIn, ModifyLogin, SetDevice, SetInitiator};
+use config::change::Change;
 use config::redact::redacted_login;
 use initiator::own_name::initiator_name;
 use model::Error;
@@ -19,17 +18,21 @@ use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::ADAPTER, adapter)
-        .serve(&at::SET_ADAPTER, set_adapter)
+        .change(&at::SET_ADAPTER, |[], wanted| Change::SetInitiator(wanted))
         .serve(&at::LOGINS, logins)
-        .serve(&at::LOG_IN, log_in)
-        .serve(&at::MODIFY_LOGIN, modify_login)
-        .serve(&at::LOG_OUT, log_out)
+        .change(&at::LOG_IN, |[], login| Change::LogIn(login))
+        .change(&at::MODIFY_LOGIN, |[iqn], wanted| {
+            Change::ModifyLogin(iqn, wanted)
+        })
+        .change(&at::LOG_OUT, |[iqn], ()| Change::LogOut(iqn))
         .serve(&at::SESSIONS, sessions)
         .serve(&at::RESCAN, rescan)
         .serve(&at::DEVICES, devices)
         .serve(&at::DEVICE, device)
-        .serve(&at::SET_DEVICE, set_device)
-        .serve(&at::RESET_DEVICE, reset_device)
+        .change(&at::SET_DEVICE, |[name], wanted| {
+            Change::SetDevice(name, wanted)
+        })
+        .change(&at::RESET_DEVICE, |[name], ()| Change::ResetDevice(name))
 }
 
 pub(super) fn adapter(call: Call) -> Result<AdapterView, Error> {
@@ -63,16 +66,6 @@ pub(super) fn adapter(call: Call) -> Result<AdapterView, Error> {
     })
 }
 
-pub(super) fn set_adapter(call: Call<Commit, SetInitiator>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::SetInitiator(request), how)
-}
-
 pub(super) fn logins(call: Call) -> Result<Vec<LoginSpec>, Error> {
     let Call { plane, .. } = call;
     let config = plane.config();
@@ -82,39 +75,6 @@ pub(super) fn logins(call: Call) -> Result<Vec<LoginSpec>, Error> {
         .iter()
         .map(redacted_login)
         .collect())
-}
-
-pub(super) fn log_in(call: Call<Commit, LogIn>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::LogIn(request), how)
-}
-
-pub(super) fn modify_login(call: Call<Commit, ModifyLogin>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    let [iqn] = at.names();
-    plane.commit(Change::ModifyLogin(iqn, request), how)
-}
-
-pub(super) fn log_out(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [iqn] = at.names();
-    plane.commit(Change::LogOut(iqn), how)
 }
 
 pub(super) fn sessions(call: Call) -> Result<Vec<InitiatorSession>, Error> {
@@ -165,29 +125,6 @@ pub(super) fn device(call: Call) -> Result<DeviceView, Error> {
         )
     };
     Ok(view(&plane.config(), found.ok_or_else(missing)?))
-}
-
-pub(super) fn set_device(call: Call<Commit, SetDevice>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::SetDevice(name, request), how)
-}
-
-pub(super) fn reset_device(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::ResetDevice(name), how)
 }
 
 fn view(config: &Config, device: InitiatorDevice) -> DeviceView {

@@ -20,7 +20,7 @@ pub(super) fn serve(routes: Routes) -> Routes {
         .serve(&at::CREATE, create)
         .serve(&at::SHOW, show)
         .serve(&at::MODIFY, modify)
-        .serve(&at::DELETE, delete)
+        .change(&at::DELETE, |[name], ()| Change::DeleteUnit(name))
         .serve(&at::CLEAR, clear)
 }
 
@@ -79,17 +79,6 @@ pub(super) fn modify(call: Call<Commit, ModifyUnit>) -> Result<Committed, Error>
     let [name] = at.names();
     let deed = asker.deed(&request);
     plane.modify_unit(&name, request, &how, &deed)
-}
-
-pub(super) fn delete(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::DeleteUnit(name), how)
 }
 
 pub(super) fn clear(call: Call<Clear>) -> Result<Cleared, Error> {

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::endpoint::map::{self as at, Question};
 use crate::transaction::{Commit, Committed};
 use config::access;
-use config::change::{AddMap, Change, RemoveMap, Share};
+use config::change::{Change, Share};
 use config::explain::{self, Explanation};
 use model::Error;
 use model::config::{Config, MapSpec};
@@ -15,8 +15,8 @@ use model::config::{Config, MapSpec};
 pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::LIST, list)
-        .serve(&at::ADD, add)
-        .serve(&at::REMOVE, remove)
+        .change(&at::ADD, |[], map| Change::AddMap(map))
+        .change(&at::REMOVE, |[], map| Change::RemoveMap(map))
         .serve(&at::EXPLAIN, explain)
         .serve(&at::SHARE, share)
 }
@@ -24,26 +24,6 @@ pub(super) fn serve(routes: Routes) -> Routes {
 pub(super) fn list(call: Call) -> Result<Vec<MapSpec>, Error> {
     let Call { plane, .. } = call;
     Ok(plane.config().maps.clone())
-}
-
-pub(super) fn add(call: Call<Commit, AddMap>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::AddMap(request), how)
-}
-
-pub(super) fn remove(call: Call<Commit, RemoveMap>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::RemoveMap(request), how)
 }
 
 pub(super) fn explain(call: Call<Question>) -> Result<Explanation, Error> {

@@ -23,6 +23,8 @@ use crate::asker::Asker;
 use crate::call::{Arguments, Arrived, Call};
 use crate::endpoint::description::{Description, media_type};
 use crate::endpoint::{Endpoint, Query};
+use crate::transaction::{Commit, Committed};
+use config::change::Change;
 use model::Error;
 
 /// Function that carries out a request, from its undecoded parts to its answer.
@@ -41,6 +43,37 @@ impl Routes {
         self,
         endpoint: &'static Endpoint<Q, B, A>,
         function: fn(Call<Q, B>) -> Result<A, Error>,
+    ) -> Self
+    where
+        Q: Query,
+        B: DeserializeOwned + ToSchema + 'static,
+        A: Serialize + ToSchema + 'static,
+    {
+        self.serve_by(endpoint, function)
+    }
+
+    /// Serves an endpoint that is one change of the configuration, made of the arguments in the
+    /// path and of the body.
+    pub(super) fn change<B, const N: usize>(
+        self,
+        endpoint: &'static Endpoint<Commit, B, Committed>,
+        change: fn([String; N], B) -> Change,
+    ) -> Self
+    where
+        B: DeserializeOwned + ToSchema + 'static,
+    {
+        // A defect shows at each start, and in each test of the routes.
+        assert_eq!(endpoint.path.matches('{').count(), N, "{endpoint:?}");
+        self.serve_by(endpoint, move |call: Call<Commit, B>| {
+            let change = change(call.at.names(), call.body);
+            call.plane.transactions.commit(&change, &call.query)
+        })
+    }
+
+    fn serve_by<Q, B, A>(
+        self,
+        endpoint: &'static Endpoint<Q, B, A>,
+        function: impl Fn(Call<Q, B>) -> Result<A, Error> + Send + Sync + 'static,
     ) -> Self
     where
         Q: Query,

@@ -5,44 +5,25 @@ use super::routes::Routes;
 use crate::answer::SatpView;
 use crate::call::Call;
 use crate::endpoint::rules::{self as at, PspChoice};
-use crate::transaction::{Commit, Committed};
 use config::change::{Change, SetDefaultPsp};
 use model::Error;
-use multipath::{RuleText, RuleView};
+use multipath::RuleView;
 
 /// Adds the endpoints of this file to the routes.
 pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::LIST, list)
-        .serve(&at::ADD, add)
-        .serve(&at::REMOVE, remove)
+        .change(&at::ADD, |[], rule| Change::AddClaimRule(rule))
+        .change(&at::REMOVE, |[], rule| Change::RemoveClaimRule(rule))
         .serve(&at::SATPS, satps)
-        .serve(&at::SET_SATP, set_satp)
+        .change(&at::SET_SATP, |[satp], PspChoice { psp }| {
+            Change::SetDefaultPsp(SetDefaultPsp { satp, psp })
+        })
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<RuleView>, Error> {
     let Call { plane, .. } = call;
     Ok(plane.config().initiator.rules.lines())
-}
-
-pub(super) fn add(call: Call<Commit, RuleText>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::AddClaimRule(request), how)
-}
-
-pub(super) fn remove(call: Call<Commit, RuleText>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::RemoveClaimRule(request), how)
 }
 
 pub(super) fn satps(call: Call) -> Result<Vec<SatpView>, Error> {
@@ -54,20 +35,4 @@ pub(super) fn satps(call: Call) -> Result<Vec<SatpView>, Error> {
         description: description.to_owned(),
     });
     Ok(views.collect())
-}
-
-pub(super) fn set_satp(call: Call<Commit, PspChoice>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    let [satp] = at.names();
-    let change = SetDefaultPsp {
-        satp,
-        psp: request.psp,
-    };
-    plane.commit(Change::SetDefaultPsp(change), how)
 }

@@ -9,7 +9,7 @@ use crate::author;
 use crate::call::Call;
 use crate::endpoint::target as at;
 use crate::transaction::{Commit, Committed};
-use config::change::{AddPortal, Change, CreateTarget, ModifyTarget, SetAluaState};
+use config::change::{Change, CreateTarget, SetAluaState};
 use config::diff::{Action, Difference, FieldChange};
 use config::redact::redacted_target;
 use model::Error;
@@ -22,9 +22,13 @@ pub(super) fn serve(routes: Routes) -> Routes {
         .serve(&at::LIST, list)
         .serve(&at::CREATE, create)
         .serve(&at::SHOW, show)
-        .serve(&at::MODIFY, modify)
-        .serve(&at::DELETE, delete)
-        .serve(&at::ADD_PORTAL, add_portal)
+        .change(&at::MODIFY, |[iqn], wanted| {
+            Change::ModifyTarget(iqn, wanted)
+        })
+        .change(&at::DELETE, |[iqn], ()| Change::DeleteTarget(iqn))
+        .change(&at::ADD_PORTAL, |[iqn], portal| {
+            Change::AddPortal(iqn, portal)
+        })
         .serve(&at::REMOVE_PORTAL, remove_portal)
         .serve(&at::SET_ALUA_STATE, set_alua_state)
 }
@@ -64,41 +68,6 @@ pub(super) fn create(call: Call<Commit, CreateTarget>) -> Result<Committed, Erro
         request.portals.clone_from(&plane.default_portals);
     }
     plane.commit(Change::CreateTarget(request), how)
-}
-
-pub(super) fn modify(call: Call<Commit, ModifyTarget>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    let [iqn] = at.names();
-    plane.commit(Change::ModifyTarget(iqn, request), how)
-}
-
-pub(super) fn delete(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [iqn] = at.names();
-    plane.commit(Change::DeleteTarget(iqn), how)
-}
-
-pub(super) fn add_portal(call: Call<Commit, AddPortal>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    let [iqn] = at.names();
-    plane.commit(Change::AddPortal(iqn, request), how)
 }
 
 pub(super) fn remove_portal(call: Call<Commit>) -> Result<Committed, Error> {

@@ -4,8 +4,7 @@ use super::routes::Routes;
 use crate::answer::TargetGroupView;
 use crate::call::Call;
 use crate::endpoint::target_group as at;
-use crate::transaction::{Commit, Committed};
-use config::change::{Change, CreateTargetGroup};
+use config::change::Change;
 use model::Error;
 use model::config::{Config, TargetGroupSpec};
 
@@ -13,11 +12,15 @@ use model::config::{Config, TargetGroupSpec};
 pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::LIST, list)
-        .serve(&at::CREATE, create)
+        .change(&at::CREATE, |[], group| Change::CreateTargetGroup(group))
         .serve(&at::SHOW, show)
-        .serve(&at::DELETE, delete)
-        .serve(&at::ADD_TARGET, add_target)
-        .serve(&at::REMOVE_TARGET, remove_target)
+        .change(&at::DELETE, |[name], ()| Change::DeleteTargetGroup(name))
+        .change(&at::ADD_TARGET, |[name, iqn], ()| {
+            Change::AddTarget(name, iqn)
+        })
+        .change(&at::REMOVE_TARGET, |[name, iqn], ()| {
+            Change::RemoveTarget(name, iqn)
+        })
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<TargetGroupView>, Error> {
@@ -39,49 +42,6 @@ pub(super) fn show(call: Call) -> Result<TargetGroupView, Error> {
     };
     let group = config.target_group(&name).ok_or_else(missing)?;
     Ok(view(&config, group))
-}
-
-pub(super) fn create(call: Call<Commit, CreateTargetGroup>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        query: how,
-        body: request,
-        ..
-    } = call;
-    plane.commit(Change::CreateTargetGroup(request), how)
-}
-
-pub(super) fn delete(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name] = at.names();
-    plane.commit(Change::DeleteTargetGroup(name), how)
-}
-
-pub(super) fn add_target(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name, iqn] = at.names();
-    plane.commit(Change::AddTarget(name, iqn), how)
-}
-
-pub(super) fn remove_target(call: Call<Commit>) -> Result<Committed, Error> {
-    let Call {
-        plane,
-        at,
-        query: how,
-        ..
-    } = call;
-    let [name, iqn] = at.names();
-    plane.commit(Change::RemoveTarget(name, iqn), how)
 }
 
 fn view(config: &Config, group: &TargetGroupSpec) -> TargetGroupView {

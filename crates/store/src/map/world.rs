@@ -221,20 +221,27 @@ impl World {
     pub(super) fn checkpoint(&mut self) {
         self.live.layers.close(self.epoch);
         self.epoch = self.epoch.next();
-        while let Some(closed) = self.live.layers.closed().first().cloned() {
-            let old = self.live.tree;
-            let mut merge = Merge::new(old, Arc::clone(&closed));
-            let from = self.disk.events.len();
-            while self.step(&mut merge) == Progress::More {
-                assert_eq!(merge.tree(), None);
-            }
-            let new = merge.tree().expect("it is done");
-            check_merge(self, old, new, from, merge.statistics());
-            assert!(self.live.replace_tree(new, &closed));
-            for snapshot in &mut self.snapshots {
-                snapshot.map.replace_tree(new, &closed);
-            }
+        while self.merge_lowest() {}
+    }
+
+    /// Merges the lowest closed layer, and checks the new tree. Returns whether there was one.
+    pub(super) fn merge_lowest(&mut self) -> bool {
+        let Some(closed) = self.live.layers.closed().first().cloned() else {
+            return false;
+        };
+        let old = self.live.tree;
+        let mut merge = Merge::new(old, Arc::clone(&closed));
+        let from = self.disk.events.len();
+        while self.step(&mut merge) == Progress::More {
+            assert_eq!(merge.tree(), None);
         }
+        let new = merge.tree().expect("it is done");
+        check_merge(self, old, new, from, merge.statistics());
+        assert!(self.live.replace_tree(new, &closed));
+        for snapshot in &mut self.snapshots {
+            snapshot.map.replace_tree(new, &closed);
+        }
+        true
     }
 
     fn step(&mut self, merge: &mut Merge<FAN_OUT>) -> Progress {

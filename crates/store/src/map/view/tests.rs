@@ -93,6 +93,26 @@ fn a_layer_that_closes_keeps_its_notes_until_somebody_asks() {
     assert!(closed.all(|(_, tally)| tally.is_exact()));
 }
 
+/// The layers below a closed one may be in the tree by the time that somebody asks.
+#[test]
+fn notes_that_outlast_a_merge_below_them_count_the_blocks_that_were_there() {
+    let (mut world, _) = volume(true);
+    let mut models = Vec::new();
+    for round in 0..3 {
+        (0..100 << round).for_each(|nth| write(&mut world, scattered(nth)));
+        world.live.layers.close(world.epoch);
+        world.epoch = world.epoch.next();
+        models.push(count(world.model.values().copied()));
+    }
+    assert!(world.merge_lowest());
+    let mut closed = world.live.layers.closed().iter();
+    assert!(closed.all(|closed| !closed.tally().is_exact()));
+    let now = world.live.count(&world.cache, models[0], BLOCKS);
+    assert_eq!(now, models[2]);
+    let mut closed = world.live.closed(&world.cache);
+    assert!(closed.all(|(_, tally)| tally.is_exact()));
+}
+
 #[test]
 fn places_below_nodes_that_are_not_in_memory_stay_unknown() {
     let (mut world, of_tree) = volume(false);
