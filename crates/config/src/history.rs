@@ -102,7 +102,7 @@ impl Note {
     pub(super) fn find(text: &str) -> Option<Self> {
         let mut comments = text.lines().take_while(|line| line.starts_with('#'));
         let json = comments.find_map(|line| line.strip_prefix(MARK))?;
-        serde_json::from_str(json).ok()
+        serde_json::from_slice(json.as_bytes()).ok()
     }
 }
 

@@ -119,7 +119,7 @@ impl Site<'_> {
         struct Printed {
             survey: Survey,
         }
-        let printed: Printed = serde_json::from_str(&text).map_err(wrong)?;
+        let printed: Printed = serde_json::from_slice(text.as_bytes()).map_err(wrong)?;
         let counted = printed.survey.throughput.iter();
         let counted = counted.flat_map(|one| one.intervals.iter().skip(1));
         let (bytes, seconds) = counted.fold((0, 0.0), |(bytes, seconds), interval| {
@@ -209,7 +209,7 @@ fn read(path: &Path) -> Result<Figures, LabError> {
     let text = fs::read_to_string(path).map_err(LabError::system("read the results"))?;
     // The next run must not find these results.
     let _ = fs::remove_file(path);
-    let results: Results = serde_json::from_str(&text)
+    let results: Results = serde_json::from_slice(text.as_bytes())
         .map_err(|error| LabError::Invalid(format!("the results cannot be understood: {error}")))?;
     let run = results.runs.first();
     let measurement = run

@@ -258,6 +258,21 @@ impl Shut {
     }
 }
 
+/// Place for the answer to one order. All kinds of answers share one type of channel, because each
+/// type of channel costs the program 10 KB.
+struct Slot<T> {
+    value: Arc<Mutex<Option<T>>>,
+    filled: Sender<()>,
+}
+
+impl<T> Slot<T> {
+    fn fill(self, value: T) {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        // The requester may have stopped waiting for the answer.
+        let _ = self.filled.send(());
+    }
+}
+
 #[derive(Default)]
 struct Inbox {
     orders: Vec<Order>,
@@ -408,13 +423,7 @@ impl PoolThread {
         &self,
         question: impl FnOnce(&Pool) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let (reply, answer) = channel();
-        // The requester may have stopped waiting for the answer.
-        let ask = Box::new(move |pool: &Pool| drop(reply.send(question(pool))));
-        if !self.shared.send(Order::Ask(ask)) {
-            return Err(self.shared.ended());
-        }
-        answer.recv().map_err(|_| self.shared.ended())
+        self.answer_of(|slot| Order::Ask(Box::new(move |pool| slot.fill(question(pool)))))
     }
 
     /// Runs a piece of work on the engine's thread, with access to the pool and its devices.
@@ -425,13 +434,7 @@ impl PoolThread {
         &self,
         work: impl FnOnce(&mut Hands<'_>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let (reply, answer) = channel();
-        // The requester may have stopped waiting for the answer.
-        let handle = Box::new(move |hands: &mut Hands<'_>| drop(reply.send(work(hands))));
-        if !self.shared.send(Order::Handle(handle)) {
-            return Err(self.shared.ended());
-        }
-        answer.recv().map_err(|_| self.shared.ended())
+        self.answer_of(|slot| Order::Handle(Box::new(move |hands| slot.fill(work(hands)))))
     }
 
     /// Waits until all changes of vdevs are in the labels.
@@ -551,6 +554,23 @@ impl PoolThread {
     pub(super) fn abandon(&self) {
         self.shared.send(Order::Abandon);
         self.join();
+    }
+
+    /// Waits for the value that an order fills in.
+    fn answer_of<T>(&self, order: impl FnOnce(Slot<T>) -> Order) -> Result<T, PoolError> {
+        let (filled, is_filled) = channel();
+        let value = Arc::new(Mutex::new(None));
+        let slot = Slot {
+            value: Arc::clone(&value),
+            filled,
+        };
+        if !self.shared.send(order(slot)) {
+            return Err(self.shared.ended());
+        }
+        // An order that was dropped unanswered closes the channel and leaves no value.
+        let _ = is_filled.recv();
+        let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
+        value.ok_or_else(|| self.shared.ended())
     }
 
     fn wait_for(&self, order: impl FnOnce(Reply) -> Order) -> Result<(), PoolError> {

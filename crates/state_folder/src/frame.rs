@@ -82,7 +82,7 @@ pub fn open_json<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<(u64, 
     let text = std::str::from_utf8(bytes).map_err(|_| "it is damaged: it is not text")?;
     let (first, rest) = text.split_once('\n').ok_or("it is empty or torn")?;
     let first = first.strip_suffix(OPEN).map(|head| format!("{head}}}"));
-    let head = first.and_then(|head| serde_json::from_str::<Head>(&head).ok());
+    let head = first.and_then(|head| serde_json::from_slice::<Head>(head.as_bytes()).ok());
     let head = head
         .filter(|head| head.sandstone == kind)
         .ok_or("it is damaged: its first line is not valid")?;
@@ -96,7 +96,7 @@ pub fn open_json<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<(u64, 
         return Err("its checksum does not match: it is torn, damaged or edited by hand".into());
     }
     let body = rest.trim_end().strip_suffix('}').unwrap_or_default();
-    let content = serde_json::from_str(body)
+    let content = serde_json::from_slice(body.as_bytes())
         .map_err(|error| format!("its content cannot be read: {error}"))?;
     Ok((head.generation, content))
 }

@@ -306,7 +306,7 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
         .map_err(|error| Error::system(Place::File(path), format!("read {name}"), error))?;
     let text = ::iometer::text::decode(&bytes);
     if text.trim_start().starts_with('{') {
-        let profile: Profile = serde_json::from_str(&text).map_err(|error| {
+        let profile: Profile = serde_json::from_slice(text.as_bytes()).map_err(|error| {
             Error::invalid(
                 format!("{name} is not a profile: {error}"),
                 "correct the file",

@@ -117,7 +117,7 @@ fn read<T: DeserializeOwned>(path: &Path, kind: &SavedKind) -> Result<T, Error> 
         Error::invalid(message, kind.next)
     };
     // The outline is read first, because another format may have another shape.
-    let outline: Outline = serde_json::from_str(&text).map_err(wrong)?;
+    let outline: Outline = serde_json::from_slice(text.as_bytes()).map_err(wrong)?;
     if (kind.is_other)(&outline) {
         let (what, next) = kind.other;
         return Err(Error::invalid(format!("{name} is {what}"), next));
@@ -135,6 +135,6 @@ fn read<T: DeserializeOwned>(path: &Path, kind: &SavedKind) -> Result<T, Error> 
             "measure again with this version",
         )),
         // A file without a format lacks a field like any other.
-        _ => serde_json::from_str(&text).map_err(wrong),
+        _ => serde_json::from_slice(text.as_bytes()).map_err(wrong),
     }
 }

@@ -35,7 +35,7 @@ const NEXT: &str = "give the file that `targetcli saveconfig` writes, usually /e
 /// # Errors
 /// The text is no saveconfig.json, or its discovery requires a proof that Sandstone cannot require.
 pub fn read(text: &str) -> Result<Imported, Error> {
-    let saved: SaveConfig = serde_json::from_str(text)
+    let saved: SaveConfig = serde_json::from_slice(text.as_bytes())
         .map_err(|e| Error::invalid(format!("this is not a saveconfig.json of LIO: {e}"), NEXT))?;
     if saved.storage_objects.is_empty() && saved.targets.is_empty() {
         return Err(Error::invalid(

@@ -151,8 +151,8 @@ fn left(path: &Path, daemon: &str) -> Option<Vec<Entry>> {
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     let text = fs::read_to_string(path).ok()?;
     let mut lines = text.lines();
-    let of: String = serde_json::from_str(lines.next()?).ok()?;
-    let entries = lines.filter_map(|line| serde_json::from_str(line).ok());
+    let of: String = serde_json::from_slice(lines.next()?.as_bytes()).ok()?;
+    let entries = lines.filter_map(|line| serde_json::from_slice(line.as_bytes()).ok());
     (of == daemon).then(|| entries.collect())
 }
 
