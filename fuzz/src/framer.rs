@@ -103,6 +103,7 @@ fn end(status: u8, data_in: Option<u32>) -> Completion<Shared> {
         sense,
         data_in: data_in.map(|len| vec![7; len as usize].into()),
         data_out_wanted: None,
+        receipt: None,
     }
 }
 

@@ -8,6 +8,9 @@ use std::ops::Range;
 
 /// Immutable bytes to be sent, possibly scattered in memory.
 pub trait Payload {
+    /// Record of a command that its runtime gets back once the last byte of the answer has left.
+    type Receipt: std::fmt::Debug;
+
     /// Returns the length in bytes.
     fn len(&self) -> usize;
 
@@ -39,6 +42,8 @@ pub trait DataOutBuffer {
 }
 
 impl Payload for std::sync::Arc<[u8]> {
+    type Receipt = ();
+
     fn len(&self) -> usize {
         self.as_ref().len()
     }

@@ -23,6 +23,7 @@ use pages::PAGE_SIZE;
 use scsi::nexus::TargetPort;
 use unit::execution::{Executor, Outcome};
 use unit::nexus::Nexus;
+use unit::timing::{CommandStage, Stopwatch};
 use unit::unit::Unit;
 
 /// Most requests of one connection at the device. Further ones wait in the socket.
@@ -55,6 +56,14 @@ struct Writing {
     buffer: PagesMut,
     filled: usize,
     reservation: Option<Reservation>,
+    stopwatch: Stopwatch,
+}
+
+/// Request that has not begun, and the time that it has spent so far.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    request: Request,
+    stopwatch: Stopwatch,
 }
 
 /// Transmission phase.
@@ -64,7 +73,7 @@ struct Serving {
     replies: Replies,
     writing: Option<Writing>,
     /// Request that waits for memory, or for earlier departures.
-    waiting: Option<Request>,
+    waiting: Option<Waiting>,
     /// Whether the first request has passed the fence.
     arrived: bool,
     /// Number of departures that the last received data comes behind; `None` if nobody has looked
@@ -97,7 +106,7 @@ pub(super) struct Connection {
     changes_in_flight: usize,
     /// Requests of a client that sends nothing more, which need only an answer. They wait for
     /// memory, and requests that change blocks do not wait for them.
-    later: VecDeque<Request>,
+    later: VecDeque<Waiting>,
     share: Arc<Share>,
     /// Whether the client sends no more, or is not listened to any more.
     done_reading: bool,
@@ -344,7 +353,11 @@ impl Connection {
             };
             match serving.protocol.step(&mut input, &service.export) {
                 Step::Pending => return,
-                Step::Request(request) => serving.waiting = Some(request),
+                Step::Request(request) => {
+                    let now = service.executor.clock.now();
+                    let stopwatch = Stopwatch::start(CommandStage::Queue, now);
+                    serving.waiting = Some(Waiting { request, stopwatch });
+                }
                 Step::Payload(piece) => {
                     if let Some(writing) = &mut serving.writing {
                         writing.buffer.copy_from(writing.filled, piece);
@@ -385,7 +398,8 @@ impl Connection {
         if self.in_flight >= MAX_IN_FLIGHT || too_slow {
             return Some(Pause::Memory);
         }
-        let request = serving.waiting?;
+        let waiting = serving.waiting?;
+        let request = waiting.request;
         if !serving.arrived || changes(&request.command) {
             let behind = *serving.behind.get_or_insert_with(|| self.place.look());
             if !self.place.is_open(behind) {
@@ -396,7 +410,7 @@ impl Connection {
         if self.leaving && only_answers(&request.command) {
             serving.waiting = None;
             if !self.deaf {
-                self.later.push_back(request);
+                self.later.push_back(waiting);
             }
             return None;
         }
@@ -404,16 +418,20 @@ impl Connection {
             return Some(Pause::Memory);
         };
         serving.waiting = None;
+        let mut stopwatch = waiting.stopwatch;
         if let Command::Write { offset, len, .. } = request.command {
             let skew = offset as usize % PAGE_SIZE;
+            stopwatch.turn_to(CommandStage::WireIn, service.executor.clock.now());
             serving.writing = Some(Writing {
                 request,
                 buffer: PagesMut::allocate_at(len as usize, skew),
                 filled: 0,
                 reservation,
+                stopwatch,
             });
         } else {
-            self.submit(slot, request, Pages::new(), reservation, service);
+            let operation = Operation::new(slot, request, reservation, stopwatch);
+            self.submit(operation, Pages::new(), service);
         }
         None
     }
@@ -423,14 +441,15 @@ impl Connection {
     pub(super) fn catch_up(&mut self, slot: usize, service: &mut Service) -> bool {
         let before = self.later.len();
         while self.done_reading && self.in_flight < MAX_IN_FLIGHT {
-            let Some(request) = self.later.front().copied() else {
+            let Some(Waiting { request, stopwatch }) = self.later.front().copied() else {
                 break;
             };
             let Some(reservation) = reserve(&self.share, &request) else {
                 break;
             };
             self.later.pop_front();
-            self.submit(slot, request, Pages::new(), reservation, service);
+            let operation = Operation::new(slot, request, reservation, stopwatch);
+            self.submit(operation, Pages::new(), service);
         }
         self.later.len() < before
     }
@@ -444,20 +463,13 @@ impl Connection {
             return;
         }
         if let Some(writing) = serving.writing.take() {
-            let data = writing.buffer.freeze();
-            self.submit(slot, writing.request, data, writing.reservation, service);
+            let (request, reservation) = (writing.request, writing.reservation);
+            let operation = Operation::new(slot, request, reservation, writing.stopwatch);
+            self.submit(operation, writing.buffer.freeze(), service);
         }
     }
 
-    fn submit(
-        &mut self,
-        slot: usize,
-        wanted: Request,
-        data: Pages,
-        reservation: Option<Reservation>,
-        service: &mut Service,
-    ) {
-        let operation = Operation::new(slot, wanted, reservation);
+    fn submit(&mut self, operation: Operation, data: Pages, service: &mut Service) {
         self.in_flight += 1;
         self.changes_in_flight += usize::from(changes(&operation.command));
         self.start(operation, data, service);
@@ -492,7 +504,13 @@ impl Connection {
             && !self.deaf
             && self.stream.is_some()
         {
+            let now = service.executor.clock.now();
+            let receipt = matches!(outcome, Outcome::Done(_))
+                .then(|| operation.receipt(&self.nexus.unit, now));
             operation.answer(outcome, &serving.replies, &mut self.output);
+            receipt
+                .into_iter()
+                .for_each(|it| self.output.put_receipt(it));
         }
     }
 
@@ -597,7 +615,7 @@ impl Connection {
     }
 
     /// Writes the waiting output.
-    pub(super) fn write(&mut self, service: &Service) {
+    pub(super) fn write(&mut self, service: &mut Service) {
         if self.deaf {
             self.output = Output::default();
             return;
@@ -618,11 +636,28 @@ impl Connection {
                 Ok(count) => {
                     self.output.left(count);
                     self.note_move(service.now);
+                    self.count_receipts(service);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return self.turn_deaf(),
             }
+        }
+    }
+
+    /// Counts the requests whose answers have left.
+    fn count_receipts(&mut self, service: &mut Service) {
+        let Some(first) = self.output.take_receipt() else {
+            return;
+        };
+        let loop_index = service.executor.loop_index();
+        let clock = &mut service.executor.clock;
+        // The socket may have taken its time.
+        clock.set(Instant::now());
+        let now = clock.now();
+        let others = std::iter::from_fn(|| self.output.take_receipt());
+        for receipt in std::iter::once(first).chain(others) {
+            receipt.unit.timing.add(loop_index, &receipt.left(now));
         }
     }
 

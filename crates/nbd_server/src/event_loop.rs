@@ -133,7 +133,7 @@ impl EventLoop {
                     break;
                 }
             }
-            self.service.now = Instant::now();
+            self.read_clock();
             let mut accepts = self.accept_again;
             let ready = std::mem::take(&mut self.ready);
             for event in &events {
@@ -160,6 +160,12 @@ impl EventLoop {
             self.settle();
             self.block_requests(&mut completions);
         }
+    }
+
+    /// Reads the clock, for everything until the next reading.
+    fn read_clock(&mut self) {
+        self.service.now = Instant::now();
+        self.service.executor.clock.set(self.service.now);
     }
 
     fn is_over(&self) -> bool {
@@ -317,6 +323,10 @@ impl EventLoop {
     fn block_requests(&mut self, completions: &mut Vec<(u64, lane::Outcome)>) {
         self.service.executor.lane.submit_batch();
         self.service.executor.lane.take_completions(completions);
+        if !completions.is_empty() {
+            // The device may have worked while the loop handled the input of this turn.
+            self.read_clock();
+        }
         for (token, outcome) in completions.drain(..) {
             let ended = self.service.executor.completed(token, outcome);
             self.hand_out(ended);
@@ -342,7 +352,7 @@ impl EventLoop {
                 continue;
             };
             connection.touched = false;
-            connection.write(&self.service);
+            connection.write(&mut self.service);
             let closed = connection.close_if_over(self.stopping.is_some());
             if closed && connection.in_flight() == 0 {
                 self.connections.remove(slot);

@@ -1,5 +1,7 @@
 //! A request on its way to the device, and its outcome on the way back to the client.
 
+use std::sync::Arc;
+
 use nbd::reply::{Extent, Replies};
 use nbd::request::{Asked, Command};
 use nbd::wire::ErrorCode;
@@ -8,7 +10,9 @@ use super::output::Output;
 use block::budget::Reservation;
 use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 use scsi::Refusal;
-use unit::execution::Outcome;
+use unit::execution::{Outcome, Timed};
+use unit::timing::{CommandKind, Moment, Receipt, Stopwatch};
+use unit::unit::Unit;
 
 /// Bytes of the pieces in which trims and zeros reach the device, one piece a turn. Memory devices
 /// free their pages on the loop, and other clients want their turn too.
@@ -30,6 +34,14 @@ pub(super) struct Operation {
     flushing: bool,
     /// Memory of the request's data.
     pub(super) reservation: Option<Reservation>,
+    /// Time that the request has spent so far.
+    stopwatch: Stopwatch,
+}
+
+impl Timed for Operation {
+    fn stopwatch(&mut self) -> &mut Stopwatch {
+        &mut self.stopwatch
+    }
 }
 
 /// Reports whether a command changes the device.
@@ -70,6 +82,7 @@ impl Operation {
         slot: usize,
         wanted: nbd::request::Request,
         reservation: Option<Reservation>,
+        stopwatch: Stopwatch,
     ) -> Self {
         Self {
             slot,
@@ -78,7 +91,18 @@ impl Operation {
             done: 0,
             flushing: false,
             reservation,
+            stopwatch,
         }
+    }
+
+    /// Returns the receipt of the request, whose work has ended now.
+    pub(super) fn receipt(&self, unit: &Arc<Unit>, now: Moment) -> Receipt {
+        let (kind, bytes) = match self.command {
+            Command::Read { len, .. } => (CommandKind::Read, len),
+            Command::Write { len, .. } => (CommandKind::Write, len),
+            _ => (CommandKind::Other, 0),
+        };
+        Receipt::new(unit, kind, bytes.into(), self.stopwatch, now)
     }
 
     /// Returns the next request to the device. `data` belongs to a write.

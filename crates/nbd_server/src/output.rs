@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use block::Pages;
 use block::budget::Reservation;
+use unit::timing::Receipt;
 
 /// Most pieces of one vectored write: half of the kernel's limit (IOV_MAX).
 const MAX_PIECES: usize = 512;
@@ -33,6 +34,12 @@ pub(super) struct Output {
     bytes: Vec<u8>,
     /// Number of `bytes` that have left.
     sent: usize,
+    /// Number of all bytes that were ever appended.
+    appended: u64,
+    /// Number of all bytes that have left.
+    gone: u64,
+    /// Receipts of answers, each with the value of `gone` from which it is due.
+    receipts: VecDeque<(u64, Receipt)>,
 }
 
 impl Output {
@@ -51,6 +58,7 @@ impl Output {
         let before = self.bytes.len();
         write(&mut self.bytes);
         let more = self.bytes.len() - before;
+        self.appended += more as u64;
         match self.pieces.back_mut() {
             _ if more == 0 => {}
             Some(Piece::Bytes(len)) => *len += more,
@@ -60,11 +68,23 @@ impl Output {
 
     /// Appends data, which holds its memory until it has left.
     pub(super) fn put_data(&mut self, pages: Pages, reservation: Option<Reservation>) {
+        self.appended += pages.len() as u64;
         self.pieces.push_back(Piece::Data {
             pages,
             sent: 0,
             _reservation: reservation,
         });
+    }
+
+    /// Adds the receipt of the answer that was appended last.
+    pub(super) fn put_receipt(&mut self, receipt: Receipt) {
+        self.receipts.push_back((self.appended, receipt));
+    }
+
+    /// Returns a receipt whose answer has left.
+    pub(super) fn take_receipt(&mut self) -> Option<Receipt> {
+        let due = self.receipts.pop_front_if(|(end, _)| *end <= self.gone);
+        due.map(|(_, receipt)| receipt)
     }
 
     /// Returns the first pieces, for one write.
@@ -93,6 +113,7 @@ impl Output {
     /// Notes that the first `count` bytes have left.
     pub(super) fn left(&mut self, count: usize) {
         let mut count = count;
+        self.gone += count as u64;
         while count > 0 {
             let gone = match self.pieces.front_mut() {
                 None => return,
@@ -128,6 +149,7 @@ impl Output {
         self.pieces.clear();
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.drain(..std::mem::take(&mut self.sent));
+        self.gone = self.appended;
         bytes
     }
 }

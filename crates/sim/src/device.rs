@@ -199,6 +199,7 @@ fn good(data_in: Option<Arc<[u8]>>) -> Completion<Arc<[u8]>> {
         sense: Vec::new(),
         data_in,
         data_out_wanted: None,
+        receipt: None,
     }
 }
 
@@ -209,6 +210,7 @@ fn completion(response: Response) -> Completion<Arc<[u8]>> {
         sense: response.sense,
         data_in,
         data_out_wanted: response.would_move,
+        receipt: None,
     }
 }
 

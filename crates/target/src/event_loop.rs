@@ -34,6 +34,7 @@ use unit::command::operation::{SessionKey, Token, Waiting, Work};
 use unit::command::operations::Operations;
 use unit::command::turn::Turn;
 use unit::loops::Call;
+use unit::timing::LoopClock;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
@@ -106,6 +107,7 @@ impl EventLoop {
             operations: Operations::new(index),
             orders: Vec::new(),
             turn: Turn::default(),
+            clock: LoopClock::new(now),
         };
         Ok(Self {
             core,
@@ -141,7 +143,7 @@ impl EventLoop {
                 tracing::error!(%error, "an event loop cannot wait for events");
                 return;
             }
-            self.now = Instant::now();
+            self.read_clock();
             if timeout != Some(Duration::ZERO) {
                 self.spin.slept(self.now);
             }
@@ -169,6 +171,13 @@ impl EventLoop {
             }
         }
         self.connections.clear();
+    }
+
+    /// Reads the clock, for everything until the next reading.
+    #[inline]
+    fn read_clock(&mut self) {
+        self.now = Instant::now();
+        self.core.clock.set(self.now);
     }
 
     /// Pauses for a moment if the only work is to let input gather. Each look at the sockets makes
@@ -302,6 +311,10 @@ impl EventLoop {
         self.core.lane.submit_batch();
         self.core.lane.take_completions(completions);
         let worked = !completions.is_empty();
+        if worked {
+            // Devices may have worked while the loop handled the input of this turn.
+            self.read_clock();
+        }
         for (token, outcome) in completions.drain(..) {
             if let Some((key, task, completion)) = self.core.completed(Token(token), outcome) {
                 self.complete(key, task, completion);

@@ -12,6 +12,7 @@ use block::{Pages, PagesMut};
 use unit::command::ended::{Data, Ended};
 use unit::command::operation::{TaskKey, Token};
 use unit::nexus::TaskEntry;
+use unit::timing::Receipt;
 
 /// Data-in: blocks as pages, parameter data as bytes.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ pub(super) fn completion(ended: Ended) -> Completion<DataIn> {
         sense: ended.sense,
         data_in: ended.data_in.map(DataIn::from),
         data_out_wanted: ended.data_out_wanted,
+        receipt: ended.receipt,
     }
 }
 
@@ -66,6 +68,8 @@ pub(super) fn task(key: TaskKey) -> TaskId {
 }
 
 impl Payload for DataIn {
+    type Receipt = Receipt;
+
     #[inline]
     fn len(&self) -> usize {
         match self {

@@ -23,6 +23,7 @@ use unit::command::operation::{
     Operation, OwnedCommand, SessionKey, TaskKey, Token, Waiting, Work,
 };
 use unit::nexus::{MappedUnit, TaskEntry};
+use unit::timing::{CommandKind, CommandStage, Stopwatch};
 
 /// Way of one session to its logical units.
 #[derive(Debug)]
@@ -69,9 +70,11 @@ impl TaskRouter for Router<'_> {
             return self.without_unit(&command);
         };
         let token = self.core.operations.next_token();
+        let now = self.core.clock.now();
         match mapped.enter(attribute, token.0) {
             Entered::Now => {
-                let entry = TaskEntry::new(mapped.clone(), attribute);
+                let stopwatch = Stopwatch::start(CommandStage::WireIn, now);
+                let entry = TaskEntry::new(mapped.clone(), attribute, stopwatch);
                 self.start(task, entry, &command)
             }
             Entered::Queued => self.queue(task, mapped.clone(), &command),
@@ -87,16 +90,24 @@ impl TaskRouter for Router<'_> {
             memory,
         } = buffer;
         let data = pages.freeze();
+        let now = self.core.clock.now();
         admitted(match intent {
-            Intent::Write { range, fua, entry } => {
+            Intent::Write {
+                range,
+                fua,
+                mut entry,
+            } => {
+                entry.stopwatch.turn_to(CommandStage::Queue, now);
                 self.core.write(self.session, task, entry, range, fua, data)
             }
             Intent::Task {
                 task: scsi_task,
-                entry,
-            } => self
-                .core
-                .run_task(self.session, task, entry, scsi_task, data),
+                mut entry,
+            } => {
+                entry.stopwatch.turn_to(CommandStage::Queue, now);
+                self.core
+                    .run_task(self.session, task, entry, scsi_task, data)
+            }
             Intent::Queued(token) => self.queued_data(token, data, memory),
         })
     }
@@ -153,13 +164,17 @@ impl Router<'_> {
                 if entry.memory.is_none() {
                     return done(task_set_full());
                 }
+                let now = self.core.clock.now();
+                entry.stopwatch.turn_to(CommandStage::Queue, now);
                 admitted(
                     self.core
                         .run_task(self.session, task, entry, scsi_task, Pages::new()),
                 )
             }
             Start::Respond(response) => {
-                let ended = Ended::from(response);
+                let now = self.core.clock.now();
+                let receipt = entry.receipt(CommandKind::Other, 0, now);
+                let ended = Ended::from(response).with_receipt(receipt);
                 self.core
                     .note_end(self.session, task, &entry.mapped, &ended);
                 done(ended)
@@ -243,13 +258,18 @@ impl Router<'_> {
     /// Keeps a command until its turn comes; its data-out is collected meanwhile.
     #[cold]
     fn queue(&mut self, task: TaskKey, mapped: Arc<MappedUnit>, command: &Command<'_>) -> Admitted {
+        let waits_for_data = command.data_out_len > Some(0);
+        let stage = match waits_for_data {
+            true => CommandStage::WireIn,
+            false => CommandStage::Queue,
+        };
         let owned = OwnedCommand {
             cdb: command.cdb.to_vec(),
             attribute: command.attribute,
             data_out_len: command.data_out_len,
             data_in_len: command.data_in_len,
+            stopwatch: Stopwatch::start(stage, self.core.clock.now()),
         };
-        let waits_for_data = command.data_out_len > Some(0);
         // The data-out by its CDB is not known yet. More than any command can use is neither asked
         // for nor kept, whatever the initiator offers.
         let most = mapped.unit.logical.max_data_out();
@@ -292,13 +312,19 @@ impl Router<'_> {
             return Progress::Done(busy());
         };
         let Work::Queued {
-            data, memory, turn, ..
+            data,
+            memory,
+            turn,
+            command,
+            ..
         } = &mut operation.work
         else {
             return Progress::Done(busy());
         };
         *data = Some(pages);
         *memory = taken;
+        let now = self.core.clock.now();
+        command.stopwatch.turn_to(CommandStage::Queue, now);
         if *turn {
             self.start_queued(token)
         } else {
@@ -322,7 +348,8 @@ impl Router<'_> {
         else {
             return Progress::Pending;
         };
-        operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute));
+        let stopwatch = command.stopwatch;
+        operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute, stopwatch));
         *turn = true;
         if data.is_some() {
             self.start_queued(token)
@@ -350,6 +377,8 @@ impl Router<'_> {
             return Progress::Pending;
         };
         entry.memory = memory;
+        // The data may have come after the turn.
+        entry.stopwatch = command.stopwatch;
         let (session, task) = (operation.session, operation.task);
         let mut wanted = 0;
         let progress = match entry.mapped.itl.start(&command.as_command(), self.view) {
@@ -386,7 +415,9 @@ impl Router<'_> {
             }
             Start::Respond(response) => {
                 wanted = response.would_move.unwrap_or(0);
-                let ended = Ended::from(response);
+                let now = self.core.clock.now();
+                let receipt = entry.receipt(CommandKind::Other, 0, now);
+                let ended = Ended::from(response).with_receipt(receipt);
                 self.core.note_end(session, task, &entry.mapped, &ended);
                 Progress::Done(ended)
             }

@@ -1,11 +1,13 @@
 //! State that all event loops share: the directory, the registry of sessions, the memory budget,
 //! and the way to each other.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::{fmt, io};
 
 use scsi::logical_unit::LogicalUnit;
+use scsi::nexus::TargetPort;
 
 use super::directory::Directory;
 use super::message::{AbortOrder, Function, Message};
@@ -14,6 +16,7 @@ use crate::session::registry::Registry;
 use block::budget::Budget;
 use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
+use unit::timing::tally::PortTally;
 use unit::unit::Unit;
 
 /// Way to one event loop.
@@ -78,6 +81,8 @@ pub(super) struct Shared {
     pub serving: Arc<Loops>,
     /// Places of these event loops in `serving`.
     seats: Vec<Seat>,
+    /// Times of commands by target and portal group tag, since the daemon began.
+    port_timing: Mutex<BTreeMap<(String, u16), Arc<PortTally>>>,
 }
 
 /// Runs the commands of one event loop.
@@ -113,6 +118,7 @@ impl Shared {
                 dealer: Dealer::new(loops.len()),
                 seats: (0..loops.len()).map_while(join).collect(),
                 serving: Arc::clone(&serving),
+                port_timing: Mutex::default(),
                 loops,
                 budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,
@@ -154,6 +160,16 @@ impl Shared {
     /// Locks and returns the registry of sessions.
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tally of a target port, which is made if it is the first time.
+    pub(super) fn port_timing(&self, port: &TargetPort) -> Arc<PortTally> {
+        let key = (port.name.clone(), port.portal_group_tag);
+        let mut tallies = self.port_timing.lock();
+        let tallies = tallies
+            .as_mut()
+            .unwrap_or_else(|poisoned| poisoned.get_mut());
+        Arc::clone(tallies.entry(key).or_default())
     }
 
     /// Returns the number of loops.

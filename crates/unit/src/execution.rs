@@ -7,6 +7,7 @@
 //! before it is durable.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use scsi::range_lock::Hold;
 use scsi::{Access, BlockRange, Refusal};
@@ -16,6 +17,7 @@ use super::command::abort::QuietSignal;
 use super::drain::DrainOrder;
 use super::loops::{Seat, Token};
 use super::nexus::Nexus;
+use super::timing::{CommandStage, LoopClock, Stopwatch};
 use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
 
 /// Outcome of an operation.
@@ -29,12 +31,20 @@ pub enum Outcome {
     Failed(BlockError),
 }
 
+/// Data of a protocol for an operation whose time is counted.
+pub trait Timed {
+    /// Returns the stopwatch of the operation.
+    fn stopwatch(&mut self) -> &mut Stopwatch;
+}
+
 /// Executor of one event loop. `T` is the protocol's data for each operation.
 #[derive(Debug)]
 pub struct Executor<T> {
     /// Access to block devices. It is dropped first, and waits until devices have finished. Only
     /// then are ranges given back.
     pub lane: Lane,
+    /// Clock of the loop.
+    pub clock: LoopClock,
     operations: Operations<T>,
 }
 
@@ -70,14 +80,20 @@ enum Transfer {
     Neither,
 }
 
-impl<T> Executor<T> {
+impl<T: Timed> Executor<T> {
     /// Makes the executor of an event loop.
     pub fn new(lane: Lane, seat: Seat) -> Self {
         let slots = Slab::new();
         Self {
             lane,
+            clock: LoopClock::new(Instant::now()),
             operations: Operations { slots, seat },
         }
+    }
+
+    /// Returns the number of the loop among those that serve the units.
+    pub fn loop_index(&self) -> usize {
+        self.operations.seat.index()
     }
 
     /// Starts an operation. Returns its outcome if it has already ended. Otherwise,
@@ -103,6 +119,8 @@ impl<T> Executor<T> {
             durable: false,
             observers: Vec::new(),
         };
+        let stopwatch = operation.context.stopwatch();
+        stopwatch.turn_to(CommandStage::Queue, self.clock.now());
         if let Some(range) = operation.changes {
             let token = self.operations.next_token();
             if !unit.range_lock.lock(range, Hold::Shared, token.0) {
@@ -148,7 +166,9 @@ impl<T> Executor<T> {
         self.send(operation, request)
     }
 
-    fn send(&mut self, operation: Operation<T>, request: Request) -> Option<(T, Outcome)> {
+    fn send(&mut self, mut operation: Operation<T>, request: Request) -> Option<(T, Outcome)> {
+        let stopwatch = operation.context.stopwatch();
+        stopwatch.turn_to(CommandStage::Device, self.clock.now());
         let ticket = Ticket::new(self.operations.next_token().0);
         let device = &operation.nexus.unit.device;
         match device.submit(request, ticket, &mut self.lane) {

@@ -7,6 +7,7 @@ use scsi::itl_nexus::ItlNexus;
 use scsi::nexus::{InitiatorPort, Nexus as ItNexus, NexusId, TargetPort};
 use scsi::task_set::{Entered, NexusTasks};
 
+use super::timing::{CommandKind, Moment, Receipt, Stopwatch};
 use super::unit::Unit;
 use block::budget::Reservation;
 
@@ -53,18 +54,27 @@ pub struct TaskEntry {
     pub mapped: Arc<MappedUnit>,
     /// Memory that the command's data may take.
     pub memory: Option<Reservation>,
+    /// Time that the command has spent so far.
+    pub stopwatch: Stopwatch,
     attribute: TaskAttribute,
 }
 
 impl TaskEntry {
     /// Makes the entry of a command that [`MappedUnit::enter`] let in with that attribute.
     #[inline]
-    pub fn new(mapped: Arc<MappedUnit>, attribute: TaskAttribute) -> Self {
+    pub fn new(mapped: Arc<MappedUnit>, attribute: TaskAttribute, stopwatch: Stopwatch) -> Self {
         Self {
             mapped,
             memory: None,
+            stopwatch,
             attribute,
         }
+    }
+
+    /// Returns the receipt of the command, whose work has ended now.
+    #[inline]
+    pub fn receipt(&self, kind: CommandKind, bytes: u64, now: Moment) -> Receipt {
+        Receipt::new(&self.mapped.unit, kind, bytes, self.stopwatch, now)
     }
 }
 

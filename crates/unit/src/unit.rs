@@ -15,6 +15,7 @@ use scsi::{BlockRange, WriteThrough};
 use super::loops::Loops;
 use super::space_shortage::Shortage;
 use crate::state_file;
+use crate::timing::tally::UnitTally;
 use block::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 
@@ -44,6 +45,8 @@ pub struct Unit {
     pub reads_in_place: bool,
     /// Whether the device makes use of read-ahead hints.
     pub foresees: bool,
+    /// Times of the commands of all sessions.
+    pub timing: UnitTally,
     block_shift: u32,
     errors: AtomicU64,
     shortage: Shortage,
@@ -70,6 +73,7 @@ impl Unit {
             reads_in_place: device.reads_in_place(),
             reopenings: AtomicU64::new(device.reopenings()),
             foresees: device.foresees(),
+            timing: UnitTally::default(),
             device,
             task_sets: TaskSets::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),

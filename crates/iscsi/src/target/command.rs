@@ -622,6 +622,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             sense: CRC_ERROR_SENSE.to_vec(),
             data_in: None,
             data_out_wanted: None,
+            receipt: None,
         };
         self.respond(&task, completion);
         self.open_window();

@@ -68,7 +68,7 @@ pub(super) struct Ping {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection<P> {
+pub(super) struct Connection<P: Payload> {
     pub(super) cid: u16,
     pub(super) receiver: Receiver,
     pub(super) transmit: TransmitQueue<P>,

@@ -83,6 +83,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let Some(connection) = self.connections[task.connection].as_mut() else {
             return;
         };
+        let receipt = completion.receipt;
         let data = completion.data_in.filter(|data| !data.is_empty());
         let residual = Residual::new(
             task.edtl,
@@ -108,6 +109,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             data_sn = run.data_sn;
             self.counters.data_in_bytes += length as u64;
             if collapse {
+                receipt
+                    .into_iter()
+                    .for_each(|it| connection.transmit.push_receipt(it));
                 return;
             }
         }
@@ -121,6 +125,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             exp_cmd_sn,
             max_cmd_sn,
         );
+        receipt
+            .into_iter()
+            .for_each(|it| connection.transmit.push_receipt(it));
     }
 }
 

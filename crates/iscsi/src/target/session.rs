@@ -49,7 +49,7 @@ pub struct IncomingCommand<'a> {
 
 /// Decision of the device server about a command, or about its data-out.
 #[derive(Debug)]
-pub enum Admission<P, B> {
+pub enum Admission<P: Payload, B> {
     /// The command has ended.
     Done(Completion<P>),
     /// The command runs, and [`Session::complete`] will be called.
@@ -66,7 +66,7 @@ pub enum Admission<P, B> {
 
 /// End of a command.
 #[derive(Debug)]
-pub struct Completion<P> {
+pub struct Completion<P: Payload> {
     /// SCSI status.
     pub status: u8,
     /// Sense data without its length.
@@ -76,6 +76,9 @@ pub struct Completion<P> {
     /// Bytes of data-out that the command takes by its CDB, for the residual, unless
     /// [`Admission::Collect`] already said so.
     pub data_out_wanted: Option<u32>,
+    /// Record that comes back by [`Session::take_receipts`] once the answer has left. An answer
+    /// that is never sent gives none back.
+    pub receipt: Option<P::Receipt>,
 }
 
 /// Device server behind a session (SAM-5's task router and the logical units behind it).
@@ -193,7 +196,7 @@ pub struct SessionCounters {
 
 /// Session of an initiator with this target.
 #[derive(Debug)]
-pub struct Session<P, B> {
+pub struct Session<P: Payload, B> {
     pub(super) settings: SessionSettings,
     pub(super) window: CommandWindow,
     pub(super) depth: u32,
@@ -516,6 +519,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
+    /// Returns the receipts of answers of this connection that have left since the last call.
+    pub fn take_receipts(&mut self, index: usize) -> impl Iterator<Item = P::Receipt> {
+        let connection = self.connections[index].as_mut();
+        connection
+            .into_iter()
+            .flat_map(|it| it.transmit.take_receipts())
+    }
+
     /// Changes the number of commands that may be in flight. A smaller depth takes effect as
     /// commands end. An initiator that waits for a closed window is told that it opened.
     pub fn set_depth(&mut self, depth: u32) {
@@ -600,6 +611,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 sense: Vec::new(),
                 data_in: None,
                 data_out_wanted: None,
+                receipt: None,
             },
         );
     }

@@ -58,7 +58,7 @@ impl<P: Payload> Outgoing<P> {
 
 /// PDUs in the order in which they leave.
 #[derive(Debug)]
-pub(super) struct TransmitQueue<P> {
+pub(super) struct TransmitQueue<P: Payload> {
     header_digest: bool,
     data_digest: bool,
     queue: VecDeque<Outgoing<P>>,
@@ -67,6 +67,12 @@ pub(super) struct TransmitQueue<P> {
     queued_bytes: usize,
     /// Number of waiting bytes that were made for the queue alone.
     own_bytes: usize,
+    /// Number of bytes that have left since the connection began.
+    left: u64,
+    /// Receipts of answers in the queue, each with the value of `left` from which it is due.
+    receipts: VecDeque<(u64, P::Receipt)>,
+    /// Receipts that are due.
+    due: Vec<P::Receipt>,
 }
 
 impl<P: Payload> TransmitQueue<P> {
@@ -78,6 +84,9 @@ impl<P: Payload> TransmitQueue<P> {
             sent_of_first: 0,
             queued_bytes: 0,
             own_bytes: 0,
+            left: 0,
+            receipts: VecDeque::new(),
+            due: Vec::new(),
         }
     }
 
@@ -121,6 +130,18 @@ impl<P: Payload> TransmitQueue<P> {
         self.queue.push_back(pdu);
     }
 
+    /// Adds the receipt of the answer that was pushed last.
+    #[inline]
+    pub(super) fn push_receipt(&mut self, receipt: P::Receipt) {
+        let end = self.left + self.queued_bytes as u64;
+        self.receipts.push_back((end, receipt));
+    }
+
+    /// Returns the receipts of answers that have left since the last call, in order.
+    pub(super) fn take_receipts(&mut self) -> std::vec::Drain<'_, P::Receipt> {
+        self.due.drain(..)
+    }
+
     /// Hands the waiting bytes to `take`, piece by piece in order, until it returns `false`.
     pub(super) fn gather<'a>(&'a self, mut take: impl FnMut(&'a [u8]) -> bool) {
         let mut skip = self.sent_of_first;
@@ -150,6 +171,10 @@ impl<P: Payload> TransmitQueue<P> {
     pub(super) fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.queued_bytes);
         self.queued_bytes -= count;
+        self.left += count as u64;
+        while let Some((_, receipt)) = self.receipts.pop_front_if(|(end, _)| *end <= self.left) {
+            self.due.push(receipt);
+        }
         self.sent_of_first += count;
         while let Some(first) = self.queue.front()
             && self.sent_of_first >= first.len()

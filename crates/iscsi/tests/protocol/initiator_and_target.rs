@@ -89,6 +89,7 @@ impl Disk {
             sense,
             data_in,
             data_out_wanted: None,
+            receipt: None,
         };
         self.commands += 1;
         if self.hold || self.commands.is_multiple_of(3) {

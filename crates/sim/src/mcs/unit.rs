@@ -127,6 +127,7 @@ pub fn good(data_in: Option<Arc<[u8]>>) -> Answer {
         sense: Vec::new(),
         data_in,
         data_out_wanted: None,
+        receipt: None,
     }
 }
 

@@ -14,6 +14,7 @@ use iscsi::pdu::Isid;
 use iscsi::target::login::LoginIdentity;
 
 use unit::command::operation::SessionKey;
+use unit::timing::tally::StageSums;
 
 /// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets
 /// one who asks, also without proof of who they are. So the oldest makes room, and they take none
@@ -108,6 +109,8 @@ pub(crate) struct RegisteredSession {
     pub exp_cmd_sn: AtomicU32,
     /// Latest MaxCmdSN that was sent.
     pub max_cmd_sn: AtomicU32,
+    /// Times of the session's commands. Only the session's loop adds to them.
+    pub timing: StageSums,
 }
 
 /// Numbers of sessions, without those for discovery.
@@ -194,6 +197,7 @@ impl Registry {
             cids: Mutex::default(),
             exp_cmd_sn: AtomicU32::new(0),
             max_cmd_sn: AtomicU32::new(0),
+            timing: StageSums::default(),
         });
         self.by_tsih.insert(tsih, name.clone());
         self.by_name.insert(name, session.clone());

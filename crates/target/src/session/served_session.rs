@@ -24,6 +24,7 @@ use config::access::{self, Access};
 use config::directory;
 use model::config::Config;
 use unit::nexus::MappedUnit;
+use unit::timing::tally::PortTally;
 
 /// Default silence after which an initiator is pinged.
 const DEFAULT_PING_INTERVAL_S: u32 = 15;
@@ -53,6 +54,8 @@ pub(crate) struct ServedSession {
     pub view: View,
     /// I_T nexus; `None` in a discovery session.
     pub nexus: Option<Nexus>,
+    /// Times of the commands of its port group; `None` in a discovery session.
+    pub port_timing: Option<Arc<PortTally>>,
     /// Slots of the loop's connection table, by the protocol's connection index.
     pub connections: HashMap<usize, usize>,
     /// Session's part of the memory for data in flight.
@@ -106,6 +109,7 @@ impl ServedSession {
             protocol: Session::new(settings),
             view: View::default(),
             nexus: None,
+            port_timing: None,
             connections: HashMap::new(),
             share: shared.budget.share(),
             progress: (Progress::default(), Duration::ZERO),
@@ -116,7 +120,9 @@ impl ServedSession {
             login,
         };
         if let Some(access) = session.access(&directory.config, local) {
-            session.nexus = Some(session.make_nexus(&access, shared));
+            let nexus = session.make_nexus(&access, shared);
+            session.port_timing = Some(shared.port_timing(&nexus.target_port));
+            session.nexus = Some(nexus);
             session.set_view(&access, &directory);
         }
         session

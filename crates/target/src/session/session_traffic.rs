@@ -1,6 +1,8 @@
 //! The traffic of a session's connections: bytes go to the protocol, its events to the parts that
 //! handle them, and its output to the sockets.
 
+use std::time::Instant;
+
 use iscsi::target::{ConnectionError, Event};
 
 use super::connection::{Received, Role};
@@ -9,6 +11,7 @@ use super::served_session::ServedSession;
 use crate::event_loop::EventLoop;
 use crate::payload;
 use crate::router::Router;
+use crate::shared::Core;
 use unit::command::ended::Ended;
 use unit::command::operation::SessionKey;
 use unit::command::operation::TaskKey;
@@ -212,6 +215,7 @@ impl EventLoop {
             return;
         };
         let result = self.connections[slot].write(&mut session.protocol, index);
+        count_receipts(session, index, &mut self.core);
         let left = session.protocol.queued_bytes(index);
         let finished = left == 0 && session.protocol.is_logged_out(index);
         if result.is_err() {
@@ -229,6 +233,26 @@ impl EventLoop {
         let failed = connection.write_output().is_err();
         if failed || (matches!(connection.role, Role::Closing) && connection.output.is_empty()) {
             self.close_connection(slot, "the login ended");
+        }
+    }
+}
+
+/// Counts the commands whose answers have left a connection.
+#[inline]
+fn count_receipts(session: &mut ServedSession, index: usize, core: &mut Core) {
+    let mut receipts = session.protocol.take_receipts(index).peekable();
+    if receipts.peek().is_none() {
+        return;
+    }
+    // The socket may have taken its time.
+    core.clock.set(Instant::now());
+    let now = core.clock.now();
+    for receipt in receipts {
+        let times = receipt.left(now);
+        receipt.unit.timing.add(core.index, &times);
+        session.registered.timing.add(&times);
+        if let Some(port) = &session.port_timing {
+            port.add(core.index, &times);
         }
     }
 }

@@ -22,6 +22,7 @@ use super::step_requests::scsi_error;
 use super::turn::Turn;
 use crate::drain::{DrainOrder, Whose};
 use crate::nexus::TaskEntry;
+use crate::timing::{CommandKind, CommandStage, LoopClock, Receipt};
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
 
@@ -49,6 +50,8 @@ pub struct Core<S: Peers> {
     pub orders: Vec<Arc<AbortOrder<S::Function>>>,
     /// Work that devices do at once for tasks in the current turn.
     pub turn: Turn,
+    /// Clock of the loop.
+    pub clock: LoopClock,
 }
 
 impl<S: Peers> Core<S> {
@@ -76,6 +79,8 @@ impl<S: Peers> Core<S> {
             offset,
             len: len as u32,
         };
+        let now = self.clock.now();
+        entry.stopwatch.turn_to(CommandStage::Device, now);
         match unit
             .device
             .submit(request, Ticket::new(token.0), &mut self.lane)
@@ -84,7 +89,9 @@ impl<S: Peers> Core<S> {
                 unit.logical
                     .statistics()
                     .add_read(self.index, range.count.0);
-                Progress::Done(Ended::good(Some(Data::Pages(pages, entry.memory.take()))))
+                let receipt = entry.receipt(CommandKind::Read, len, now);
+                let data = Data::Pages(pages, entry.memory.take());
+                Progress::Done(Ended::good(Some(data)).with_receipt(receipt))
             }
             Submitted::Ready(outcome) => {
                 let completion = self.end_of_transfer(&mut entry, outcome);
@@ -106,6 +113,9 @@ impl<S: Peers> Core<S> {
         mut entry: TaskEntry,
         range: BlockRange,
     ) -> Progress {
+        entry
+            .stopwatch
+            .turn_to(CommandStage::Device, self.clock.now());
         let unit = &entry.mapped.unit;
         let token = self.operations.next_token();
         match (unit.device).submit(Request::Flush, Ticket::new(token.0), &mut self.lane) {
@@ -174,7 +184,9 @@ impl<S: Peers> Core<S> {
             self.note_end(session, task, &entry.mapped, &completion);
             return Progress::Done(completion);
         }
-        let (offset, _) = unit.bytes(range);
+        let (offset, len) = unit.bytes(range);
+        let now = self.clock.now();
+        entry.stopwatch.turn_to(CommandStage::Device, now);
         unit.logical.note_write(range);
         let token = self.operations.next_token();
         let durable = fua || !unit.logical.write_cache_enabled();
@@ -195,12 +207,14 @@ impl<S: Peers> Core<S> {
         match submitted {
             Submitted::Ready(outcome) => {
                 unit.range_lock.unlock(range, Hold::Shared);
-                if outcome.is_ok() {
+                let receipt = outcome.is_ok().then(|| {
                     unit.logical
                         .statistics()
                         .add_write(self.index, range.count.0);
-                }
-                let completion = self.end_of_transfer(&mut entry, outcome);
+                    entry.receipt(CommandKind::Write, len, now)
+                });
+                let mut completion = self.end_of_transfer(&mut entry, outcome);
+                completion.receipt = receipt;
                 self.note_end(session, task, &entry.mapped, &completion);
                 Progress::Done(completion)
             }
@@ -293,8 +307,9 @@ impl<S: Peers> Core<S> {
         self.operations.retire(token);
         let completion = match &mut operation.entry {
             Some(entry) => {
-                self.count(entry, &operation.work, &outcome);
-                let completion = self.end_of_transfer(entry, outcome);
+                let receipt = self.count(entry, &operation.work, &outcome);
+                let mut completion = self.end_of_transfer(entry, outcome);
+                completion.receipt = receipt;
                 if !operation.cancelled {
                     self.note_end(session, task, &entry.mapped, &completion);
                 }
@@ -337,21 +352,24 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    fn count(&self, entry: &TaskEntry, work: &Work, outcome: &Outcome) {
+    /// Counts a READ or WRITE whose blocks have moved, and returns its receipt.
+    fn count(&self, entry: &TaskEntry, work: &Work, outcome: &Outcome) -> Option<Receipt> {
+        outcome.as_ref().ok()?;
         let unit = &entry.mapped.unit;
-        match work {
-            Work::Read(range) if outcome.is_ok() => {
-                unit.logical
-                    .statistics()
-                    .add_read(self.index, range.count.0);
+        let statistics = unit.logical.statistics();
+        let (kind, range) = match work {
+            Work::Read(range) => {
+                statistics.add_read(self.index, range.count.0);
+                (CommandKind::Read, *range)
             }
-            Work::Write { range, .. } if outcome.is_ok() => {
-                unit.logical
-                    .statistics()
-                    .add_write(self.index, range.count.0);
+            Work::Write { range, .. } => {
+                statistics.add_write(self.index, range.count.0);
+                (CommandKind::Write, *range)
             }
-            _ => {}
-        }
+            _ => return None,
+        };
+        let (_, bytes) = unit.bytes(range);
+        Some(entry.receipt(kind, bytes, self.clock.now()))
     }
 
     /// Goes on with an operation that waited for its range, for quiet, or for the next turn.
@@ -471,7 +489,8 @@ impl<S: Peers> Core<S> {
             mapped, command, ..
         } = &operation.work
         {
-            operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute));
+            let stopwatch = command.stopwatch;
+            operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute, stopwatch));
         }
     }
 

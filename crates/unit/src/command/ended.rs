@@ -2,6 +2,7 @@
 
 use scsi::{Response, Status};
 
+use crate::timing::Receipt;
 use block::Pages;
 use block::budget::Reservation;
 
@@ -25,6 +26,8 @@ pub struct Ended {
     pub data_in: Option<Data>,
     /// Bytes of data-out that the command takes by its CDB, if known: for the residual.
     pub data_out_wanted: Option<u32>,
+    /// Record of the command's time so far, for a command that is counted.
+    pub receipt: Option<Receipt>,
 }
 
 impl Ended {
@@ -36,6 +39,17 @@ impl Ended {
             sense: Vec::new(),
             data_in,
             data_out_wanted: None,
+            receipt: None,
+        }
+    }
+
+    /// Adds the receipt of the command.
+    #[inline]
+    #[must_use]
+    pub fn with_receipt(self, receipt: Receipt) -> Self {
+        Self {
+            receipt: Some(receipt),
+            ..self
         }
     }
 
@@ -57,6 +71,7 @@ impl From<Response> for Ended {
             sense: response.sense,
             data_in,
             data_out_wanted: response.would_move,
+            receipt: None,
         }
     }
 }

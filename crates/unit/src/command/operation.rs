@@ -10,6 +10,7 @@ use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
 use super::abort::QuietSignal;
 pub use crate::loops::Token;
 use crate::nexus::{MappedUnit, TaskEntry};
+use crate::timing::Stopwatch;
 use crate::unit::Unit;
 use block::budget::Reservation;
 use block::{Pages, Request};
@@ -83,6 +84,8 @@ pub struct OwnedCommand {
     pub data_out_len: Option<u32>,
     /// Bytes of data-in accepted.
     pub data_in_len: u32,
+    /// Time that the command has spent so far.
+    pub stopwatch: Stopwatch,
 }
 
 impl OwnedCommand {

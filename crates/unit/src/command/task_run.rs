@@ -17,6 +17,7 @@ use super::step_requests::{prepare, scsi_error, to_extents};
 use super::turn;
 use crate::nexus::TaskEntry;
 use crate::state_file;
+use crate::timing::{CommandKind, CommandStage};
 use crate::unit::Unit;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
@@ -86,8 +87,10 @@ impl<S: Peers> Core<S> {
     pub fn drive(&mut self, token: Token, mut operation: Operation, mut step: Step) -> Progress {
         loop {
             if let Step::Done(response) = step {
-                let completion = Ended::from(response);
+                let mut completion = Ended::from(response);
                 if let (Some(entry), false) = (&operation.entry, operation.cancelled) {
+                    let now = self.clock.now();
+                    completion.receipt = Some(entry.receipt(CommandKind::Other, 0, now));
                     self.note_end(
                         operation.session,
                         operation.task,
@@ -108,6 +111,15 @@ impl<S: Peers> Core<S> {
                 }
                 Begun::Waits(waiting) => {
                     operation.waiting = waiting;
+                    let stage = match waiting {
+                        Waiting::Device => CommandStage::Device,
+                        Waiting::Turn | Waiting::Range(..) | Waiting::Quiet | Waiting::NextTurn => {
+                            CommandStage::Queue
+                        }
+                    };
+                    if let Some(entry) = &mut operation.entry {
+                        entry.stopwatch.turn_to(stage, self.clock.now());
+                    }
                     self.operations.put_back(token, operation);
                     return Progress::Pending;
                 }
@@ -193,9 +205,10 @@ impl<S: Peers> Core<S> {
     /// Submits the requests of the current step one after the other. `None` where one is pending,
     /// or waits for the next turn; the operation says which.
     pub fn submit_requests(&mut self, token: Token, operation: &mut Operation) -> Option<Outcome> {
-        let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
+        let (Work::Task(run), Some(entry)) = (&mut operation.work, &mut operation.entry) else {
             return Some(Ok(Done::Nothing));
         };
+        let now = self.clock.now();
         let mut outcome = Ok(Done::Nothing);
         loop {
             run.flush_if_late(&entry.mapped.unit);
@@ -204,6 +217,7 @@ impl<S: Peers> Core<S> {
             }
             if self.turn.is_over() {
                 operation.waiting = Waiting::NextTurn;
+                entry.stopwatch.turn_to(CommandStage::Queue, now);
                 self.turn.wait(token);
                 return None;
             }
@@ -212,6 +226,7 @@ impl<S: Peers> Core<S> {
             };
             let unit = run.on.as_ref().unwrap_or(&entry.mapped.unit);
             unit.note_request(&request);
+            entry.stopwatch.turn_to(CommandStage::Device, now);
             let weight = turn::weight(&request);
             match unit
                 .device

@@ -7,6 +7,7 @@ use scsi::nexus::TargetPort;
 use super::*;
 use crate::drain::Whose;
 use crate::loops::Call;
+use crate::timing::Moment;
 use crate::unit::Unit;
 use block::Pages;
 use block::memory::MemoryDevice;
@@ -16,8 +17,27 @@ const BLOCK: usize = 512;
 /// A unit in memory, with an executor and the tokens that wake the executor.
 struct Loop {
     nexus: Arc<Nexus>,
-    executor: Executor<&'static str>,
+    executor: Executor<Named>,
     woken: Receiver<Token>,
+}
+
+/// Name of an operation.
+#[derive(Debug)]
+struct Named(&'static str, Stopwatch);
+
+impl Named {
+    fn new(name: &'static str) -> Self {
+        Self(
+            name,
+            Stopwatch::start(CommandStage::WireIn, Moment::default()),
+        )
+    }
+}
+
+impl Timed for Named {
+    fn stopwatch(&mut self) -> &mut Stopwatch {
+        &mut self.1
+    }
 }
 
 fn a_loop() -> Loop {
@@ -58,7 +78,7 @@ fn read(offset: u64) -> Request {
 impl Loop {
     fn now(&mut self, request: Request) -> Outcome {
         let (_, outcome) = (self.executor)
-            .submit(&self.nexus, request, "now")
+            .submit(&self.nexus, request, Named::new("now"))
             .expect("memory answers at once");
         outcome
     }
@@ -77,7 +97,9 @@ fn a_write_waits_for_an_atomic_command_and_reads_do_not() {
     let unit = Arc::clone(&it.nexus.unit);
     let range = BlockRange::new(0, 1).expect("a range");
     assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
-    let begun = it.executor.submit(&it.nexus, write(0, 7), "waits");
+    let begun = it
+        .executor
+        .submit(&it.nexus, write(0, 7), Named::new("waits"));
     assert!(begun.is_none(), "{begun:?}");
     assert_eq!(it.byte(0), 0);
     assert!(it.woken.try_recv().is_err());
@@ -85,7 +107,7 @@ fn a_write_waits_for_an_atomic_command_and_reads_do_not() {
     let token = it.woken.try_recv().expect("its turn has come");
     let ended = it.executor.granted(token);
     assert!(
-        matches!(ended, Some(("waits", Outcome::Done(_)))),
+        matches!(ended, Some((Named("waits", _), Outcome::Done(_)))),
         "{ended:?}"
     );
     assert_eq!(it.byte(0), 7);
@@ -99,7 +121,11 @@ fn an_executor_that_ends_gives_back_what_its_operations_wait_for() {
     let unit = Arc::clone(&it.nexus.unit);
     let range = BlockRange::new(0, 1).expect("a range");
     assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
-    assert!(it.executor.submit(&it.nexus, write(0, 7), "").is_none());
+    assert!(
+        it.executor
+            .submit(&it.nexus, write(0, 7), Named::new(""))
+            .is_none()
+    );
     drop(it.executor);
     unit.range_lock.unlock(range, Hold::Exclusive);
     assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
@@ -111,13 +137,20 @@ fn gates_that_close_while_an_operation_waits_refuse_it() {
     let unit = Arc::clone(&it.nexus.unit);
     let range = BlockRange::new(0, 1).expect("a range");
     assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
-    assert!(it.executor.submit(&it.nexus, write(0, 7), "").is_none());
+    assert!(
+        it.executor
+            .submit(&it.nexus, write(0, 7), Named::new(""))
+            .is_none()
+    );
     unit.logical.set_read_only(true);
     unit.range_lock.unlock(range, Hold::Exclusive);
     let token = it.woken.try_recv().expect("its turn has come");
     let ended = it.executor.granted(token);
-    let refused = Some(("", Outcome::Refused(Refusal::WriteProtected)));
-    assert_eq!(format!("{ended:?}"), format!("{refused:?}"));
+    let refused = matches!(
+        ended,
+        Some((Named("", _), Outcome::Refused(Refusal::WriteProtected)))
+    );
+    assert!(refused, "{ended:?}");
     assert_eq!(it.byte(0), 0);
     assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
 }
@@ -187,7 +220,11 @@ fn orders_to_wait_include_operations_of_their_unit_and_group_alone() {
             Arc::new(move |_| over.send(()).expect("the test listens"));
         let signal = QuietSignal::at_the_end(Token(0), wake);
         assert!(unit.range_lock.lock(range, Hold::Exclusive, u64::MAX));
-        assert!(it.executor.submit(&it.nexus, write(0, 7), "").is_none());
+        assert!(
+            it.executor
+                .submit(&it.nexus, write(0, 7), Named::new(""))
+                .is_none()
+        );
         it.executor.drain(&DrainOrder::new(whose, signal));
         let waits = is_over.try_recv().is_err();
         unit.range_lock.unlock(range, Hold::Exclusive);

@@ -113,6 +113,7 @@ fn good(data_in: Option<Vec<u8>>) -> Completion<Bytes> {
         sense: Vec::new(),
         data_in,
         data_out_wanted: None,
+        receipt: None,
     }
 }
 
