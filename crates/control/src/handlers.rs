@@ -17,6 +17,7 @@ use utoipa::OpenApi as _;
 use super::answer::Problem;
 use super::author::{self, Author};
 use super::names_in_use::NamesInUse;
+use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::handlers::routes::Routes;
 use ::config::change::Change;
@@ -53,6 +54,8 @@ pub struct Plane {
     pub default_portals: Vec<SocketAddr>,
     /// Time at which the daemon started.
     pub since: Instant,
+    /// Figures of the data plane, second by second.
+    pub snapshots: Snapshots,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }

@@ -9,7 +9,7 @@
 //! | Who may ask, and who asked? | `asker.rs`, `author.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
-//! | Where do metrics come from? | `metrics/` |
+//! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/` |
 //!
 //! # Invariants
 //! - The configuration in force is on the disk. A configuration on the disk is in force, or was
@@ -32,6 +32,7 @@ mod metrics;
 mod names_in_use;
 mod new_unit;
 pub mod server;
+pub mod snapshots;
 mod streaming;
 pub mod transaction;
 mod unit_changes;
@@ -42,4 +43,5 @@ pub use client::Client;
 pub use endpoint::Endpoint;
 pub use handlers::Plane;
 pub use server::ControlServer;
+pub use snapshots::Snapshots;
 pub use transaction::Transactions;

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::config::BackendSpec;
+use crate::figures::Figures;
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::volume_id::{VolumeId, Volumes};
 use crate::{Config, Error};
@@ -52,6 +53,11 @@ pub trait DataPlane: Send + Sync {
     /// for each.
     fn unit(&self, name: &str) -> Option<UnitStatus> {
         self.units().into_iter().find(|unit| unit.name == name)
+    }
+
+    /// Returns the figures of all units, sessions and port groups. The call waits for no device.
+    fn figures(&self) -> Figures {
+        Figures::default()
     }
 
     /// Returns the ALUA states that initiators chose for themselves, on all units.

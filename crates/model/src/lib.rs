@@ -8,6 +8,7 @@ pub mod data_plane;
 pub mod date;
 pub mod device_name;
 pub mod error;
+pub mod figures;
 pub mod health;
 pub mod hindrance;
 pub mod initiator;

@@ -11,7 +11,8 @@ use block::budget::Reservation;
 use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 use scsi::Refusal;
 use unit::execution::{Outcome, Timed};
-use unit::timing::{CommandKind, Moment, Receipt, Stopwatch};
+use unit::timing::CommandKind;
+use unit::timing::{Moment, Receipt, Stopwatch};
 use unit::unit::Unit;
 
 /// Bytes of the pieces in which trims and zeros reach the device, one piece a turn. Memory devices

@@ -11,7 +11,7 @@ use config::diff::diff;
 use config::history::Note;
 use config::placement;
 use config::store::Store;
-use control::{Author, ControlAddress, ControlServer, Plane, Transactions};
+use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
@@ -136,7 +136,15 @@ impl Daemon {
                 "raise the limits on threads and descriptors (`ulimit -u`, `ulimit -n`)",
             )
         })?;
+        let snapshots = Snapshots::start(service.clone()).map_err(|error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the thread that counts commands cannot start: {error}"),
+                "raise the limit on threads (`ulimit -u`)",
+            )
+        })?;
         let plane = Arc::new(Plane {
+            snapshots,
             transactions: Transactions::new(store, config, service.clone()),
             pools: Arc::clone(&pools),
             state_folder: options.state,

@@ -15,6 +15,7 @@ use super::shared::Core;
 use crate::session::view::View;
 use block::budget::{Reservation, Share};
 use block::{Pages, PagesMut};
+use model::figures::{CommandKind, CommandStage};
 use pages::{PAGE_SIZE, footprint};
 use std::sync::Arc;
 use unit::command::core::Progress;
@@ -23,7 +24,7 @@ use unit::command::operation::{
     Operation, OwnedCommand, SessionKey, TaskKey, Token, Waiting, Work,
 };
 use unit::nexus::{MappedUnit, TaskEntry};
-use unit::timing::{CommandKind, CommandStage, Stopwatch};
+use unit::timing::Stopwatch;
 
 /// Way of one session to its logical units.
 #[derive(Debug)]

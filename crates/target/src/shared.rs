@@ -14,6 +14,7 @@ use super::message::{AbortOrder, Function, Message};
 use crate::connection::dealer::Dealer;
 use crate::session::registry::Registry;
 use block::budget::Budget;
+use model::figures::PortGroupFigures;
 use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
 use unit::timing::tally::PortTally;
@@ -170,6 +171,23 @@ impl Shared {
             .as_mut()
             .unwrap_or_else(|poisoned| poisoned.get_mut());
         Arc::clone(tallies.entry(key).or_default())
+    }
+
+    /// Returns the figures of all port groups that had sessions.
+    pub(super) fn port_group_figures(&self) -> Vec<PortGroupFigures> {
+        let mut tallies = self.port_timing.lock();
+        let tallies = tallies
+            .as_mut()
+            .unwrap_or_else(|poisoned| poisoned.get_mut());
+        let figures = tallies
+            .iter()
+            .map(|((target, tag), tally)| PortGroupFigures {
+                target: target.clone(),
+                portal_group: *tag,
+                totals: tally.totals(),
+                latency: tally.latency(),
+            });
+        figures.collect()
     }
 
     /// Returns the number of loops.

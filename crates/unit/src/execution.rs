@@ -17,8 +17,9 @@ use super::command::abort::QuietSignal;
 use super::drain::DrainOrder;
 use super::loops::{Seat, Token};
 use super::nexus::Nexus;
-use super::timing::{CommandStage, LoopClock, Stopwatch};
+use super::timing::{LoopClock, Stopwatch};
 use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
+use model::figures::CommandStage;
 
 /// Outcome of an operation.
 #[derive(Debug)]

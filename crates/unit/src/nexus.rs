@@ -7,9 +7,10 @@ use scsi::itl_nexus::ItlNexus;
 use scsi::nexus::{InitiatorPort, Nexus as ItNexus, NexusId, TargetPort};
 use scsi::task_set::{Entered, NexusTasks};
 
-use super::timing::{CommandKind, Moment, Receipt, Stopwatch};
+use super::timing::{Moment, Receipt, Stopwatch};
 use super::unit::Unit;
 use block::budget::Reservation;
+use model::figures::CommandKind;
 
 /// A unit as one session sees it.
 #[derive(Debug)]

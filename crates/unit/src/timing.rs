@@ -13,47 +13,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::unit::Unit;
+pub use model::figures::{CommandKind, CommandStage};
 
 pub mod histogram;
 pub mod per_loop;
 pub mod tally;
-
-/// Stage of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum CommandStage {
-    /// Data-out arrives: from the command to the last byte of its data.
-    WireIn,
-    /// The command waits for its turn in the task set, for a range, for other commands, or for the
-    /// next turn of the loop.
-    Queue,
-    /// The device works on requests of the command.
-    Device,
-    /// The answer leaves: from the end of the work to the last byte in the socket's buffer.
-    Reply,
-}
-
-impl CommandStage {
-    /// All stages, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::WireIn, Self::Queue, Self::Device, Self::Reply];
-}
-
-/// Kind of a command, as far as tallies tell kinds apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum CommandKind {
-    /// READ.
-    Read,
-    /// WRITE.
-    Write,
-    /// Any other command.
-    Other,
-}
-
-impl CommandKind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Other];
-}
 
 /// Reading of a loop's clock, in nanoseconds since the loop began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use cli::{Program, Terminal, run_client};
 use config::store::Store;
-use control::{ControlAddress, ControlServer, Plane, Transactions};
+use control::{ControlAddress, ControlServer, Plane, Snapshots, Transactions};
 use model::config::BackendSpec;
 use model::data_plane::{
     ApplyError, ConnectionInfo, DataPlane, PortalStatus, SessionInfo, UnitStatus,
@@ -178,6 +178,7 @@ impl Daemon {
         self.data_plane.apply(Arc::clone(&config)).unwrap();
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
         let plane = Plane {
+            snapshots: Snapshots::start(Arc::clone(&data_plane)).unwrap(),
             default_portals: Vec::new(),
             transactions: Transactions::new(store, config, data_plane),
             pools: pools::Pools::none(self.folder.path()),

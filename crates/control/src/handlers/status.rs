@@ -9,6 +9,7 @@ use crate::endpoint::status as at;
 use crate::metrics::{self, Daemon};
 use model::Error;
 use model::data_plane::UnitStatus;
+use model::figures::Snapshot;
 use model::hindrance::UnitHindrances;
 use model::pool::status::PoolView;
 
@@ -16,6 +17,7 @@ use model::pool::status::PoolView;
 pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::STATUS, status)
+        .serve(&at::FIGURES, figures)
         .serve(&at::METRICS, metrics)
 }
 
@@ -23,6 +25,10 @@ pub(super) fn status(call: Call) -> Result<Status, Error> {
     let Call { plane, .. } = call;
     let units = plane.transactions.data_plane().units();
     Ok(in_short(&plane, &units, &plane.pools.views()))
+}
+
+pub(super) fn figures(call: Call) -> Result<Snapshot, Error> {
+    Ok((*call.plane.snapshots.latest()).clone())
 }
 
 fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
@@ -67,6 +73,7 @@ pub(super) fn metrics(call: Call) -> Result<String, Error> {
         status: in_short(&plane, &units, &pools),
         units,
         pools,
+        snapshot: plane.snapshots.latest(),
     };
     Ok(metrics::text(&daemon))
 }

@@ -8,6 +8,8 @@ pub(super) enum MetricKind {
     /// A value that only grows, until the daemon restarts.
     Counter,
     Gauge,
+    /// Cumulative numbers of commands by upper bound, their sum and their number.
+    Histogram,
 }
 
 /// A text of metrics, to which families are added.
@@ -24,6 +26,7 @@ impl Exposition {
         let kind = match kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         debug_assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
         self.name = name;
@@ -33,7 +36,30 @@ impl Exposition {
 
     /// Adds a sample to the family.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.part("", labels, value);
+    }
+
+    /// Adds a histogram to the family: the numbers of commands up to each bound in seconds, the sum
+    /// of all, and their number.
+    pub(super) fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        up_to: impl IntoIterator<Item = (&'static str, u64)>,
+        sum: f64,
+        number: u64,
+    ) {
+        let all = [("+Inf", number)];
+        for (bound, commands) in up_to.into_iter().chain(all) {
+            let labels = [labels, &[("le", bound)]].concat();
+            self.part("_bucket", &labels, commands);
+        }
+        self.part("_sum", labels, sum);
+        self.part("_count", labels, number);
+    }
+
+    fn part(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(self.name);
+        self.text.push_str(suffix);
         for (at, (label, text)) in labels.iter().enumerate() {
             let before = if at == 0 { '{' } else { ',' };
             let _ = write!(self.text, "{before}{label}=\"{}\"", escaped(text));

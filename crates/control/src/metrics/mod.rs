@@ -4,13 +4,16 @@
 
 mod exposition;
 mod pools;
+mod stages;
 mod vdevs;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use self::exposition::{Exposition, MetricKind};
 use super::answer::Status;
 use model::data_plane::UnitStatus;
+use model::figures::Snapshot;
 use model::hindrance::HindranceKind;
 use model::pool::status::PoolView;
 
@@ -19,6 +22,7 @@ pub(super) struct Daemon {
     pub(super) status: Status,
     pub(super) units: Vec<UnitStatus>,
     pub(super) pools: Vec<PoolView>,
+    pub(super) snapshot: Arc<Snapshot>,
 }
 
 /// Returns the text of all metrics.
@@ -27,6 +31,7 @@ pub(super) fn text(daemon: &Daemon) -> String {
     whole(&mut out, &daemon.status);
     units(&mut out, &daemon.units);
     hindrances(&mut out, &daemon.units);
+    stages::tell(&mut out, &daemon.snapshot);
     pools::tell(&mut out, &daemon.pools);
     vdevs::tell(&mut out, &daemon.pools);
     out.into_text()

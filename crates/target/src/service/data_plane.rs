@@ -11,6 +11,7 @@ use crate::gateway;
 use crate::message::Message;
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use model::figures::{Figures, SessionFigures, UnitFigures};
 use model::hindrance::{AluaChoice, Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 use model::volume_id::Volumes;
@@ -103,6 +104,15 @@ impl DataPlane for Service {
         units
     }
 
+    fn figures(&self) -> Figures {
+        let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
+        Figures {
+            units: units.iter().map(|unit| unit_figures(unit)).collect(),
+            sessions: self.session_figures(),
+            port_groups: self.shared.port_group_figures(),
+        }
+    }
+
     fn notices(&self) -> Vec<String> {
         let notices = self.opener.notices.lock();
         notices.unwrap_or_else(PoisonError::into_inner).clone()
@@ -182,11 +192,33 @@ impl DataPlane for Service {
 }
 
 impl Service {
+    fn session_figures(&self) -> Vec<SessionFigures> {
+        let sessions = self.shared.registry().normal_sessions();
+        let figures = sessions.into_iter().map(|(name, session)| SessionFigures {
+            tsih: session.tsih,
+            number: session.key.0,
+            initiator: name.initiator.to_string(),
+            target: self.shared.target_name(&name.target),
+            portal_group: name.portal_group_tag,
+            totals: session.timing.totals(),
+        });
+        figures.collect()
+    }
+
     /// Returns those of these units that are served.
     fn served(&self, names: &[String]) -> Vec<Arc<Unit>> {
         let current = self.lock();
         let units = names.iter().filter_map(|name| current.units.get(name));
         units.cloned().collect()
+    }
+}
+
+fn unit_figures(unit: &Unit) -> UnitFigures {
+    UnitFigures {
+        name: unit.name.clone(),
+        number: unit.timing.number(),
+        totals: unit.timing.totals(),
+        latency: unit.timing.latency(),
     }
 }
 

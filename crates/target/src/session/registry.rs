@@ -144,6 +144,15 @@ impl Registry {
         self.find(self.by_tsih.get(&tsih)?)
     }
 
+    /// Returns all sessions but those for discovery.
+    pub(crate) fn normal_sessions(&self) -> Vec<(SessionName, Arc<RegisteredSession>)> {
+        let sessions = self.by_name.iter();
+        let normal = sessions.filter(|(name, _)| !name.is_discovery());
+        normal
+            .map(|(name, session)| (name.clone(), Arc::clone(session)))
+            .collect()
+    }
+
     /// Counts sessions, without those for discovery.
     pub(crate) fn count(&self, like: &SessionName) -> Counts {
         let mut counts = Counts::default();

@@ -22,9 +22,10 @@ use super::step_requests::scsi_error;
 use super::turn::Turn;
 use crate::drain::{DrainOrder, Whose};
 use crate::nexus::TaskEntry;
-use crate::timing::{CommandKind, CommandStage, LoopClock, Receipt};
+use crate::timing::{LoopClock, Receipt};
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
+use model::figures::{CommandKind, CommandStage};
 
 /// Progress of an operation.
 #[derive(Debug)]

@@ -17,10 +17,10 @@ use super::step_requests::{prepare, scsi_error, to_extents};
 use super::turn;
 use crate::nexus::TaskEntry;
 use crate::state_file;
-use crate::timing::{CommandKind, CommandStage};
 use crate::unit::Unit;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
+use model::figures::{CommandKind, CommandStage};
 
 impl<S: Peers> Core<S> {
     /// Starts a task of the device server with its data-out.

@@ -5,15 +5,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::histogram::{Histogram, LatencyCounts};
+use super::CommandTimes;
+use super::histogram::Histogram;
 use super::per_loop::PerLoop;
-use super::{CommandKind, CommandStage, CommandTimes};
-
-const KINDS: usize = CommandKind::ALL.len();
-const STAGES: usize = CommandStage::ALL.len();
-
-/// Kinds of commands that have histograms: reads and writes.
-pub const WITH_HISTOGRAM: usize = 2;
+use model::figures::latency::LatencyCounts;
+use model::figures::{KINDS, STAGES, StageLatency, StageTotals, WITH_HISTOGRAM};
 
 /// Sums of the commands of one kind.
 #[derive(Debug, Default)]
@@ -26,20 +22,6 @@ struct KindCell {
 /// Sums by kind, in which one thread counts.
 #[derive(Debug, Default)]
 pub struct StageSums([KindCell; KINDS]);
-
-/// Sums of the commands of one kind at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KindTotals {
-    /// Commands whose answers have left.
-    pub commands: u64,
-    /// Bytes that these commands moved.
-    pub bytes: u64,
-    /// Nanoseconds that these commands spent in each stage.
-    pub stages_ns: [u64; STAGES],
-}
-
-/// Sums by kind at one moment.
-pub type StageTotals = [KindTotals; KINDS];
 
 #[inline]
 fn raise(counter: &AtomicU64, more: u64) {
@@ -85,24 +67,43 @@ struct UnitCell {
 }
 
 /// Figures of one unit.
-#[derive(Debug, Default)]
-pub struct UnitTally(PerLoop<UnitCell>);
+#[derive(Debug)]
+pub struct UnitTally {
+    /// Number of the tally; never reused.
+    number: u64,
+    cells: PerLoop<UnitCell>,
+}
+
+impl Default for UnitTally {
+    fn default() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            cells: PerLoop::default(),
+        }
+    }
+}
 
 impl UnitTally {
     /// Adds a command that a loop has served. Only this loop may use the number.
     #[inline]
     pub fn add(&self, loop_index: usize, times: &CommandTimes) {
-        let cell = self.0.of(loop_index);
+        let cell = self.cells.of(loop_index);
         cell.sums.add(times);
         if let Some(latency) = cell.latency.get(times.kind as usize) {
             latency.add(times.latency_ns());
         }
     }
 
+    /// Returns the number of the tally. A unit that is opened anew has another one.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the sums of all loops.
     pub fn totals(&self) -> StageTotals {
         let mut totals = StageTotals::default();
-        self.0
+        self.cells
             .cells()
             .for_each(|cell| cell.sums.add_to(&mut totals));
         totals
@@ -111,7 +112,7 @@ impl UnitTally {
     /// Returns the latencies of reads, and those of writes.
     pub fn latency(&self) -> [LatencyCounts; WITH_HISTOGRAM] {
         let mut counts = <[LatencyCounts; WITH_HISTOGRAM]>::default();
-        for cell in self.0.cells() {
+        for cell in self.cells.cells() {
             for (sum, histogram) in counts.iter_mut().zip(&cell.latency) {
                 histogram.add_to(sum);
             }
@@ -132,15 +133,6 @@ struct PortCell {
 /// Figures of one port group.
 #[derive(Debug, Default)]
 pub struct PortTally(PerLoop<PortCell>);
-
-/// Latencies of the reads or of the writes of a port group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageLatency {
-    /// Whole latencies.
-    pub whole: LatencyCounts,
-    /// Latencies of each stage.
-    pub stages: [LatencyCounts; STAGES],
-}
 
 impl PortTally {
     /// Adds a command that a loop has served. Only this loop may use the number.
@@ -183,6 +175,8 @@ impl PortTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::figures::latency::Latencies;
+    use model::figures::{CommandKind, KindTotals};
 
     fn read(stages_us: [u64; STAGES]) -> CommandTimes {
         CommandTimes {
@@ -213,10 +207,16 @@ mod tests {
         assert_eq!(writes, KindTotals::default());
         assert_eq!((others.commands, others.stages_ns[1]), (1, 5_000));
         let [latency, none] = unit.latency();
-        assert_eq!((latency.commands(), none.commands()), (2, 0));
+        let all_of = |counts: &LatencyCounts| {
+            let mut latencies = Latencies::default();
+            latencies.add_between(&LatencyCounts::default(), counts);
+            latencies
+        };
+        assert_eq!(all_of(&latency).commands(), 2);
+        assert_eq!(all_of(&none).commands(), 0);
         let [stages, _] = port.latency();
         assert_eq!(stages.whole, latency);
-        assert_eq!(stages.stages[2].below(200_000), 1);
+        assert_eq!(all_of(&stages.stages[2]).below(200_000), 1);
     }
 
     /// Checks the bound that a machine with many units and loops relies on: 31 MB for 1,000 units

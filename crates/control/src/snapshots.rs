@@ -1,0 +1,308 @@
+//! One snapshot of the figures a second, shared by everything that shows figures: metrics, `top`,
+//! `iostat`, the console. They can therefore never disagree.
+//!
+//! A thread of its own takes the snapshots. It waits for no device and no pool.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use model::data_plane::DataPlane;
+use model::figures::latency::{Latencies, LatencyCounts};
+use model::figures::{
+    Figures, LatencyByStage, PortGroupFigures, PortGroupSnapshot, SessionSnapshot, Snapshot,
+    StageTotals, UnitFigures, UnitSnapshot, WITH_HISTOGRAM,
+};
+
+/// Time from one snapshot to the next.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keeper of the latest snapshot. Dropping it stops the thread.
+#[derive(Debug)]
+pub struct Snapshots {
+    latest: Arc<Mutex<Arc<Snapshot>>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Snapshots {
+    /// Starts to take snapshots of a data plane.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(data_plane: Arc<dyn DataPlane>) -> io::Result<Self> {
+        let latest = Arc::new(Mutex::default());
+        let (stop, stopped) = channel::<()>();
+        let place = Arc::clone(&latest);
+        let take = move || {
+            let begun = Instant::now();
+            let mut history = Accumulator::default();
+            let mut due = begun;
+            loop {
+                let at = begun.elapsed();
+                let snapshot = Arc::new(history.add(at, data_plane.figures()));
+                *place.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+                // A late snapshot does not make the next one early.
+                due = (due + INTERVAL).max(Instant::now());
+                let wait = due.saturating_duration_since(Instant::now());
+                if let Err(RecvTimeoutError::Disconnected) = stopped.recv_timeout(wait) {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("snapshots".into())
+            .spawn(take)?;
+        Ok(Self {
+            latest,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the latest snapshot.
+    pub fn latest(&self) -> Arc<Snapshot> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&latest)
+    }
+}
+
+impl Drop for Snapshots {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A thread that panicked has already said so.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Sums of figures over readings. Counters of the data plane wrap, and begin anew when a unit is
+/// opened anew; the sums do not.
+#[derive(Debug, Default)]
+struct Accumulator {
+    units: HashMap<String, UnitSums>,
+    port_groups: HashMap<(String, u16), PortGroupSums>,
+}
+
+/// Sums of one unit, and its counters at the last reading.
+#[derive(Debug, Default)]
+struct UnitSums {
+    read: UnitFigures,
+    totals: StageTotals,
+    latency: [Latencies; WITH_HISTOGRAM],
+}
+
+/// Sums of one port group, and its counters at the last reading.
+#[derive(Debug, Default)]
+struct PortGroupSums {
+    read: PortGroupFigures,
+    latency: [LatencyByStage; WITH_HISTOGRAM],
+}
+
+impl Accumulator {
+    /// Adds what was counted since the last reading. Objects that are gone are forgotten.
+    fn add(&mut self, at: Duration, figures: Figures) -> Snapshot {
+        let mut before = std::mem::take(&mut self.units);
+        let mut units = Vec::with_capacity(figures.units.len());
+        for read in figures.units {
+            let mut sums = before.remove(&read.name).unwrap_or_default();
+            sums.add(read);
+            units.push(sums.snapshot());
+            self.units.insert(sums.read.name.clone(), sums);
+        }
+        let mut before = std::mem::take(&mut self.port_groups);
+        let mut port_groups = Vec::with_capacity(figures.port_groups.len());
+        for read in figures.port_groups {
+            let key = (read.target.clone(), read.portal_group);
+            let mut sums = before.remove(&key).unwrap_or_default();
+            sums.add(read);
+            port_groups.push(sums.snapshot());
+            self.port_groups.insert(key, sums);
+        }
+        let sessions = figures.sessions.into_iter().map(|session| SessionSnapshot {
+            tsih: session.tsih,
+            key: session.number,
+            initiator: session.initiator,
+            target: session.target,
+            portal_group: session.portal_group,
+            sums: session.totals.into(),
+        });
+        let mut snapshot = Snapshot {
+            at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
+            units,
+            sessions: sessions.collect(),
+            port_groups,
+        };
+        snapshot.units.sort_by(|a, b| a.name.cmp(&b.name));
+        snapshot.sessions.sort_by_key(|session| session.tsih);
+        snapshot
+    }
+}
+
+impl UnitSums {
+    fn add(&mut self, read: UnitFigures) {
+        if read.number != self.read.number {
+            self.read = UnitFigures::default();
+        }
+        let totals = self.totals.iter_mut().zip(&self.read.totals);
+        for ((sum, earlier), now) in totals.zip(&read.totals) {
+            sum.add(&now.since(earlier));
+        }
+        add_between(&mut self.latency, &self.read.latency, &read.latency);
+        self.read = read;
+    }
+
+    fn snapshot(&self) -> UnitSnapshot {
+        let [read_latency, write_latency] = self.latency.clone();
+        UnitSnapshot {
+            name: self.read.name.clone(),
+            sums: self.totals.into(),
+            read_latency,
+            write_latency,
+        }
+    }
+}
+
+impl PortGroupSums {
+    fn add(&mut self, read: PortGroupFigures) {
+        for (kind, sums) in self.latency.iter_mut().enumerate() {
+            let (earlier, now) = (&self.read.latency[kind], &read.latency[kind]);
+            let whole = [(&mut sums.whole, &earlier.whole, &now.whole)];
+            let [wire_in, queue, device, reply] = [
+                &mut sums.wire_in,
+                &mut sums.queue,
+                &mut sums.device,
+                &mut sums.reply,
+            ];
+            let stages = [wire_in, queue, device, reply].into_iter();
+            let stages = stages.zip(earlier.stages.iter().zip(&now.stages));
+            let stages = stages.map(|(sum, (earlier, now))| (sum, earlier, now));
+            for (sum, earlier, now) in whole.into_iter().chain(stages) {
+                sum.add_between(earlier, now);
+            }
+        }
+        self.read = read;
+    }
+
+    fn snapshot(&self) -> PortGroupSnapshot {
+        let [reads_by_stage, writes_by_stage] = self.latency.clone();
+        PortGroupSnapshot {
+            target: self.read.target.clone(),
+            portal_group: self.read.portal_group,
+            sums: self.read.totals.into(),
+            reads_by_stage,
+            writes_by_stage,
+        }
+    }
+}
+
+fn add_between<const N: usize>(
+    sums: &mut [Latencies; N],
+    earlier: &[LatencyCounts; N],
+    now: &[LatencyCounts; N],
+) {
+    for (sum, (earlier, now)) in sums.iter_mut().zip(earlier.iter().zip(now)) {
+        sum.add_between(earlier, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::figures::latency::bucket;
+    use model::figures::{KindTotals, SessionFigures, StageLatency};
+
+    use super::*;
+
+    /// Returns the figures of a unit that had this many reads of 10 µs each.
+    fn unit(number: u64, reads: u32) -> UnitFigures {
+        let mut latency = <[LatencyCounts; WITH_HISTOGRAM]>::default();
+        latency[0].add_buckets(counts(reads));
+        let reads = KindTotals {
+            commands: reads.into(),
+            bytes: u64::from(reads) * 4096,
+            stages_ns: [0, 0, u64::from(reads) * 10_000, 0],
+        };
+        UnitFigures {
+            name: "lu".into(),
+            number,
+            totals: [reads, KindTotals::default(), KindTotals::default()],
+            latency,
+        }
+    }
+
+    fn counts(commands: u32) -> impl Iterator<Item = u32> {
+        let at = bucket(10_000);
+        (0..=at).map(move |bucket| if bucket == at { commands } else { 0 })
+    }
+
+    fn figures(units: impl IntoIterator<Item = UnitFigures>) -> Figures {
+        Figures {
+            units: units.into_iter().collect(),
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn sums_go_on_when_a_unit_is_opened_anew() {
+        let mut history = Accumulator::default();
+        for (number, reads, expected) in [(1, 5, 5), (1, 9, 9), (2, 3, 12), (2, 4, 13)] {
+            let snapshot = history.add(INTERVAL, figures([unit(number, reads)]));
+            let unit = &snapshot.units[0];
+            assert_eq!(unit.sums.reads.commands, expected);
+            assert_eq!(unit.sums.reads.device_ns, expected * 10_000);
+            assert_eq!(unit.read_latency.commands(), expected);
+            assert_eq!(unit.write_latency.commands(), 0);
+        }
+        assert!(history.add(INTERVAL, figures([])).units.is_empty());
+        let again = history.add(INTERVAL, figures([unit(3, 2)]));
+        assert_eq!(again.units[0].sums.reads.commands, 2);
+    }
+
+    #[test]
+    fn port_groups_tell_their_stages_apart() {
+        let mut history = Accumulator::default();
+        let group = |commands| {
+            let mut latency = <[StageLatency; WITH_HISTOGRAM]>::default();
+            latency[1].whole.add_buckets(counts(commands));
+            latency[1].stages[3].add_buckets(counts(commands));
+            PortGroupFigures {
+                target: "iqn.2026-01.io.sandstone:a".into(),
+                portal_group: 1,
+                latency,
+                ..PortGroupFigures::default()
+            }
+        };
+        let mut told = Snapshot::default();
+        for commands in [u32::MAX, 4] {
+            // The counter wraps between the two.
+            let figures = Figures {
+                port_groups: vec![group(commands)],
+                ..Figures::default()
+            };
+            told = history.add(INTERVAL, figures);
+        }
+        let writes = &told.port_groups[0].writes_by_stage;
+        let expected = u64::from(u32::MAX) + 5;
+        assert_eq!(writes.whole.commands(), expected);
+        assert_eq!(writes.reply.commands(), expected);
+        assert_eq!(writes.device.commands(), 0);
+        assert_eq!(told.port_groups[0].reads_by_stage.whole.commands(), 0);
+    }
+
+    #[test]
+    fn sessions_are_told_by_number() {
+        let session = |tsih| SessionFigures {
+            tsih,
+            ..SessionFigures::default()
+        };
+        let figures = Figures {
+            sessions: vec![session(3), session(1)],
+            ..Figures::default()
+        };
+        let told = Accumulator::default().add(INTERVAL, figures);
+        let numbers: Vec<u16> = told.sessions.iter().map(|session| session.tsih).collect();
+        assert_eq!(numbers, [1, 3]);
+    }
+}

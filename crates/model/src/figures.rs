@@ -1,0 +1,315 @@
+//! Figures of the data plane: how many commands there were, and where their time went.
+//!
+//! Figures are sums that only grow. A reader looks twice and takes the difference.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use self::latency::{Latencies, LatencyCounts};
+
+pub mod latency;
+
+/// Stage of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CommandStage {
+    /// Data-out arrives: from the command to the last byte of its data.
+    WireIn,
+    /// The command waits for its turn in the task set, for a range, for other commands, or for the
+    /// next turn of the loop.
+    Queue,
+    /// The device works on requests of the command.
+    Device,
+    /// The answer leaves: from the end of the work to the last byte in the socket's buffer.
+    Reply,
+}
+
+impl CommandStage {
+    /// All stages, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::WireIn, Self::Queue, Self::Device, Self::Reply];
+}
+
+/// Kind of a command, as far as tallies tell kinds apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CommandKind {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// Any other command.
+    Other,
+}
+
+impl CommandKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Other];
+}
+
+/// Number of kinds.
+pub const KINDS: usize = CommandKind::ALL.len();
+/// Number of stages.
+pub const STAGES: usize = CommandStage::ALL.len();
+
+/// Kinds of commands that have histograms: reads and writes.
+pub const WITH_HISTOGRAM: usize = 2;
+
+/// Sums of the commands of one kind at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindTotals {
+    /// Commands whose answers have left.
+    pub commands: u64,
+    /// Bytes that these commands moved.
+    pub bytes: u64,
+    /// Nanoseconds that these commands spent in each stage.
+    pub stages_ns: [u64; STAGES],
+}
+
+impl KindTotals {
+    /// Adds sums.
+    pub fn add(&mut self, more: &Self) {
+        self.commands += more.commands;
+        self.bytes += more.bytes;
+        for (sum, more) in self.stages_ns.iter_mut().zip(more.stages_ns) {
+            *sum += more;
+        }
+    }
+
+    /// Returns the sums of the commands that came after an earlier moment.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            commands: self.commands.saturating_sub(earlier.commands),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            stages_ns: std::array::from_fn(|at| {
+                self.stages_ns[at].saturating_sub(earlier.stages_ns[at])
+            }),
+        }
+    }
+}
+
+/// Sums by kind at one moment.
+pub type StageTotals = [KindTotals; KINDS];
+
+/// Latencies of the reads or of the writes of a port group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StageLatency {
+    /// Whole latencies.
+    pub whole: LatencyCounts,
+    /// Latencies of each stage.
+    pub stages: [LatencyCounts; STAGES],
+}
+
+/// Figures of all objects at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Logical units, by name.
+    pub units: Vec<UnitFigures>,
+    /// Sessions, by TSIH.
+    pub sessions: Vec<SessionFigures>,
+    /// Port groups, by target and tag.
+    pub port_groups: Vec<PortGroupFigures>,
+}
+
+/// Figures of one logical unit.
+#[derive(Clone, Debug, Default)]
+pub struct UnitFigures {
+    /// Name of the unit.
+    pub name: String,
+    /// Number of the object that counts. A unit that was opened anew has another number, and counts
+    /// from zero.
+    pub number: u64,
+    /// Sums by kind.
+    pub totals: StageTotals,
+    /// Latencies of reads, and those of writes.
+    pub latency: [LatencyCounts; WITH_HISTOGRAM],
+}
+
+/// Figures of one session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFigures {
+    /// Number of the session in `session list`.
+    pub tsih: u16,
+    /// Number of the object that counts. Another session with the same TSIH has another number.
+    pub number: u64,
+    /// iSCSI name of the initiator.
+    pub initiator: String,
+    /// iSCSI name of the target.
+    pub target: String,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Sums by kind.
+    pub totals: StageTotals,
+}
+
+/// Figures of one port group of a target, since the daemon began.
+#[derive(Clone, Debug, Default)]
+pub struct PortGroupFigures {
+    /// iSCSI name of the target.
+    pub target: String,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Sums by kind.
+    pub totals: StageTotals,
+    /// Latencies of reads, and those of writes.
+    pub latency: [StageLatency; WITH_HISTOGRAM],
+}
+
+/// Figures of everything that serves, at one moment. All sums count from the start of the daemon;
+/// the difference of two snapshots holds for the time between them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Snapshot {
+    /// Microseconds from the start of the daemon to the moment of the snapshot.
+    pub at_us: u64,
+    /// Logical units, by name.
+    pub units: Vec<UnitSnapshot>,
+    /// Sessions at this machine's targets, by number.
+    pub sessions: Vec<SessionSnapshot>,
+    /// Port groups of targets that had sessions, by target and tag.
+    pub port_groups: Vec<PortGroupSnapshot>,
+}
+
+/// Commands of one kind, with the time that they spent in each stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CommandSums {
+    /// Number of commands whose answers have left.
+    pub commands: u64,
+    /// Bytes that these commands moved.
+    pub bytes: u64,
+    /// Nanoseconds in which their data-out arrived.
+    pub wire_in_ns: u64,
+    /// Nanoseconds in which they waited in the queue: for their turn, for a range, for others.
+    pub queue_ns: u64,
+    /// Nanoseconds in which the device worked.
+    pub device_ns: u64,
+    /// Nanoseconds from the end of the work to the last byte of the answer in the socket's buffer.
+    pub reply_ns: u64,
+}
+
+impl From<KindTotals> for CommandSums {
+    fn from(totals: KindTotals) -> Self {
+        let [wire_in_ns, queue_ns, device_ns, reply_ns] = totals.stages_ns;
+        Self {
+            commands: totals.commands,
+            bytes: totals.bytes,
+            wire_in_ns,
+            queue_ns,
+            device_ns,
+            reply_ns,
+        }
+    }
+}
+
+impl CommandSums {
+    /// Returns the sums of the commands that came after an earlier snapshot.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            commands: self.commands.saturating_sub(earlier.commands),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            wire_in_ns: self.wire_in_ns.saturating_sub(earlier.wire_in_ns),
+            queue_ns: self.queue_ns.saturating_sub(earlier.queue_ns),
+            device_ns: self.device_ns.saturating_sub(earlier.device_ns),
+            reply_ns: self.reply_ns.saturating_sub(earlier.reply_ns),
+        }
+    }
+
+    /// Returns the nanoseconds of each stage, in their order.
+    pub fn stages_ns(&self) -> [u64; STAGES] {
+        [
+            self.wire_in_ns,
+            self.queue_ns,
+            self.device_ns,
+            self.reply_ns,
+        ]
+    }
+
+    /// Returns the nanoseconds from the arrival of each command to the end of its answer, summed.
+    pub fn latency_ns(&self) -> u64 {
+        self.stages_ns().iter().sum()
+    }
+}
+
+/// Sums of a unit, a session or a port group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KindSums {
+    /// READ commands.
+    pub reads: CommandSums,
+    /// WRITE commands.
+    pub writes: CommandSums,
+    /// All other commands.
+    pub others: CommandSums,
+}
+
+impl From<StageTotals> for KindSums {
+    fn from([reads, writes, others]: StageTotals) -> Self {
+        Self {
+            reads: reads.into(),
+            writes: writes.into(),
+            others: others.into(),
+        }
+    }
+}
+
+/// Figures of one logical unit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UnitSnapshot {
+    /// Name of the unit.
+    pub name: String,
+    /// Sums of its commands.
+    #[serde(flatten)]
+    pub sums: KindSums,
+    /// Latencies of READ commands.
+    pub read_latency: Latencies,
+    /// Latencies of WRITE commands.
+    pub write_latency: Latencies,
+}
+
+/// Figures of one session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionSnapshot {
+    /// Number of the session in `session list`.
+    pub tsih: u16,
+    /// Number that no other session has, not even one with the same TSIH later.
+    pub key: u64,
+    /// iSCSI name of the initiator.
+    pub initiator: String,
+    /// iSCSI name of the target.
+    pub target: String,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Sums of its commands.
+    #[serde(flatten)]
+    pub sums: KindSums,
+}
+
+/// Figures of one port group of a target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PortGroupSnapshot {
+    /// iSCSI name of the target.
+    pub target: String,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Sums of its commands.
+    #[serde(flatten)]
+    pub sums: KindSums,
+    /// Latencies of READ commands.
+    pub reads_by_stage: LatencyByStage,
+    /// Latencies of WRITE commands.
+    pub writes_by_stage: LatencyByStage,
+}
+
+/// Latencies of the reads or of the writes of a port group: whole, and by stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LatencyByStage {
+    /// From the arrival of the command to the end of its answer.
+    pub whole: Latencies,
+    /// Arrival of data-out.
+    pub wire_in: Latencies,
+    /// Wait in the queue.
+    pub queue: Latencies,
+    /// Work of the device.
+    pub device: Latencies,
+    /// Departure of the answer.
+    pub reply: Latencies,
+}
