@@ -25,6 +25,7 @@ mod rig;
 mod session_end;
 mod slow_answers;
 mod spread_sessions;
+mod stages;
 mod task_functions;
 mod task_set_type;
 mod tries_at_once;

@@ -222,6 +222,15 @@ fn statistics_count_both_protocols() {
     assert_eq!(after.write_blocks - before.write_blocks, 3 + 4);
     assert_eq!(after.read_commands - before.read_commands, 3);
     assert_eq!(after.read_blocks - before.read_blocks, 1 + 8 + 1);
+    // The times of both are counted, once their answers have left.
+    let unit = Arc::clone(&both.unit);
+    session.cut();
+    drop((client, both));
+    let [reads, writes, others] = unit.timing.totals();
+    assert_eq!((reads.commands, writes.commands), (3, 4));
+    assert_eq!(reads.bytes, 10 * BLOCK as u64);
+    assert_eq!(writes.bytes, 7 * BLOCK as u64);
+    assert!(others.commands > 0, "the login's questions");
 }
 
 /// A block that says who wrote it last.
