@@ -28,6 +28,7 @@ mod gateway;
 mod grammar;
 mod host;
 mod initiator;
+mod iostat;
 mod lu;
 mod map;
 mod pool;
@@ -103,6 +104,8 @@ enum Noun {
     /// Sessions of initiators
     #[command(subcommand)]
     Session(Later<session::SessionVerb>),
+    /// Show the commands of logical units, and where their time goes
+    Iostat(Later<iostat::Iostat>),
     /// Give a host a logical unit in one step, and print what to type there
     Share(Later<share::Args>),
     /// Measure storage, and compare results
@@ -306,6 +309,7 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Host(Later(verb)) => host::run(verb, connection, t),
         Noun::Map(Later(verb)) => map::run(verb, connection, t),
         Noun::Session(Later(verb)) => session::run(verb, connection, t),
+        Noun::Iostat(Later(args)) => iostat::run(&args, connection, t),
         Noun::Share(Later(args)) => share::run(&args, connection, t),
         Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
         Noun::Config(Later(verb)) => config::run(program, verb, connection, t),

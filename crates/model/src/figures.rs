@@ -214,6 +214,19 @@ impl CommandSums {
         }
     }
 
+    /// Returns the sums of these and other commands.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            commands: self.commands + other.commands,
+            bytes: self.bytes + other.bytes,
+            wire_in_ns: self.wire_in_ns + other.wire_in_ns,
+            queue_ns: self.queue_ns + other.queue_ns,
+            device_ns: self.device_ns + other.device_ns,
+            reply_ns: self.reply_ns + other.reply_ns,
+        }
+    }
+
     /// Returns the nanoseconds of each stage, in their order.
     pub fn stages_ns(&self) -> [u64; STAGES] {
         [
@@ -302,7 +315,7 @@ pub struct PortGroupSnapshot {
 /// Latencies of the reads or of the writes of a port group: whole, and by stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatencyByStage {
-    /// From the arrival of the command to the end of its answer.
+    /// Whole time, from the arrival of the command to the end of its answer.
     pub whole: Latencies,
     /// Arrival of data-out.
     pub wire_in: Latencies,

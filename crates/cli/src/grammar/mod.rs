@@ -5,4 +5,5 @@ pub(super) mod elsewhere;
 pub(super) mod help;
 pub(super) mod later;
 pub(super) mod manual;
+pub(super) mod repeated;
 pub(super) mod typed;

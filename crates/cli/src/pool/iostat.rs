@@ -10,6 +10,7 @@ use self::layout::Layout;
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
 use crate::grammar::completion::pool_names;
+use crate::grammar::repeated::Plan;
 use crate::print::table::json;
 use model::Error;
 use model::pool::status::PoolView;
@@ -43,79 +44,12 @@ pub(in super::super) struct Iostat {
     words: Vec<String>,
 }
 
-/// Meaning of the words of a command line.
-#[derive(Debug, PartialEq, Eq)]
-struct Plan {
-    pools: Vec<String>,
-    interval: Option<Duration>,
-    /// Number of reports; `None` is without end.
-    count: Option<u64>,
-}
-
 const USAGE: &str = "sandstone pool iostat tank 5 12";
-/// Longest interval in seconds: a year.
-const LONGEST_S: f64 = 31_536_000.0;
-
-impl Plan {
-    /// Reads the words. Names of pools begin with a letter; every other word is a number, or wrong.
-    fn read(words: &[String]) -> Result<Self, Error> {
-        let is_number = |word: &&String| !word.starts_with(char::is_alphabetic);
-        let names = words.iter().take_while(|word| !is_number(word)).count();
-        let (pools, numbers) = words.split_at(names);
-        if let Some(late) = numbers.iter().find(|word| !is_number(word)) {
-            let message = format!("{late} comes after a number");
-            let next = format!("name pools first, then the interval and the count: {USAGE}");
-            return Err(Error::invalid(message, next));
-        }
-        let (interval, count) = match numbers {
-            [] => (None, Some(1)),
-            [interval] => (Some(seconds(interval)?), None),
-            [interval, count] => (Some(seconds(interval)?), Some(reports(count)?)),
-            [_, _, third, ..] => {
-                let message = format!("{third} is one number too many");
-                let next = format!("give an interval and a count at most: {USAGE}");
-                return Err(Error::invalid(message, next));
-            }
-        };
-        Ok(Self {
-            pools: pools.to_vec(),
-            interval,
-            count,
-        })
-    }
-}
-
-fn seconds(word: &str) -> Result<Duration, Error> {
-    let is_plain = word.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let number = word.parse::<f64>().ok().filter(|_| is_plain);
-    let next = format!("give seconds, as in {USAGE}");
-    match number {
-        None => {
-            let message = format!("{word:?} is neither a pool nor an interval");
-            Err(Error::invalid(message, next))
-        }
-        Some(number) if number < 0.01 => {
-            let message = format!("an interval of {word} seconds is too short");
-            Err(Error::invalid(message, next))
-        }
-        Some(number) if number > LONGEST_S => {
-            let message = format!("an interval of {word} seconds is too long");
-            Err(Error::invalid(message, next))
-        }
-        Some(number) => Ok(Duration::from_secs_f64(number)),
-    }
-}
-
-fn reports(word: &str) -> Result<u64, Error> {
-    let number = word.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| {
-        let message = format!("{word:?} is not a number of reports");
-        Error::invalid(message, format!("give a number from 1 on, as in {USAGE}"))
-    })
-}
+/// Shortest interval from report to report.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Iostat) -> Done {
-    let plan = Plan::read(&args.words)?;
+    let plan = Plan::read(&args.words, "a pool", USAGE, SHORTEST)?;
     if args.without_first && plan.interval.is_none() {
         let message = "without an interval, the only report is the one since the pool was opened";
         return Err(Error::invalid(message, format!("omit -y, or: {USAGE}")).into());
@@ -129,7 +63,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
     let mut before: Vec<PoolView> = Vec::new();
     let (mut due, mut printed) = (Instant::now(), 0);
     for number in 0_u64.. {
-        let pools = wanted(connection, &plan.pools)?;
+        let pools = wanted(connection, &plan.names)?;
         let is_left_out = number == 0 && args.without_first;
         if !is_left_out {
             let all = figures(&pools, &before);
@@ -168,52 +102,4 @@ fn tell_json(t: &mut Terminal<'_>, args: &Iostat, plan: &Plan, mut all: Vec<Pool
         Error::invalid(message, "report this as a defect")
     })?;
     Ok(writeln!(t.out, "{line}")?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(line: &str) -> Result<Plan, Error> {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Plan::read(&words)
-    }
-
-    #[test]
-    fn pools_come_first_then_interval_and_count() {
-        let expected = |pools: &[&str], interval_ms: Option<u64>, count| Plan {
-            pools: pools.iter().map(|name| (*name).to_owned()).collect(),
-            interval: interval_ms.map(Duration::from_millis),
-            count,
-        };
-        for (line, pools, interval_ms, count) in [
-            ("", &[][..], None, Some(1)),
-            ("tank", &["tank"], None, Some(1)),
-            ("a b 2", &["a", "b"], Some(2000), None),
-            ("0.5 3", &[], Some(500), Some(3)),
-        ] {
-            assert_eq!(
-                plan(line),
-                Ok(expected(pools, interval_ms, count)),
-                "{line}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_no_number_or_in_no_order_is_refused_by_name() {
-        for (line, said) in [
-            ("tank 0", "an interval of 0 seconds is too short"),
-            ("tank 99999999999", "is too long"),
-            ("5x", "\"5x\" is neither a pool nor an interval"),
-            ("1e3", "neither a pool nor an interval"),
-            ("tank 1 0", "\"0\" is not a number of reports"),
-            ("tank 1 2.5", "\"2.5\" is not a number of reports"),
-            ("1 2 3", "3 is one number too many"),
-            ("1 tank", "tank comes after a number"),
-        ] {
-            let error = plan(line).expect_err(line);
-            assert!(error.message.contains(said), "{line}: {error}");
-        }
-    }
 }

@@ -37,8 +37,8 @@ impl LatencyCounts {
 
 /// Latencies of many commands: a list of pairs, each of a bucket and its number of commands.
 ///
-/// Bucket 0 holds latencies below 1.28 µs. Bucket `4 × e + s` holds those from `(4 + s) × 2^(e + 8)`
-/// nanoseconds on.
+/// Bucket 0 holds latencies below 1.28 µs. Bucket `4 × e + s` holds those from
+/// `(4 + s) × 2^(e + 8)` nanoseconds on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(from = "Vec<(usize, u64)>", into = "Vec<(usize, u64)>")]
 #[schema(value_type = Vec<Vec<u64>>)]

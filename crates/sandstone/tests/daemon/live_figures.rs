@@ -2,11 +2,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use super::process::Process;
 use crate::pools::devices::{serve, write_all};
 use crate::volumes::stream::{pipe, source};
 
+/// Longest wait for the daemon.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that a piece of `write_all` takes.
 const PIECE: u64 = 512 * 512;
 
@@ -67,6 +70,61 @@ fn what_was_just_written_is_told_at_once_by_all_that_tell_it() {
     assert_eq!(number(&process, refer), expected);
     let of_snapshot = number(&process, "volume list -H -p -o used tank/vm1@one");
     assert_eq!(of_snapshot, 2 * PIECE);
+}
+
+/// The figures of commands are a snapshot, at most a second old, that all views share.
+#[test]
+fn commands_are_told_by_iostat_and_metrics_alike() {
+    let process = Process::start();
+    process.done("pool create --size 512M tank mirror a b");
+    let portal = serve(&process, "64M");
+    write_all(portal, 0..8);
+    let written = |metrics: &str| sample(metrics, "sandstone_lu_writes_total{lu=\"vm1\"}");
+    let writes = "sandstone_lu_command_duration_seconds_count{lu=\"vm1\",op=\"write\"}";
+    let give_up = Instant::now() + PATIENCE;
+    let told = loop {
+        let told = metrics(&process);
+        // A new unit is in no snapshot yet.
+        if told.contains(writes) && sample(&told, writes) >= written(&told) {
+            break told;
+        }
+        assert!(Instant::now() < give_up, "the snapshot never comes: {told}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let commands = sample(&told, writes);
+    assert!(commands >= 8.0, "{commands}");
+    assert_eq!(commands, written(&told));
+    let seconds = |stage| {
+        let labels = format!("lu=\"vm1\",op=\"write\",stage=\"{stage}\"");
+        sample(
+            &told,
+            &format!("sandstone_lu_stage_seconds_total{{{labels}}}"),
+        )
+    };
+    let stages: f64 = ["wire_in", "queue", "device", "reply"]
+        .map(seconds)
+        .iter()
+        .sum();
+    let sum = "sandstone_lu_command_duration_seconds_sum{lu=\"vm1\",op=\"write\"}";
+    let sum = sample(&told, sum);
+    assert!((stages - sum).abs() < 1e-6, "{stages} and {sum}");
+    let groups = told.lines().filter(|line| {
+        line.starts_with("sandstone_port_group_commands_total") && line.contains("\"write\"")
+    });
+    let at_groups: f64 = groups
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    assert_eq!(at_groups, commands);
+    // Nothing has come since: the figures from the start of the daemon hold in each view.
+    let json: serde_json::Value = serde_json::from_str(&process.done("iostat vm1 --json")).unwrap();
+    let unit = &json[0];
+    let interval = unit["interval_s"].as_f64().unwrap();
+    let told_by_iostat = unit["writes"]["per_s"].as_f64().unwrap() * interval;
+    assert!((told_by_iostat - commands).abs() < 1e-3, "{unit}");
+    let bytes = unit["writes"]["bytes_per_s"].as_f64().unwrap() * interval;
+    assert!((bytes - (8 * PIECE) as f64).abs() < 1.0, "{unit}");
+    assert!(process.refused("iostat vm2").contains("no lu vm2"));
+    assert!(process.refused("iostat 0.5").contains("too short"));
 }
 
 #[test]

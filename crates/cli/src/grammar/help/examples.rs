@@ -271,6 +271,10 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("session list", &["session list"]),
     ("session logout", &["session logout 3 --within 60"]),
     ("session kill", &["session kill 3"]),
+    (
+        "iostat",
+        &["iostat vm1 5", "iostat -y 1 10", "iostat -x -n -M 5"],
+    ),
     // This machine as a client.
     (
         "initiator discover",
