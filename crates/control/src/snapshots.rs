@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use model::data_plane::DataPlane;
 use model::figures::latency::{Latencies, LatencyCounts};
 use model::figures::{
-    Figures, LatencyByStage, PortGroupFigures, PortGroupSnapshot, SessionSnapshot, Snapshot,
-    StageTotals, UnitFigures, UnitSnapshot, WITH_HISTOGRAM,
+    self, CommandsRead, Figures, LatencyByStage, PortGroupFigures, PortGroupSnapshot,
+    SessionSnapshot, Snapshot, StageTotals, UnitFigures, UnitSnapshot, WITH_HISTOGRAM,
 };
 
 /// Time from one snapshot to the next.
@@ -43,7 +43,8 @@ impl Snapshots {
             let mut due = begun;
             loop {
                 let at = begun.elapsed();
-                let snapshot = Arc::new(history.add(at, data_plane.figures()));
+                let figures = data_plane.figures(&history.commands_read());
+                let snapshot = Arc::new(history.add(at, figures));
                 *place.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
                 // A late snapshot does not make the next one early.
                 due = (due + INTERVAL).max(Instant::now());
@@ -89,7 +90,10 @@ struct Accumulator {
 /// Sums of one unit, and its counters at the last reading.
 #[derive(Debug, Default)]
 struct UnitSums {
-    read: UnitFigures,
+    name: String,
+    number: u64,
+    read: StageTotals,
+    latency_read: [LatencyCounts; WITH_HISTOGRAM],
     totals: StageTotals,
     latency: [Latencies; WITH_HISTOGRAM],
 }
@@ -102,6 +106,14 @@ struct PortGroupSums {
 }
 
 impl Accumulator {
+    /// Returns the commands of units at the last reading.
+    fn commands_read(&self) -> CommandsRead {
+        let units = self.units.values();
+        units
+            .map(|unit| (unit.number, figures::commands(&unit.read)))
+            .collect()
+    }
+
     /// Adds what was counted since the last reading. Objects that are gone are forgotten.
     fn add(&mut self, at: Duration, figures: Figures) -> Snapshot {
         let mut before = std::mem::take(&mut self.units);
@@ -110,7 +122,7 @@ impl Accumulator {
             let mut sums = before.remove(&read.name).unwrap_or_default();
             sums.add(read);
             units.push(sums.snapshot());
-            self.units.insert(sums.read.name.clone(), sums);
+            self.units.insert(sums.name.clone(), sums);
         }
         let mut before = std::mem::take(&mut self.port_groups);
         let mut port_groups = Vec::with_capacity(figures.port_groups.len());
@@ -143,21 +155,27 @@ impl Accumulator {
 
 impl UnitSums {
     fn add(&mut self, read: UnitFigures) {
-        if read.number != self.read.number {
-            self.read = UnitFigures::default();
+        if read.number != self.number {
+            self.number = read.number;
+            self.read = StageTotals::default();
+            self.latency_read = Default::default();
         }
-        let totals = self.totals.iter_mut().zip(&self.read.totals);
+        let totals = self.totals.iter_mut().zip(&self.read);
         for ((sum, earlier), now) in totals.zip(&read.totals) {
             sum.add(&now.since(earlier));
         }
-        add_between(&mut self.latency, &self.read.latency, &read.latency);
-        self.read = read;
+        self.read = read.totals;
+        if let Some(latency) = read.latency {
+            add_between(&mut self.latency, &self.latency_read, &latency);
+            self.latency_read = latency;
+        }
+        self.name = read.name;
     }
 
     fn snapshot(&self) -> UnitSnapshot {
         let [read_latency, write_latency] = self.latency.clone();
         UnitSnapshot {
-            name: self.read.name.clone(),
+            name: self.name.clone(),
             sums: self.totals.into(),
             read_latency,
             write_latency,
@@ -228,7 +246,7 @@ mod tests {
             name: "lu".into(),
             number,
             totals: [reads, KindTotals::default(), KindTotals::default()],
-            latency,
+            latency: Some(latency),
         }
     }
 
@@ -237,7 +255,7 @@ mod tests {
         (0..=at).map(move |bucket| if bucket == at { commands } else { 0 })
     }
 
-    fn figures(units: impl IntoIterator<Item = UnitFigures>) -> Figures {
+    fn read(units: impl IntoIterator<Item = UnitFigures>) -> Figures {
         Figures {
             units: units.into_iter().collect(),
             ..Figures::default()
@@ -248,16 +266,31 @@ mod tests {
     fn sums_go_on_when_a_unit_is_opened_anew() {
         let mut history = Accumulator::default();
         for (number, reads, expected) in [(1, 5, 5), (1, 9, 9), (2, 3, 12), (2, 4, 13)] {
-            let snapshot = history.add(INTERVAL, figures([unit(number, reads)]));
+            let snapshot = history.add(INTERVAL, read([unit(number, reads)]));
             let unit = &snapshot.units[0];
             assert_eq!(unit.sums.reads.commands, expected);
             assert_eq!(unit.sums.reads.device_ns, expected * 10_000);
             assert_eq!(unit.read_latency.commands(), expected);
             assert_eq!(unit.write_latency.commands(), 0);
         }
-        assert!(history.add(INTERVAL, figures([])).units.is_empty());
-        let again = history.add(INTERVAL, figures([unit(3, 2)]));
+        assert!(history.add(INTERVAL, read([])).units.is_empty());
+        let again = history.add(INTERVAL, read([unit(3, 2)]));
         assert_eq!(again.units[0].sums.reads.commands, 2);
+    }
+
+    #[test]
+    fn a_unit_that_rests_keeps_its_latencies() {
+        let mut history = Accumulator::default();
+        history.add(INTERVAL, read([unit(1, 5)]));
+        assert_eq!(history.commands_read(), CommandsRead::from([(1, 5)]));
+        let rests = UnitFigures {
+            latency: None,
+            ..unit(1, 5)
+        };
+        for (figures, expected) in [(rests, 5), (unit(1, 7), 7)] {
+            let told = history.add(INTERVAL, read([figures]));
+            assert_eq!(told.units[0].read_latency.commands(), expected);
+        }
     }
 
     #[test]

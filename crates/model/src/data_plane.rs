@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::config::BackendSpec;
-use crate::figures::Figures;
+use crate::figures::{CommandsRead, Figures};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::volume_id::{VolumeId, Volumes};
 use crate::{Config, Error};
@@ -55,8 +55,10 @@ pub trait DataPlane: Send + Sync {
         self.units().into_iter().find(|unit| unit.name == name)
     }
 
-    /// Returns the figures of all units, sessions and port groups. The call waits for no device.
-    fn figures(&self) -> Figures {
+    /// Returns the figures of all units, sessions and port groups. Units without new commands since
+    /// the last reading may omit their latencies. The call waits for no device.
+    fn figures(&self, read: &CommandsRead) -> Figures {
+        let _ = read;
         Figures::default()
     }
 

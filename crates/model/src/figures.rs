@@ -2,6 +2,8 @@
 //!
 //! Figures are sums that only grow. A reader looks twice and takes the difference.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -100,6 +102,11 @@ pub struct StageLatency {
     pub stages: [LatencyCounts; STAGES],
 }
 
+/// Returns the number of commands of all kinds.
+pub fn commands(totals: &StageTotals) -> u64 {
+    totals.iter().map(|kind| kind.commands).sum()
+}
+
 /// Figures of all objects at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -121,9 +128,14 @@ pub struct UnitFigures {
     pub number: u64,
     /// Sums by kind.
     pub totals: StageTotals,
-    /// Latencies of reads, and those of writes.
-    pub latency: [LatencyCounts; WITH_HISTOGRAM],
+    /// Latencies of reads, and those of writes. `None` means that they are those of the last
+    /// reading.
+    pub latency: Option<[LatencyCounts; WITH_HISTOGRAM]>,
 }
+
+/// Commands of units at the last reading, by the number of the object that counts. Most units of a
+/// large machine rest, and need not be read again.
+pub type CommandsRead = HashMap<u64, u64>;
 
 /// Figures of one session.
 #[derive(Clone, Debug, Default)]

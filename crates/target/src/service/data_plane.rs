@@ -11,7 +11,7 @@ use crate::gateway;
 use crate::message::Message;
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
-use model::figures::{Figures, SessionFigures, UnitFigures};
+use model::figures::{self, CommandsRead, Figures, SessionFigures, UnitFigures};
 use model::hindrance::{AluaChoice, Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 use model::volume_id::Volumes;
@@ -104,10 +104,10 @@ impl DataPlane for Service {
         units
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self, read: &CommandsRead) -> Figures {
         let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
         Figures {
-            units: units.iter().map(|unit| unit_figures(unit)).collect(),
+            units: units.iter().map(|unit| unit_figures(unit, read)).collect(),
             sessions: self.session_figures(),
             port_groups: self.shared.port_group_figures(),
         }
@@ -213,12 +213,14 @@ impl Service {
     }
 }
 
-fn unit_figures(unit: &Unit) -> UnitFigures {
+fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
+    let (number, totals) = (unit.timing.number(), unit.timing.totals());
+    let rests = read.get(&number) == Some(&figures::commands(&totals));
     UnitFigures {
         name: unit.name.clone(),
-        number: unit.timing.number(),
-        totals: unit.timing.totals(),
-        latency: unit.timing.latency(),
+        number,
+        totals,
+        latency: (!rests).then(|| unit.timing.latency()),
     }
 }
 
