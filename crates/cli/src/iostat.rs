@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use self::rates::UnitRates;
+use self::rates::{OfSession, UnitRates};
 use super::{Connection, Done, Terminal};
 use crate::grammar::completion::lu_names;
 use crate::grammar::repeated::Plan;
@@ -34,6 +34,9 @@ const OVERDUE: Duration = Duration::from_secs(10);
                   and 99 of 100, took no longer."
 )]
 pub(super) struct Iostat {
+    /// Show each session that has used a unit on a line of its own
+    #[arg(short = 's', long, conflicts_with = "extended")]
+    sessions: bool,
     /// Extended statistics of Solaris: device first, one service time
     #[arg(short = 'x', conflicts_with_all = ["columns", "json"])]
     extended: bool,
@@ -67,7 +70,10 @@ pub(super) fn run(args: &Iostat, connection: &Connection, t: &mut Terminal<'_>) 
     let (mut due, mut printed) = (Instant::now(), 0);
     for number in 0_u64.. {
         let now = later_than(&client, before.at_us)?;
-        let rates = rates::between(&before, &now, &plan.names)?;
+        let rates = match args.sessions {
+            true => rates::of_sessions(&before, &now, &plan.names)?,
+            false => rates::between(&before, &now, &plan.names)?,
+        };
         if number > 0 || !args.without_first {
             report(args, &plan, &rates, t)?;
             t.out.flush()?;
@@ -121,7 +127,10 @@ fn report(args: &Iostat, plan: &Plan, rates: &[UnitRates], t: &mut Terminal<'_>)
         })?;
         return Ok(writeln!(t.out, "{line}")?);
     }
-    print(t, &args.list, &COLUMNS, rates, "no logical units")
+    match args.sessions {
+        true => print(t, &args.list, &SESSION_COLUMNS, rates, "no sessions"),
+        false => print(t, &args.list, &COLUMNS, rates, "no logical units"),
+    }
 }
 
 /// Returns milliseconds with three decimals, or nanoseconds if exact numbers are wanted.
@@ -142,6 +151,28 @@ fn rate(value: f64) -> String {
 fn bytes(value: f64, numbers: Numbers) -> String {
     numbers.size(value.round() as u64)
 }
+
+/// Returns a part of the session's description, or nothing if the row is of no session.
+fn session(of: &UnitRates, part: fn(&OfSession) -> String) -> String {
+    of.session.as_ref().map(part).unwrap_or_default()
+}
+
+const SESSION_COLUMNS: [Column<UnitRates>; 14] = [
+    right("session", |of, _| session(of, |it| it.tsih.to_string())),
+    left("initiator", |of, _| session(of, |it| it.initiator.clone())),
+    right("lun", |of, _| session(of, |it| it.lun.to_string())),
+    left("name", |of, _| of.name.clone()),
+    right("reads/s", |of, _| rate(of.reads.per_s)),
+    right("writes/s", |of, _| rate(of.writes.per_s)),
+    right("read B/s", |of, n| bytes(of.reads.bytes_per_s, n)),
+    right("written B/s", |of, n| bytes(of.writes.bytes_per_s, n)),
+    right("read", |of, n| ms(of.reads.latency_ns, n)),
+    right("write", |of, n| ms(of.writes.latency_ns, n)),
+    right("wire", |of, n| ms(of.both.wire_in_ns, n)),
+    right("queue", |of, n| ms(of.both.queue_ns, n)),
+    right("device", |of, n| ms(of.both.device_ns, n)),
+    right("reply", |of, n| ms(of.both.reply_ns, n)),
+];
 
 const COLUMNS: [Column<UnitRates>; 20] = [
     left("name", |of, _| of.name.clone()),

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use model::data_plane::DataPlane;
 use model::figures::latency::{Latencies, LatencyCounts};
 use model::figures::{
-    self, CommandsRead, Figures, LatencyByStage, PortGroupFigures, PortGroupSnapshot,
-    SessionSnapshot, Snapshot, StageTotals, UnitFigures, UnitSnapshot, WITH_HISTOGRAM,
+    self, CommandsRead, Figures, LatencyByStage, LunFigures, LunSnapshot, PortGroupFigures,
+    PortGroupSnapshot, SessionSnapshot, Snapshot, StageTotals, UnitFigures, UnitSnapshot,
+    WITH_HISTOGRAM,
 };
 
 /// Time from one snapshot to the next.
@@ -140,6 +141,7 @@ impl Accumulator {
             target: session.target,
             portal_group: session.portal_group,
             sums: session.totals.into(),
+            luns: luns(session.luns),
         });
         let mut snapshot = Snapshot {
             at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
@@ -214,6 +216,19 @@ impl PortGroupSums {
             writes_by_stage,
         }
     }
+}
+
+fn luns(figures: Vec<LunFigures>) -> Vec<LunSnapshot> {
+    let mut luns: Vec<LunSnapshot> = figures
+        .into_iter()
+        .map(|figures| LunSnapshot {
+            lun: figures.lun,
+            unit: figures.unit,
+            sums: figures.totals.into(),
+        })
+        .collect();
+    luns.sort_by_key(|lun| lun.lun);
+    luns
 }
 
 fn add_between<const N: usize>(

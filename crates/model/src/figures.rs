@@ -152,6 +152,19 @@ pub struct SessionFigures {
     pub portal_group: u16,
     /// Sums by kind.
     pub totals: StageTotals,
+    /// Sums by unit, of units that the session has used.
+    pub luns: Vec<LunFigures>,
+}
+
+/// Figures of one unit as one session uses it.
+#[derive(Clone, Debug, Default)]
+pub struct LunFigures {
+    /// LUN under which the session sees the unit.
+    pub lun: u16,
+    /// Name of the unit.
+    pub unit: String,
+    /// Sums by kind.
+    pub totals: StageTotals,
 }
 
 /// Figures of one port group of a target, since the daemon began.
@@ -304,6 +317,20 @@ pub struct SessionSnapshot {
     /// Portal group tag.
     pub portal_group: u16,
     /// Sums of its commands.
+    #[serde(flatten)]
+    pub sums: KindSums,
+    /// Logical units that the session has used, by LUN.
+    pub luns: Vec<LunSnapshot>,
+}
+
+/// Figures of one logical unit as one session uses it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LunSnapshot {
+    /// LUN under which the session sees the unit.
+    pub lun: u16,
+    /// Name of the unit.
+    pub unit: String,
+    /// Sums of the session's commands for the unit.
     #[serde(flatten)]
     pub sums: KindSums,
 }

@@ -507,7 +507,7 @@ impl Connection {
         {
             let now = service.executor.clock.now();
             let receipt = matches!(outcome, Outcome::Done(_))
-                .then(|| operation.receipt(&self.nexus.unit, now));
+                .then(|| operation.receipt(&self.nexus.tally, now));
             operation.answer(outcome, &serving.replies, &mut self.output);
             receipt
                 .into_iter()
@@ -658,7 +658,7 @@ impl Connection {
         let now = clock.now();
         let others = std::iter::from_fn(|| self.output.take_receipt());
         for receipt in std::iter::once(first).chain(others) {
-            receipt.unit.timing.add(loop_index, &receipt.left(now));
+            receipt.nexus.add(loop_index, &receipt.left(now));
         }
     }
 

@@ -12,8 +12,8 @@ use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 use scsi::Refusal;
 use unit::execution::{Outcome, Timed};
 use unit::timing::CommandKind;
+use unit::timing::tally::NexusTally;
 use unit::timing::{Moment, Receipt, Stopwatch};
-use unit::unit::Unit;
 
 /// Bytes of the pieces in which trims and zeros reach the device, one piece a turn. Memory devices
 /// free their pages on the loop, and other clients want their turn too.
@@ -97,13 +97,13 @@ impl Operation {
     }
 
     /// Returns the receipt of the request, whose work has ended now.
-    pub(super) fn receipt(&self, unit: &Arc<Unit>, now: Moment) -> Receipt {
+    pub(super) fn receipt(&self, nexus: &Arc<NexusTally>, now: Moment) -> Receipt {
         let (kind, bytes) = match self.command {
             Command::Read { len, .. } => (CommandKind::Read, len),
             Command::Write { len, .. } => (CommandKind::Write, len),
             _ => (CommandKind::Other, 0),
         };
-        Receipt::new(unit, kind, bytes.into(), self.stopwatch, now)
+        Receipt::new(nexus, kind, bytes.into(), self.stopwatch, now)
     }
 
     /// Returns the next request to the device. `data` belongs to a write.

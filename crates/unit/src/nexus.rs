@@ -7,6 +7,7 @@ use scsi::itl_nexus::ItlNexus;
 use scsi::nexus::{InitiatorPort, Nexus as ItNexus, NexusId, TargetPort};
 use scsi::task_set::{Entered, NexusTasks};
 
+use super::timing::tally::NexusTally;
 use super::timing::{Moment, Receipt, Stopwatch};
 use super::unit::Unit;
 use block::budget::Reservation;
@@ -23,6 +24,8 @@ pub struct MappedUnit {
     pub unit: Arc<Unit>,
     /// Tasks of the nexus in the unit's task sets.
     pub tasks: NexusTasks,
+    /// Times of the commands of the nexus.
+    pub tally: Arc<NexusTally>,
 }
 
 impl MappedUnit {
@@ -32,6 +35,7 @@ impl MappedUnit {
         Arc::new(Self {
             lun,
             itl,
+            tally: NexusTally::new(&unit),
             unit,
             tasks,
         })
@@ -75,7 +79,7 @@ impl TaskEntry {
     /// Returns the receipt of the command, whose work has ended now.
     #[inline]
     pub fn receipt(&self, kind: CommandKind, bytes: u64, now: Moment) -> Receipt {
-        Receipt::new(&self.mapped.unit, kind, bytes, self.stopwatch, now)
+        Receipt::new(&self.mapped.tally, kind, bytes, self.stopwatch, now)
     }
 }
 
@@ -94,6 +98,8 @@ pub struct Nexus {
     pub unit: Arc<Unit>,
     /// I_T_L nexus, whose gates admit or refuse operations.
     pub itl: Arc<ItlNexus>,
+    /// Times of the operations of the nexus.
+    pub tally: Arc<NexusTally>,
 }
 
 impl Nexus {
@@ -110,7 +116,8 @@ impl Nexus {
             initiator: Arc::new(initiator),
             target_port: through,
         });
-        Arc::new(Self { unit, itl })
+        let tally = NexusTally::new(&unit);
+        Arc::new(Self { unit, itl, tally })
     }
 }
 

@@ -3,7 +3,8 @@
 //! A command spends its time in four stages: its data-out comes in, it waits in the queue, the
 //! device works, the answer leaves. A [`Stopwatch`] goes with the command and counts the stages.
 //! When the last byte of the answer has left, the [`Receipt`] of the command comes back, and its
-//! times are added to the tallies of its unit, its session and its port group ([`tally`]).
+//! times are added to the tallies of its unit, its nexus, its session and its port group
+//! ([`tally`]).
 //!
 //! Times are readings of the event loop's clock, which the loop reads a few times in each turn, not
 //! for each command. Work of the processor within a turn therefore counts for the stage that ends
@@ -12,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::unit::Unit;
+use self::tally::NexusTally;
 pub use model::figures::{CommandKind, CommandStage};
 
 pub mod histogram;
@@ -83,8 +84,8 @@ impl Stopwatch {
 /// Record of a command that has ended and whose answer is about to leave.
 #[derive(Debug)]
 pub struct Receipt {
-    /// Unit of the command.
-    pub unit: Arc<Unit>,
+    /// Nexus through which the command came.
+    pub nexus: Arc<NexusTally>,
     kind: CommandKind,
     bytes: u64,
     stopwatch: Stopwatch,
@@ -94,7 +95,7 @@ impl Receipt {
     /// Makes the receipt of a command whose work has ended now.
     #[inline]
     pub fn new(
-        unit: &Arc<Unit>,
+        nexus: &Arc<NexusTally>,
         kind: CommandKind,
         bytes: u64,
         mut stopwatch: Stopwatch,
@@ -102,7 +103,7 @@ impl Receipt {
     ) -> Self {
         stopwatch.turn_to(CommandStage::Reply, now);
         Self {
-            unit: Arc::clone(unit),
+            nexus: Arc::clone(nexus),
             kind,
             bytes,
             stopwatch,

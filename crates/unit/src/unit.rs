@@ -46,7 +46,7 @@ pub struct Unit {
     /// Whether the device makes use of read-ahead hints.
     pub foresees: bool,
     /// Times of the commands of all sessions.
-    pub timing: UnitTally,
+    pub timing: Arc<UnitTally>,
     block_shift: u32,
     errors: AtomicU64,
     shortage: Shortage,
@@ -69,11 +69,11 @@ impl Unit {
         let wake = loops.wake();
         let block_len = logical.block_len();
         Self {
-            name,
             reads_in_place: device.reads_in_place(),
             reopenings: AtomicU64::new(device.reopenings()),
             foresees: device.foresees(),
-            timing: UnitTally::default(),
+            timing: UnitTally::new(name.clone()),
+            name,
             device,
             task_sets: TaskSets::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),

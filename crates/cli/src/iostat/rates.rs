@@ -6,13 +6,16 @@ use serde::Serialize;
 
 use model::Error;
 use model::figures::latency::Latencies;
-use model::figures::{CommandSums, Snapshot, UnitSnapshot};
+use model::figures::{CommandSums, KindSums, LunSnapshot, Snapshot, UnitSnapshot};
 
 /// Commands of one unit between two snapshots.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct UnitRates {
     /// Name of the unit.
     pub(super) name: String,
+    /// Session that used the unit, if its commands alone are told.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<OfSession>,
     /// Seconds between the snapshots.
     pub(super) interval_s: f64,
     /// READ commands.
@@ -23,6 +26,18 @@ pub(super) struct UnitRates {
     pub(super) both: Rates,
     /// Number of other commands in a second.
     pub(super) others_per_s: f64,
+}
+
+/// Session whose commands are told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct OfSession {
+    /// Number of the session in `session list`.
+    #[serde(rename = "session")]
+    pub(super) tsih: u16,
+    /// iSCSI name of the initiator.
+    pub(super) initiator: String,
+    /// LUN under which the session sees the unit.
+    pub(super) lun: u16,
 }
 
 /// Commands of one kind between two snapshots. Times are nanoseconds of a command on average;
@@ -84,14 +99,8 @@ pub(super) fn between(
     now: &Snapshot,
     names: &[String],
 ) -> Result<Vec<UnitRates>, Error> {
-    let unknown = |name: &&String| !now.units.iter().any(|unit| unit.name == **name);
-    if let Some(name) = names.iter().find(unknown) {
-        return Err(Error::not_found(
-            format!("no lu {name} is served"),
-            "sandstone lu list shows all logical units",
-        ));
-    }
-    let seconds = (now.at_us - before.at_us) as f64 / 1e6;
+    check(now, names)?;
+    let seconds = seconds(before, now);
     let earlier: HashMap<&str, &UnitSnapshot> = before
         .units
         .iter()
@@ -107,19 +116,94 @@ pub(super) fn between(
     Ok(rates.collect())
 }
 
+/// Returns the rates of each unit in each session that has used it. Histograms of latencies are not
+/// kept for sessions.
+///
+/// # Errors
+/// A name belongs to no unit.
+pub(super) fn of_sessions(
+    before: &Snapshot,
+    now: &Snapshot,
+    names: &[String],
+) -> Result<Vec<UnitRates>, Error> {
+    check(now, names)?;
+    let seconds = seconds(before, now);
+    let earlier: HashMap<(u64, u16, &str), &LunSnapshot> = before
+        .sessions
+        .iter()
+        .flat_map(|session| session.luns.iter().map(move |lun| (session, lun)))
+        .map(|(session, lun)| ((session.key, lun.lun, lun.unit.as_str()), lun))
+        .collect();
+    let none = (LunSnapshot::default(), Latencies::default());
+    let mut rates = Vec::new();
+    for session in &now.sessions {
+        for lun in &session.luns {
+            if !names.is_empty() && !names.contains(&lun.unit) {
+                continue;
+            }
+            let key = (session.key, lun.lun, lun.unit.as_str());
+            let earlier = earlier.get(&key).copied().unwrap_or(&none.0);
+            let mut told = of_sums(&earlier.sums, &lun.sums, [&none.1, &none.1], seconds);
+            told.name.clone_from(&lun.unit);
+            told.session = Some(OfSession {
+                tsih: session.tsih,
+                initiator: session.initiator.clone(),
+                lun: lun.lun,
+            });
+            rates.push(told);
+        }
+    }
+    Ok(rates)
+}
+
+/// Checks that each name belongs to a unit.
+fn check(now: &Snapshot, names: &[String]) -> Result<(), Error> {
+    let unknown = |name: &&String| !now.units.iter().any(|unit| unit.name == **name);
+    match names.iter().find(unknown) {
+        None => Ok(()),
+        Some(name) => Err(Error::not_found(
+            format!("no lu {name} is served"),
+            "sandstone lu list shows all logical units",
+        )),
+    }
+}
+
+fn seconds(before: &Snapshot, now: &Snapshot) -> f64 {
+    (now.at_us - before.at_us) as f64 / 1e6
+}
+
 fn of_unit(before: &UnitSnapshot, now: &UnitSnapshot, seconds: f64) -> UnitRates {
-    let reads = now.sums.reads.since(&before.sums.reads);
-    let writes = now.sums.writes.since(&before.sums.writes);
-    let others = now.sums.others.since(&before.sums.others);
     let read_latency = now.read_latency.since(&before.read_latency);
     let write_latency = now.write_latency.since(&before.write_latency);
-    let mut latencies = read_latency.clone();
-    latencies.add(&write_latency);
     UnitRates {
         name: now.name.clone(),
+        ..of_sums(
+            &before.sums,
+            &now.sums,
+            [&read_latency, &write_latency],
+            seconds,
+        )
+    }
+}
+
+/// Returns the rates of an object without a name.
+fn of_sums(
+    before: &KindSums,
+    now: &KindSums,
+    [read_latency, write_latency]: [&Latencies; 2],
+    seconds: f64,
+) -> UnitRates {
+    let reads = now.reads.since(&before.reads);
+    let writes = now.writes.since(&before.writes);
+    let others = now.others.since(&before.others);
+    let mut latencies = read_latency.clone();
+    latencies.add(write_latency);
+    UnitRates {
+        name: String::new(),
+        session: None,
         interval_s: seconds,
-        reads: Rates::new(&reads, &read_latency, seconds),
-        writes: Rates::new(&writes, &write_latency, seconds),
+        reads: Rates::new(&reads, read_latency, seconds),
+        writes: Rates::new(&writes, write_latency, seconds),
         both: Rates::new(&reads.plus(&writes), &latencies, seconds),
         others_per_s: others.commands as f64 / seconds,
     }
@@ -128,7 +212,7 @@ fn of_unit(before: &UnitSnapshot, now: &UnitSnapshot, seconds: f64) -> UnitRates
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::figures::KindSums;
+    use model::figures::SessionSnapshot;
     use model::figures::latency::bucket;
 
     fn snapshot(at_s: u64, reads: u64, writes: u64) -> Snapshot {
@@ -185,6 +269,43 @@ mod tests {
         let p99 = unit.both.p99_ns.expect("reads");
         assert!((32_000.0..=48_000.0).contains(&p99), "{p99}");
         assert_eq!(unit.others_per_s, 0.0);
+    }
+
+    #[test]
+    fn sessions_are_told_by_unit_and_never_mixed_up_with_earlier_ones() {
+        let with_session = |at_s, key, reads| {
+            let mut snapshot = snapshot(at_s, reads, 0);
+            let unit = &snapshot.units[0];
+            let lun = LunSnapshot {
+                lun: 3,
+                unit: unit.name.clone(),
+                sums: unit.sums,
+            };
+            snapshot.sessions.push(SessionSnapshot {
+                tsih: 7,
+                key,
+                initiator: "iqn.x:a".into(),
+                luns: vec![lun],
+                ..SessionSnapshot::default()
+            });
+            snapshot
+        };
+        let before = with_session(10, 1, 100);
+        for (key, expected) in [(1, 10.0), (2, 30.0)] {
+            let now = with_session(20, key, if key == 1 { 200 } else { 300 });
+            let told = of_sessions(&before, &now, &[]).expect("rates");
+            let [row] = &told[..] else {
+                panic!("{told:?}");
+            };
+            assert_eq!((row.name.as_str(), row.reads.per_s), ("vm1", expected));
+            let session = row.session.as_ref().expect("a session");
+            assert_eq!((session.tsih, session.lun), (7, 3));
+            assert_eq!(
+                (row.both.latency_ns, row.both.p99_ns),
+                (Some(40_000.0), None)
+            );
+        }
+        assert!(of_sessions(&before, &before, &["vm2".into()]).is_err());
     }
 
     #[test]

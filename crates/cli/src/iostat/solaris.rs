@@ -119,6 +119,7 @@ mod tests {
         };
         UnitRates {
             name: "vm1-of-esx".into(),
+            session: None,
             interval_s: 1.0,
             reads,
             writes: Rates::default(),

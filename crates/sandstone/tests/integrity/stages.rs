@@ -4,10 +4,11 @@
 //! stages last less, unless the machine stalls; then the test tries again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::memory::MemoryDevice;
-use model::figures::{CommandKind, CommandStage, KindTotals};
+use model::data_plane::DataPlane as _;
+use model::figures::{CommandKind, CommandStage, CommandsRead, Figures, KindTotals};
 use scsi::BlockRange;
 use scsi::range_lock::Hold;
 use target::DaemonLimits;
@@ -17,7 +18,7 @@ use crate::losses::fencing::logged_in;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{Ended, PipelinedSession, wait};
+use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
 
 const DELAY: Duration = Duration::from_millis(300);
 /// Tries until a machine that stalls is not the reason any more.
@@ -163,4 +164,74 @@ fn a_slow_reader_shows_in_the_reply_stage() {
         all_end(&mut session, commands as usize);
         totals(served, &unit, session, CommandKind::Read)
     });
+}
+
+/// Each session's commands are told for each unit, and add up to the figures of the session, the
+/// port group and the units.
+#[test]
+fn figures_tell_sessions_and_units_apart() {
+    let portal = free_portal();
+    let size = BLOCKS * BLOCK as u64;
+    let units = vec![
+        unit(0, BLOCKS, BLOCK as u32, true),
+        unit(1, BLOCKS, BLOCK as u32, true),
+    ];
+    let memory = || Arc::new(MemoryDevice::new(size, BLOCK as u32, size).unwrap()) as _;
+    let served = Served::start(&[portal], units, vec![memory(), memory()], limits());
+    let mut sessions = [logged_in(portal, 1), logged_in(portal, 2)];
+    // Session 1 uses both units, session 2 the second one alone.
+    for (session, lun, writes) in [(0, 0, 2), (0, 1, 3), (1, 1, 4)] {
+        let session: &mut PipelinedSession = &mut sessions[session];
+        session.wait_until_ready(lun);
+        for _ in 0..writes {
+            let ended = session.run(lun, cdb(0x8a, 1), 0, vec![b'a'; BLOCK]);
+            assert_eq!(ended.status, 0);
+        }
+    }
+    let writes = |totals: &[KindTotals; 3]| totals[CommandKind::Write as usize].commands;
+    let all_are_counted = |figures: &Figures| {
+        let units = figures.units.iter().map(|unit| writes(&unit.totals));
+        units.sum::<u64>() == 9
+    };
+    // An answer may reach the test a moment before it is counted.
+    let give_up = Instant::now() + PATIENCE;
+    let figures = loop {
+        let figures = served.service().figures(&CommandsRead::new());
+        if all_are_counted(&figures) {
+            break figures;
+        }
+        assert!(Instant::now() < give_up, "{figures:?}");
+    };
+    let units: Vec<u64> = figures.units.iter().map(|it| writes(&it.totals)).collect();
+    assert_eq!(units, [2, 7]);
+    let mut told: Vec<_> = Vec::new();
+    for session in &figures.sessions {
+        let luns = session.luns.iter();
+        let luns = luns.map(|lun| (lun.lun, lun.unit.as_str(), writes(&lun.totals)));
+        told.push((
+            session.initiator.as_str(),
+            writes(&session.totals),
+            luns.collect::<Vec<_>>(),
+        ));
+    }
+    told.sort();
+    let node = |number| format!("iqn.2026-01.io.sandstone:node-{number}");
+    let expected = [
+        (&*node(1), 5, vec![(0, "unit-0", 2), (1, "unit-1", 3)]),
+        // Its login asked the first unit whether it is ready.
+        (&*node(2), 4, vec![(0, "unit-0", 0), (1, "unit-1", 4)]),
+    ];
+    assert_eq!(told, expected);
+    let groups = figures.port_groups.iter();
+    assert_eq!(groups.map(|group| writes(&group.totals)).sum::<u64>(), 9);
+    // Latencies of units at rest are read once.
+    let read = figures.units.iter();
+    let read = read.map(|unit| (unit.number, model::figures::commands(&unit.totals)));
+    let again = served.service().figures(&read.collect());
+    assert!(
+        again.units.iter().all(|unit| unit.latency.is_none()),
+        "{again:?}"
+    );
+    sessions.iter_mut().for_each(PipelinedSession::cut);
+    served.stop();
 }

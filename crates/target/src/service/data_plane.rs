@@ -201,6 +201,7 @@ impl Service {
             target: self.shared.target_name(&name.target),
             portal_group: name.portal_group_tag,
             totals: session.timing.totals(),
+            luns: session.lun_figures(),
         });
         figures.collect()
     }

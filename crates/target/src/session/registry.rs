@@ -13,8 +13,10 @@ use iscsi::negotiation::SessionParameters;
 use iscsi::pdu::Isid;
 use iscsi::target::login::LoginIdentity;
 
+use super::view::View;
+use model::figures::LunFigures;
 use unit::command::operation::SessionKey;
-use unit::timing::tally::StageSums;
+use unit::timing::tally::{NexusTally, StageSums};
 
 /// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets
 /// one who asks, also without proof of who they are. So the oldest makes room, and they take none
@@ -111,6 +113,8 @@ pub(crate) struct RegisteredSession {
     pub max_cmd_sn: AtomicU32,
     /// Times of the session's commands. Only the session's loop adds to them.
     pub timing: StageSums,
+    /// Times of its commands by unit, with the LUN of each.
+    nexuses: Mutex<Vec<(u16, Arc<NexusTally>)>>,
 }
 
 /// Numbers of sessions, without those for discovery.
@@ -207,6 +211,7 @@ impl Registry {
             exp_cmd_sn: AtomicU32::new(0),
             max_cmd_sn: AtomicU32::new(0),
             timing: StageSums::default(),
+            nexuses: Mutex::default(),
         });
         self.by_tsih.insert(tsih, name.clone());
         self.by_name.insert(name, session.clone());
@@ -266,6 +271,31 @@ impl RegisteredSession {
 
     fn cids(&self) -> MutexGuard<'_, Vec<u16>> {
         self.cids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the units that the session sees now.
+    pub(crate) fn set_nexuses(&self, view: &View) {
+        let nexuses = view
+            .iter()
+            .map(|mapped| (mapped.lun, Arc::clone(&mapped.tally)));
+        *self.nexuses() = nexuses.collect();
+    }
+
+    /// Returns the figures of the units that the session sees and has used.
+    pub(crate) fn lun_figures(&self) -> Vec<LunFigures> {
+        let nexuses = self.nexuses();
+        let used = nexuses.iter().filter_map(|(lun, tally)| {
+            Some(LunFigures {
+                lun: *lun,
+                unit: tally.unit.name().to_owned(),
+                totals: tally.totals()?,
+            })
+        });
+        used.collect()
+    }
+
+    fn nexuses(&self) -> MutexGuard<'_, Vec<(u16, Arc<NexusTally>)>> {
+        self.nexuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the command window, for connections that log in later.

@@ -245,6 +245,7 @@ impl ServedSession {
                 mapped.unit.logical.detach(nexus.id);
             }
         }
+        self.registered.set_nexuses(&view);
         self.view = view;
         (left, changed)
     }

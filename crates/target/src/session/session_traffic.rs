@@ -249,7 +249,7 @@ fn count_receipts(session: &mut ServedSession, index: usize, core: &mut Core) {
     let now = core.clock.now();
     for receipt in receipts {
         let times = receipt.left(now);
-        receipt.unit.timing.add(core.index, &times);
+        receipt.nexus.add(core.index, &times);
         session.registered.timing.add(&times);
         if let Some(port) = &session.port_timing {
             port.add(core.index, &times);

@@ -1,13 +1,15 @@
-//! Tallies of command times: per unit, per session, per port group.
+//! Tallies of command times: per unit, per nexus, per session, per port group.
 //!
 //! A unit has many cells, so they are small: sums of each stage, and one histogram of the whole
 //! latency for reads and one for writes. A port group also has a histogram for each stage.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::CommandTimes;
 use super::histogram::Histogram;
 use super::per_loop::PerLoop;
+use crate::unit::Unit;
 use model::figures::latency::LatencyCounts;
 use model::figures::{KINDS, STAGES, StageLatency, StageTotals, WITH_HISTOGRAM};
 
@@ -69,22 +71,29 @@ struct UnitCell {
 /// Figures of one unit.
 #[derive(Debug)]
 pub struct UnitTally {
+    /// Name of the unit.
+    name: String,
     /// Number of the tally; never reused.
     number: u64,
     cells: PerLoop<UnitCell>,
 }
 
-impl Default for UnitTally {
-    fn default() -> Self {
+impl UnitTally {
+    /// Makes the tally of the unit with this name.
+    pub fn new(name: String) -> Arc<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Self {
+        Arc::new(Self {
+            name,
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             cells: PerLoop::default(),
-        }
+        })
     }
-}
 
-impl UnitTally {
+    /// Returns the name of the unit.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds a command that a loop has served. Only this loop may use the number.
     #[inline]
     pub fn add(&self, loop_index: usize, times: &CommandTimes) {
@@ -118,6 +127,41 @@ impl UnitTally {
             }
         }
         counts
+    }
+}
+
+/// Figures of one nexus: a unit as one session, or one connection of NBD, uses it. They take memory
+/// once there was a command.
+///
+/// The tally does not hold the unit itself: a command whose answer is not fetched must not keep the
+/// device of a deleted unit open.
+#[derive(Debug)]
+pub struct NexusTally {
+    /// Figures of the unit.
+    pub unit: Arc<UnitTally>,
+    sums: OnceLock<Box<StageSums>>,
+}
+
+impl NexusTally {
+    /// Makes the tally of a nexus that leads to `unit`.
+    pub fn new(unit: &Unit) -> Arc<Self> {
+        Arc::new(Self {
+            unit: Arc::clone(&unit.timing),
+            sums: OnceLock::new(),
+        })
+    }
+
+    /// Adds a command of the nexus, to the figures of its unit too. Only the loop of the nexus may
+    /// call this.
+    #[inline]
+    pub fn add(&self, loop_index: usize, times: &CommandTimes) {
+        self.unit.add(loop_index, times);
+        self.sums.get_or_init(Box::default).add(times);
+    }
+
+    /// Returns the sums, or `None` if there was no command yet.
+    pub fn totals(&self) -> Option<StageTotals> {
+        self.sums.get().map(|sums| sums.totals())
     }
 }
 
@@ -188,7 +232,7 @@ mod tests {
 
     #[test]
     fn loops_add_up() {
-        let (unit, port) = (UnitTally::default(), PortTally::default());
+        let (unit, port) = (UnitTally::new("lu".into()), PortTally::default());
         for (loop_index, times) in [(0, [0, 10, 100, 1]), (1, [0, 30, 300, 3])] {
             unit.add(loop_index, &read(times));
             port.add(loop_index, &read(times));

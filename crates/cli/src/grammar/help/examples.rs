@@ -273,7 +273,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("session kill", &["session kill 3"]),
     (
         "iostat",
-        &["iostat vm1 5", "iostat -y 1 10", "iostat -x -n -M 5"],
+        &["iostat vm1 5", "iostat -s -y 1 10", "iostat -x -n -M 5"],
     ),
     // This machine as a client.
     (
