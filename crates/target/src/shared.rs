@@ -173,12 +173,17 @@ impl Shared {
         Arc::clone(tallies.entry(key).or_default())
     }
 
-    /// Returns the figures of all port groups that had sessions.
+    /// Returns the figures of all port groups that had sessions. Those of targets that are gone, and
+    /// have no session left, are forgotten.
     pub(super) fn port_group_figures(&self) -> Vec<PortGroupFigures> {
+        let config = Arc::clone(&self.directory().config);
         let mut tallies = self.port_timing.lock();
         let tallies = tallies
             .as_mut()
             .unwrap_or_else(|poisoned| poisoned.get_mut());
+        tallies.retain(|(target, _), tally| {
+            Arc::strong_count(tally) > 1 || config.target(target).is_some()
+        });
         let figures = tallies
             .iter()
             .map(|((target, tag), tally)| PortGroupFigures {

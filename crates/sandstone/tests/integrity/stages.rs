@@ -177,7 +177,7 @@ fn figures_tell_sessions_and_units_apart() {
         unit(1, BLOCKS, BLOCK as u32, true),
     ];
     let memory = || Arc::new(MemoryDevice::new(size, BLOCK as u32, size).unwrap()) as _;
-    let served = Served::start(&[portal], units, vec![memory(), memory()], limits());
+    let mut served = Served::start(&[portal], units, vec![memory(), memory()], limits());
     let mut sessions = [logged_in(portal, 1), logged_in(portal, 2)];
     // Session 1 uses both units, session 2 the second one alone.
     for (session, lun, writes) in [(0, 0, 2), (0, 1, 3), (1, 1, 4)] {
@@ -233,5 +233,19 @@ fn figures_tell_sessions_and_units_apart() {
         "{again:?}"
     );
     sessions.iter_mut().for_each(PipelinedSession::cut);
+    // A target that is deleted is forgotten, once its sessions have ended.
+    served.change(|config| {
+        config.targets.clear();
+        config.maps.clear();
+    });
+    while !served
+        .service()
+        .figures(&CommandsRead::new())
+        .port_groups
+        .is_empty()
+    {
+        assert!(Instant::now() < give_up, "the port group stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     served.stop();
 }
