@@ -173,8 +173,8 @@ impl Shared {
         Arc::clone(tallies.entry(key).or_default())
     }
 
-    /// Returns the figures of all port groups that had sessions. Groups of targets that are gone are
-    /// forgotten, once they have no session left.
+    /// Returns the figures of all port groups that had sessions. Groups of targets that are gone
+    /// are forgotten, once they have no session left.
     pub(super) fn port_group_figures(&self) -> Vec<PortGroupFigures> {
         let config = Arc::clone(&self.directory().config);
         let mut tallies = self.port_timing.lock();
