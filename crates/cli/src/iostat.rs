@@ -8,19 +8,25 @@ use clap::Args;
 use self::rates::{OfSession, UnitRates};
 use super::{Connection, Done, Terminal};
 use crate::grammar::completion::lu_names;
-use crate::grammar::repeated::Plan;
-use crate::print::table::{Column, ListArgs, Numbers, extra, left, print, right};
+use crate::grammar::repeated::{Plan, Reporter};
+use crate::print::table::{Column, ListArgs, Numbers, extra, json_line, left, print, right};
 use control::Client;
 use control::endpoint::status::FIGURES;
-use model::Error;
 use model::figures::Snapshot;
+use model::{Error, ErrorKind};
 
 mod rates;
 mod solaris;
 
-const USAGE: &str = "sandstone iostat vm1 5 12";
-/// Shortest interval from report to report: the daemon takes one snapshot a second.
-const SHORTEST: Duration = Duration::from_secs(1);
+const REPORTER: Reporter = Reporter {
+    object: "a logical unit",
+    since: "the daemon began",
+    // Names of units may begin with a digit.
+    is_name: |word| !word.chars().all(|c| c.is_ascii_digit() || c == '.'),
+    // The daemon takes one snapshot a second.
+    shortest: Duration::from_secs(1),
+    usage: "sandstone iostat vm1 5 12",
+};
 /// Time between two looks for a snapshot that is due.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Longest wait for a snapshot that is due.
@@ -60,48 +66,40 @@ pub(super) struct Iostat {
 }
 
 pub(super) fn run(args: &Iostat, connection: &Connection, t: &mut Terminal<'_>) -> Done {
-    let plan = Plan::read(&args.words, "a logical unit", USAGE, SHORTEST)?;
-    if args.without_first && plan.interval.is_none() {
-        let message = "without an interval, the only report is the one since the daemon began";
-        return Err(Error::invalid(message, format!("omit -y, or: {USAGE}")).into());
-    }
+    let plan = REPORTER.plan(&args.words, args.without_first)?;
     let client = connection.client();
     let mut before = Snapshot::default();
-    let (mut due, mut printed) = (Instant::now(), 0);
-    for number in 0_u64.. {
-        let now = later_than(&client, before.at_us)?;
+    plan.follow(|shown| {
+        let now = after(&client, &before)?;
+        if now.began_unix_ms != before.began_unix_ms {
+            // Either this is the first report, or another daemon counts from zero.
+            before = Snapshot::default();
+        }
         let rates = match args.sessions {
             true => rates::of_sessions(&before, &now, &plan.names)?,
-            false => rates::between(&before, &now, &plan.names)?,
+            false => rates::of_units(&before, &now, &plan.names)?,
         };
-        if number > 0 || !args.without_first {
+        if shown.is_some() {
             report(args, &plan, &rates, t)?;
             t.out.flush()?;
-            printed += 1;
         }
-        let Some(interval) = plan.interval.filter(|_| plan.count != Some(printed)) else {
-            break;
-        };
         before = now;
-        // The time that a report takes does not delay the next one.
-        due = (due + interval).max(Instant::now());
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-/// Returns the first snapshot after a moment.
-fn later_than(client: &Client, at_us: u64) -> Result<Snapshot, Error> {
+/// Returns the first snapshot after another one.
+fn after(client: &Client, before: &Snapshot) -> Result<Snapshot, Error> {
     let give_up = Instant::now() + OVERDUE;
     loop {
-        let snapshot = client.call(&FIGURES, &[])?;
-        if snapshot.at_us > at_us {
-            return Ok(snapshot);
+        let now = client.call(&FIGURES, &[])?;
+        if now.began_unix_ms != before.began_unix_ms || now.at_us > before.at_us {
+            return Ok(now);
         }
         if Instant::now() > give_up {
             let waited = OVERDUE.as_secs();
             return Err(Error::new(
-                model::ErrorKind::Unavailable,
+                ErrorKind::Unavailable,
                 format!("the daemon has taken no snapshot for {waited} seconds"),
                 "see the daemon's log; if its machine is not overloaded, report this as a defect",
             ));
@@ -120,16 +118,11 @@ fn report(args: &Iostat, plan: &Plan, rates: &[UnitRates], t: &mut Terminal<'_>)
         return Ok(write!(t.out, "{}", layout.report(rates))?);
     }
     if args.list.json && plan.interval.is_some() {
-        // One report, one line.
-        let line = serde_json::to_string(rates).map_err(|error| {
-            let message = format!("the answer cannot be written as JSON: {error}");
-            Error::invalid(message, "report this as a defect")
-        })?;
-        return Ok(writeln!(t.out, "{line}")?);
+        return json_line(t, rates);
     }
     match args.sessions {
-        true => print(t, &args.list, &SESSION_COLUMNS, rates, "no sessions"),
-        false => print(t, &args.list, &COLUMNS, rates, "no logical units"),
+        true => print(t, &args.list, &of_session(), rates, "no sessions"),
+        false => print(t, &args.list, &of_unit(), rates, "no logical units"),
     }
 }
 
@@ -157,42 +150,46 @@ fn session(of: &UnitRates, part: fn(&OfSession) -> String) -> String {
     of.session.as_ref().map(part).unwrap_or_default()
 }
 
-const SESSION_COLUMNS: [Column<UnitRates>; 14] = [
-    right("session", |of, _| session(of, |it| it.tsih.to_string())),
-    left("initiator", |of, _| session(of, |it| it.initiator.clone())),
-    right("lun", |of, _| session(of, |it| it.lun.to_string())),
-    left("name", |of, _| of.name.clone()),
-    right("reads/s", |of, _| rate(of.reads.per_s)),
-    right("writes/s", |of, _| rate(of.writes.per_s)),
-    right("read B/s", |of, n| bytes(of.reads.bytes_per_s, n)),
-    right("written B/s", |of, n| bytes(of.writes.bytes_per_s, n)),
-    right("read", |of, n| ms(of.reads.latency_ns, n)),
-    right("write", |of, n| ms(of.writes.latency_ns, n)),
-    right("wire", |of, n| ms(of.both.wire_in_ns, n)),
-    right("queue", |of, n| ms(of.both.queue_ns, n)),
-    right("device", |of, n| ms(of.both.device_ns, n)),
-    right("reply", |of, n| ms(of.both.reply_ns, n)),
-];
+/// Returns the columns of a unit as one session uses it.
+fn of_session() -> Vec<Column<UnitRates>> {
+    let which: [Column<UnitRates>; 4] = [
+        right("session", |of, _| session(of, |it| it.tsih.to_string())),
+        left("initiator", |of, _| session(of, |it| it.initiator.clone())),
+        right("lun", |of, _| session(of, |it| it.lun.to_string())),
+        left("name", |of, _| of.name.clone()),
+    ];
+    which.into_iter().chain(of_all()).collect()
+}
 
-const COLUMNS: [Column<UnitRates>; 20] = [
-    left("name", |of, _| of.name.clone()),
-    right("reads/s", |of, _| rate(of.reads.per_s)),
-    right("writes/s", |of, _| rate(of.writes.per_s)),
-    right("read B/s", |of, n| bytes(of.reads.bytes_per_s, n)),
-    right("written B/s", |of, n| bytes(of.writes.bytes_per_s, n)),
-    right("read", |of, n| ms(of.reads.latency_ns, n)),
-    right("write", |of, n| ms(of.writes.latency_ns, n)),
-    right("wire", |of, n| ms(of.both.wire_in_ns, n)),
-    right("queue", |of, n| ms(of.both.queue_ns, n)),
-    right("device", |of, n| ms(of.both.device_ns, n)),
-    right("reply", |of, n| ms(of.both.reply_ns, n)),
-    right("p50", |of, n| ms(of.both.p50_ns, n)),
-    right("p99", |of, n| ms(of.both.p99_ns, n)),
-    extra(right("others/s", |of, _| rate(of.others_per_s))),
-    extra(right("read p50", |of, n| ms(of.reads.p50_ns, n))),
-    extra(right("read p99", |of, n| ms(of.reads.p99_ns, n))),
-    extra(right("write p50", |of, n| ms(of.writes.p50_ns, n))),
-    extra(right("write p99", |of, n| ms(of.writes.p99_ns, n))),
-    extra(right("active", |of, _| format!("{:.2}", of.both.active))),
-    extra(right("waiting", |of, _| format!("{:.2}", of.both.waiting))),
-];
+/// Returns the columns of a unit.
+fn of_unit() -> Vec<Column<UnitRates>> {
+    let latencies: [Column<UnitRates>; 6] = [
+        right("p50", |of, n| ms(of.both.p50_ns, n)),
+        right("p99", |of, n| ms(of.both.p99_ns, n)),
+        extra(right("read p50", |of, n| ms(of.reads.p50_ns, n))),
+        extra(right("read p99", |of, n| ms(of.reads.p99_ns, n))),
+        extra(right("write p50", |of, n| ms(of.writes.p50_ns, n))),
+        extra(right("write p99", |of, n| ms(of.writes.p99_ns, n))),
+    ];
+    let name: [Column<UnitRates>; 1] = [left("name", |of, _| of.name.clone())];
+    name.into_iter().chain(of_all()).chain(latencies).collect()
+}
+
+/// Returns the columns that all reports have.
+fn of_all() -> [Column<UnitRates>; 13] {
+    [
+        right("reads/s", |of, _| rate(of.reads.per_s)),
+        right("writes/s", |of, _| rate(of.writes.per_s)),
+        right("read B/s", |of, n| bytes(of.reads.bytes_per_s, n)),
+        right("written B/s", |of, n| bytes(of.writes.bytes_per_s, n)),
+        right("read", |of, n| ms(of.reads.latency_ns, n)),
+        right("write", |of, n| ms(of.writes.latency_ns, n)),
+        right("wire", |of, n| ms(of.both.wire_in_ns, n)),
+        right("queue", |of, n| ms(of.both.queue_ns, n)),
+        right("device", |of, n| ms(of.both.device_ns, n)),
+        right("reply", |of, n| ms(of.both.reply_ns, n)),
+        extra(right("others/s", |of, _| rate(of.others_per_s))),
+        extra(right("active", |of, _| format!("{:.2}", of.both.active))),
+        extra(right("waiting", |of, _| format!("{:.2}", of.both.waiting))),
+    ]
+}

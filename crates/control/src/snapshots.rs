@@ -8,7 +8,7 @@ use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use model::data_plane::DataPlane;
 use model::figures::latency::{Latencies, LatencyCounts};
@@ -40,7 +40,11 @@ impl Snapshots {
         let place = Arc::clone(&latest);
         let take = move || {
             let begun = Instant::now();
-            let mut history = Accumulator::default();
+            let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let mut history = Accumulator {
+                began: since_1970.unwrap_or_default(),
+                ..Accumulator::default()
+            };
             let mut due = begun;
             loop {
                 let at = begun.elapsed();
@@ -84,6 +88,8 @@ impl Drop for Snapshots {
 /// opened anew; the sums do not.
 #[derive(Debug, Default)]
 struct Accumulator {
+    /// Time since 1970 at which counting began.
+    began: Duration,
     units: HashMap<String, UnitSums>,
     port_groups: HashMap<(String, u16), PortGroupSums>,
 }
@@ -144,6 +150,7 @@ impl Accumulator {
             luns: luns(session.luns),
         });
         let mut snapshot = Snapshot {
+            began_unix_ms: u64::try_from(self.began.as_millis()).unwrap_or(u64::MAX),
             at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
             units,
             sessions: sessions.collect(),

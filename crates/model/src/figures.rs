@@ -184,6 +184,9 @@ pub struct PortGroupFigures {
 /// the difference of two snapshots holds for the time between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
+    /// Time at which the daemon began to count, in milliseconds since 1970. Snapshots with another
+    /// value have nothing to do with this one.
+    pub began_unix_ms: u64,
     /// Microseconds from the start of the daemon to the moment of the snapshot.
     pub at_us: u64,
     /// Logical units, by name.

@@ -23,8 +23,7 @@ use pages::PAGE_SIZE;
 use scsi::nexus::TargetPort;
 use unit::execution::{Executor, Outcome};
 use unit::nexus::Nexus;
-use unit::timing::CommandStage;
-use unit::timing::Stopwatch;
+use unit::timing::{CommandStage, Stopwatch};
 use unit::unit::Unit;
 
 /// Most requests of one connection at the device. Further ones wait in the socket.

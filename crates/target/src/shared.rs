@@ -17,7 +17,7 @@ use block::budget::Budget;
 use model::figures::PortGroupFigures;
 use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
-use unit::timing::tally::PortTally;
+use unit::timing::tally::PortGroupTally;
 use unit::unit::Unit;
 
 /// Way to one event loop.
@@ -83,7 +83,7 @@ pub(super) struct Shared {
     /// Places of these event loops in `serving`.
     seats: Vec<Seat>,
     /// Times of commands by target and portal group tag, since the daemon began.
-    port_timing: Mutex<BTreeMap<(String, u16), Arc<PortTally>>>,
+    port_group_tallies: Mutex<BTreeMap<(String, u16), Arc<PortGroupTally>>>,
 }
 
 /// Runs the commands of one event loop.
@@ -119,7 +119,7 @@ impl Shared {
                 dealer: Dealer::new(loops.len()),
                 seats: (0..loops.len()).map_while(join).collect(),
                 serving: Arc::clone(&serving),
-                port_timing: Mutex::default(),
+                port_group_tallies: Mutex::default(),
                 loops,
                 budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,
@@ -164,9 +164,9 @@ impl Shared {
     }
 
     /// Returns the tally of a target port, which is made if it is the first time.
-    pub(super) fn port_timing(&self, port: &TargetPort) -> Arc<PortTally> {
+    pub(super) fn port_group_tally(&self, port: &TargetPort) -> Arc<PortGroupTally> {
         let key = (port.name.clone(), port.portal_group_tag);
-        let mut tallies = self.port_timing.lock();
+        let mut tallies = self.port_group_tallies.lock();
         let tallies = tallies
             .as_mut()
             .unwrap_or_else(|poisoned| poisoned.get_mut());
@@ -177,7 +177,7 @@ impl Shared {
     /// are forgotten, once they have no session left.
     pub(super) fn port_group_figures(&self) -> Vec<PortGroupFigures> {
         let config = Arc::clone(&self.directory().config);
-        let mut tallies = self.port_timing.lock();
+        let mut tallies = self.port_group_tallies.lock();
         let tallies = tallies
             .as_mut()
             .unwrap_or_else(|poisoned| poisoned.get_mut());

@@ -46,7 +46,7 @@ pub struct Unit {
     /// Whether the device makes use of read-ahead hints.
     pub foresees: bool,
     /// Times of the commands of all sessions.
-    pub timing: Arc<UnitTally>,
+    pub tally: Arc<UnitTally>,
     block_shift: u32,
     errors: AtomicU64,
     shortage: Shortage,
@@ -72,7 +72,7 @@ impl Unit {
             reads_in_place: device.reads_in_place(),
             reopenings: AtomicU64::new(device.reopenings()),
             foresees: device.foresees(),
-            timing: UnitTally::new(name.clone()),
+            tally: UnitTally::new(name.clone()),
             name,
             device,
             task_sets: TaskSets::new(wake.clone()),

@@ -94,7 +94,7 @@ impl Rates {
 ///
 /// # Errors
 /// A name belongs to no unit.
-pub(super) fn between(
+pub(super) fn of_units(
     before: &Snapshot,
     now: &Snapshot,
     names: &[String],
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn rates_hold_for_the_time_between_two_snapshots() {
         let (before, now) = (snapshot(10, 100, 50), snapshot(14, 500, 50));
-        let told = between(&before, &now, &[]).expect("rates");
+        let told = of_units(&before, &now, &[]).expect("rates");
         let [unit] = &told[..] else {
             panic!("{told:?}");
         };
@@ -312,10 +312,10 @@ mod tests {
     fn names_that_are_not_served_are_refused() {
         let now = snapshot(1, 0, 0);
         let none = Snapshot::default();
-        let error = between(&none, &now, &["vm2".to_owned()]).expect_err("it is not there");
+        let error = of_units(&none, &now, &["vm2".to_owned()]).expect_err("it is not there");
         assert!(error.message.contains("vm2"), "{error}");
         assert_eq!(
-            between(&none, &now, &["vm1".to_owned()]).map(|all| all.len()),
+            of_units(&none, &now, &["vm1".to_owned()]).map(|all| all.len()),
             Ok(1)
         );
     }

@@ -1,7 +1,7 @@
 //! `pool iostat`: reads and writes of pools and their devices, once or again and again, in zpool's
 //! manner.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -10,9 +10,8 @@ use self::layout::Layout;
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
 use crate::grammar::completion::pool_names;
-use crate::grammar::repeated::Plan;
-use crate::print::table::json;
-use model::Error;
+use crate::grammar::repeated::{Plan, Reporter};
+use crate::print::table::{json, json_line};
 use model::pool::status::PoolView;
 
 mod figures;
@@ -44,16 +43,17 @@ pub(in super::super) struct Iostat {
     words: Vec<String>,
 }
 
-const USAGE: &str = "sandstone pool iostat tank 5 12";
-/// Shortest interval from report to report.
-const SHORTEST: Duration = Duration::from_millis(10);
+const REPORTER: Reporter = Reporter {
+    object: "a pool",
+    since: "the pool was opened",
+    // Names of pools begin with a letter.
+    is_name: |word| word.starts_with(char::is_alphabetic),
+    shortest: Duration::from_millis(10),
+    usage: "sandstone pool iostat tank 5 12",
+};
 
 pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Iostat) -> Done {
-    let plan = Plan::read(&args.words, "a pool", USAGE, SHORTEST)?;
-    if args.without_first && plan.interval.is_none() {
-        let message = "without an interval, the only report is the one since the pool was opened";
-        return Err(Error::invalid(message, format!("omit -y, or: {USAGE}")).into());
-    }
+    let plan = REPORTER.plan(&args.words, args.without_first)?;
     let layout = Layout {
         verbose: args.verbose,
         latency: args.latency,
@@ -61,31 +61,22 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
         exact: args.exact,
     };
     let mut before: Vec<PoolView> = Vec::new();
-    let (mut due, mut printed) = (Instant::now(), 0);
-    for number in 0_u64.. {
+    plan.follow(|shown| {
         let pools = wanted(connection, &plan.names)?;
-        let is_left_out = number == 0 && args.without_first;
-        if !is_left_out {
+        if let Some(shown) = shown {
             let all = figures(&pools, &before);
             if args.json {
                 tell_json(t, args, &plan, all)?;
             } else if all.is_empty() && !args.scripted {
                 writeln!(t.err, "no pools available")?;
             } else {
-                write!(t.out, "{}", layout.report(&all, printed == 0))?;
+                write!(t.out, "{}", layout.report(&all, shown == 0))?;
             }
             t.out.flush()?;
-            printed += 1;
         }
-        let Some(interval) = plan.interval.filter(|_| plan.count != Some(printed)) else {
-            break;
-        };
         before = pools;
-        // The time that a report takes does not delay the next one.
-        due = (due + interval).max(Instant::now());
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn tell_json(t: &mut Terminal<'_>, args: &Iostat, plan: &Plan, mut all: Vec<PoolFigures>) -> Done {
@@ -94,12 +85,8 @@ fn tell_json(t: &mut Terminal<'_>, args: &Iostat, plan: &Plan, mut all: Vec<Pool
             pool.leave_out_vdevs();
         }
     }
-    if plan.interval.is_none() {
-        return json(t, &all);
+    match plan.interval {
+        None => json(t, &all),
+        Some(_) => json_line(t, &all),
     }
-    let line = serde_json::to_string(&all).map_err(|error| {
-        let message = format!("the answer cannot be written as JSON: {error}");
-        Error::invalid(message, "report this as a defect")
-    })?;
-    Ok(writeln!(t.out, "{line}")?)
 }

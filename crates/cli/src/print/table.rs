@@ -188,13 +188,21 @@ pub(crate) fn print_cells(
 
 /// Prints anything as JSON.
 pub(crate) fn json<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> crate::Done {
-    let text = serde_json::to_string_pretty(value).map_err(|e| {
-        Error::invalid(
-            format!("the answer cannot be written as JSON: {e}"),
-            "report this as a defect",
-        )
-    })?;
+    let text = serde_json::to_string_pretty(value).map_err(unwritable)?;
     Ok(writeln!(t.out, "{text}")?)
+}
+
+/// Prints anything as JSON on one line, for one of several reports.
+pub(crate) fn json_line<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> crate::Done {
+    let text = serde_json::to_string(value).map_err(unwritable)?;
+    Ok(writeln!(t.out, "{text}")?)
+}
+
+fn unwritable(error: serde_json::Error) -> Error {
+    Error::invalid(
+        format!("the answer cannot be written as JSON: {error}"),
+        "report this as a defect",
+    )
 }
 
 fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Column<T>>, Error> {

@@ -2,7 +2,7 @@
 
 use super::exposition::{Exposition, MetricKind};
 use model::figures::latency::Latencies;
-use model::figures::{CommandSums, KindSums, PortGroupSnapshot, Snapshot, UnitSnapshot};
+use model::figures::{CommandSums, KindSums, Snapshot, UnitSnapshot};
 
 /// Upper bounds of the buckets, in nanoseconds and as text in seconds.
 const BOUNDS: [(u64, &str); 13] = [
@@ -35,31 +35,51 @@ pub(super) fn tell(out: &mut Exposition, snapshot: &Snapshot) {
     for unit in &snapshot.units {
         stages(out, &[("lu", &unit.name)], &unit.sums);
     }
-    out.family(
+    of_port_groups(
+        out,
+        snapshot,
         "sandstone_port_group_commands_total",
-        MetricKind::Counter,
         "Commands of the sessions of a port group.",
+        |out, labels, sums| {
+            for (op, sums) in kinds(sums) {
+                out.sample(&[labels, &[("op", op)]].concat(), sums.commands);
+            }
+        },
     );
-    for group in &snapshot.port_groups {
-        for (op, sums) in kinds(&group.sums) {
-            let tag = group.portal_group.to_string();
-            let labels = [("target", &*group.target), ("tag", &*tag), ("op", op)];
-            out.sample(&labels, sums.commands);
-        }
-    }
-    out.family(
+    of_port_groups(
+        out,
+        snapshot,
         "sandstone_port_group_bytes_total",
-        MetricKind::Counter,
         "Bytes that READs and WRITEs of a port group moved.",
+        |out, labels, sums| {
+            for (op, sums) in moving(sums) {
+                out.sample(&[labels, &[("op", op)]].concat(), sums.bytes);
+            }
+        },
     );
+    of_port_groups(
+        out,
+        snapshot,
+        "sandstone_port_group_stage_seconds_total",
+        "Time that commands of a port group spent in each stage.",
+        stages,
+    );
+}
+
+/// Adds a counter of all port groups. `samples` adds those of one group.
+fn of_port_groups(
+    out: &mut Exposition,
+    snapshot: &Snapshot,
+    name: &'static str,
+    help: &str,
+    samples: impl Fn(&mut Exposition, &[(&str, &str)], &KindSums),
+) {
+    out.family(name, MetricKind::Counter, help);
     for group in &snapshot.port_groups {
-        for (op, sums) in moving(&group.sums) {
-            let tag = group.portal_group.to_string();
-            let labels = [("target", &*group.target), ("tag", &*tag), ("op", op)];
-            out.sample(&labels, sums.bytes);
-        }
+        let tag = group.portal_group.to_string();
+        let labels = [("target", &*group.target), ("tag", &*tag)];
+        samples(out, &labels, &group.sums);
     }
-    port_group_stages(out, &snapshot.port_groups);
 }
 
 fn durations(out: &mut Exposition, units: &[UnitSnapshot]) {
@@ -83,22 +103,6 @@ fn up_to_bounds(latencies: &Latencies) -> impl Iterator<Item = (&'static str, u6
     BOUNDS
         .map(|(ns, text)| (text, latencies.below(ns)))
         .into_iter()
-}
-
-fn port_group_stages(out: &mut Exposition, groups: &[PortGroupSnapshot]) {
-    out.family(
-        "sandstone_port_group_stage_seconds_total",
-        MetricKind::Counter,
-        "Time that commands of a port group spent in each stage.",
-    );
-    for group in groups {
-        let tag = group.portal_group.to_string();
-        stages(
-            out,
-            &[("target", &group.target), ("tag", &tag)],
-            &group.sums,
-        );
-    }
 }
 
 /// Adds the time of each kind and each stage.

@@ -109,9 +109,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             data_sn = run.data_sn;
             self.counters.data_in_bytes += length as u64;
             if collapse {
-                receipt
-                    .into_iter()
-                    .for_each(|it| connection.transmit.push_receipt(it));
+                connection.transmit.push_receipt(receipt);
                 return;
             }
         }
@@ -125,9 +123,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             exp_cmd_sn,
             max_cmd_sn,
         );
-        receipt
-            .into_iter()
-            .for_each(|it| connection.transmit.push_receipt(it));
+        connection.transmit.push_receipt(receipt);
     }
 }
 

@@ -76,7 +76,7 @@ pub struct Completion<P: Payload> {
     /// Bytes of data-out that the command takes by its CDB, for the residual, unless
     /// [`Admission::Collect`] already said so.
     pub data_out_wanted: Option<u32>,
-    /// Record that comes back by [`Session::take_receipts`] once the answer has left. An answer
+    /// Record that comes back by [`Session::take_receipt`] once the answer has left. An answer
     /// that is never sent gives none back.
     pub receipt: Option<P::Receipt>,
 }
@@ -519,12 +519,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Returns the receipts of answers of this connection that have left since the last call.
-    pub fn take_receipts(&mut self, index: usize) -> impl Iterator<Item = P::Receipt> {
-        let connection = self.connections[index].as_mut();
-        connection
-            .into_iter()
-            .flat_map(|it| it.transmit.take_receipts())
+    /// Takes the next receipt of an answer of this connection that has left.
+    #[inline]
+    pub fn take_receipt(&mut self, index: usize) -> Option<P::Receipt> {
+        self.connections[index].as_mut()?.transmit.take_receipt()
     }
 
     /// Changes the number of commands that may be in flight. A smaller depth takes effect as

@@ -71,8 +71,6 @@ pub(super) struct TransmitQueue<P: Payload> {
     left: u64,
     /// Receipts of answers in the queue, each with the value of `left` from which it is due.
     receipts: VecDeque<(u64, P::Receipt)>,
-    /// Receipts that are due.
-    due: Vec<P::Receipt>,
 }
 
 impl<P: Payload> TransmitQueue<P> {
@@ -86,7 +84,6 @@ impl<P: Payload> TransmitQueue<P> {
             own_bytes: 0,
             left: 0,
             receipts: VecDeque::new(),
-            due: Vec::new(),
         }
     }
 
@@ -130,16 +127,18 @@ impl<P: Payload> TransmitQueue<P> {
         self.queue.push_back(pdu);
     }
 
-    /// Adds the receipt of the answer that was pushed last.
+    /// Adds the receipt of the answer that was pushed last, if it has one.
     #[inline]
-    pub(super) fn push_receipt(&mut self, receipt: P::Receipt) {
+    pub(super) fn push_receipt(&mut self, receipt: Option<P::Receipt>) {
         let end = self.left + self.queued_bytes as u64;
-        self.receipts.push_back((end, receipt));
+        self.receipts.extend(receipt.map(|receipt| (end, receipt)));
     }
 
-    /// Returns the receipts of answers that have left since the last call, in order.
-    pub(super) fn take_receipts(&mut self) -> std::vec::Drain<'_, P::Receipt> {
-        self.due.drain(..)
+    /// Returns the next receipt of an answer that has left.
+    #[inline]
+    pub(super) fn take_receipt(&mut self) -> Option<P::Receipt> {
+        let due = self.receipts.pop_front_if(|(end, _)| *end <= self.left);
+        due.map(|(_, receipt)| receipt)
     }
 
     /// Hands the waiting bytes to `take`, piece by piece in order, until it returns `false`.
@@ -172,9 +171,6 @@ impl<P: Payload> TransmitQueue<P> {
         debug_assert!(count <= self.queued_bytes);
         self.queued_bytes -= count;
         self.left += count as u64;
-        while let Some((_, receipt)) = self.receipts.pop_front_if(|(end, _)| *end <= self.left) {
-            self.due.push(receipt);
-        }
         self.sent_of_first += count;
         while let Some(first) = self.queue.front()
             && self.sent_of_first >= first.len()
@@ -195,4 +191,58 @@ fn data_digest<P: Payload>(data: &DataSegment<P>, padding: usize) -> u32 {
             .fold(Crc32c::new(), Crc32c::update),
     };
     crc.update(&[0; 3][..padding]).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Payload whose receipts are numbers.
+    #[derive(Debug)]
+    struct Numbered(Vec<u8>);
+
+    impl Payload for Numbered {
+        type Receipt = u32;
+
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn chunks(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+            std::iter::once(&self.0[range])
+        }
+
+        fn shared(&self) -> Self {
+            Self(self.0.clone())
+        }
+    }
+
+    /// Checks that a receipt is due with the last byte of its answer, however the socket cuts it.
+    #[test]
+    fn receipts_are_due_once_the_whole_answer_has_left() {
+        for step in [1, 47, 48, 100, 1000] {
+            let mut queue = TransmitQueue::new(true, true);
+            let mut ends = Vec::new();
+            for number in 0..5 {
+                let data = vec![7; number as usize * 30];
+                let range = 0..data.len();
+                queue.push(
+                    &[0; BHS_LENGTH],
+                    DataSegment::Payload(Numbered(data), range),
+                );
+                // A PDU without a receipt lies between.
+                queue.push_receipt((number != 2).then_some(number));
+                ends.push(queue.queued_bytes());
+            }
+            let (all, mut left, mut told) = (queue.queued_bytes(), 0, Vec::new());
+            while left < all {
+                let count = step.min(all - left);
+                queue.consume(count);
+                left += count;
+                told.extend(std::iter::from_fn(|| queue.take_receipt()));
+                let due = (0..5).filter(|number| *number != 2 && ends[*number as usize] <= left);
+                assert_eq!(told, due.collect::<Vec<u32>>(), "{left} of {all} by {step}");
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! Latencies of commands, counted in buckets: four steps for each power of two, from a microsecond
-//! to half a minute.
+//! Latencies of commands, counted in buckets: four steps for each power of two, from two
+//! microseconds to half a minute.
 //!
 //! A quantile is known to an eighth of its value. Counters have 32 bits and may wrap, so a reader
 //! looks at their differences, at least once an hour.
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Linear steps for each power of two.
 const STEPS: u32 = 4;
 /// Exponent of the smallest latency, in nanoseconds, that is told from smaller ones.
-const SMALLEST: u32 = 10;
+const SMALLEST: u32 = 11;
 /// Exponent of the latency, in nanoseconds, from which all latencies share the last bucket.
 const LARGEST: u32 = 35;
 /// Number of buckets.
@@ -37,8 +37,8 @@ impl LatencyCounts {
 
 /// Latencies of many commands: a list of pairs, each of a bucket and its number of commands.
 ///
-/// Bucket 0 holds latencies below 1.28 µs. Bucket `4 × e + s` holds those from
-/// `(4 + s) × 2^(e + 8)` nanoseconds on.
+/// Bucket 0 holds latencies below 2.56 µs. Bucket `4 × e + s` holds those from
+/// `(4 + s) × 2^(e + 9)` nanoseconds on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(from = "Vec<(usize, u64)>", into = "Vec<(usize, u64)>")]
 #[schema(value_type = Vec<Vec<u64>>)]

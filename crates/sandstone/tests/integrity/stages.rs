@@ -90,7 +90,7 @@ fn totals(
 ) -> KindTotals {
     session.cut();
     served.stop();
-    unit.timing.totals()[kind as usize]
+    unit.tally.totals()[kind as usize]
 }
 
 #[test]

@@ -226,7 +226,7 @@ fn statistics_count_both_protocols() {
     let unit = Arc::clone(&both.unit);
     session.cut();
     drop((client, both));
-    let [reads, writes, others] = unit.timing.totals();
+    let [reads, writes, others] = unit.tally.totals();
     assert_eq!((reads.commands, writes.commands), (3, 4));
     assert_eq!(reads.bytes, 10 * BLOCK as u64);
     assert_eq!(writes.bytes, 7 * BLOCK as u64);

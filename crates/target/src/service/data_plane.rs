@@ -200,7 +200,7 @@ impl Service {
             initiator: name.initiator.to_string(),
             target: self.shared.target_name(&name.target),
             portal_group: name.portal_group_tag,
-            totals: session.timing.totals(),
+            totals: session.tally.totals(),
             luns: session.lun_figures(),
         });
         figures.collect()
@@ -215,13 +215,13 @@ impl Service {
 }
 
 fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
-    let (number, totals) = (unit.timing.number(), unit.timing.totals());
+    let (number, totals) = (unit.tally.number(), unit.tally.totals());
     let rests = read.get(&number) == Some(&figures::commands(&totals));
     UnitFigures {
         name: unit.name.clone(),
         number,
         totals,
-        latency: (!rests).then(|| unit.timing.latency()),
+        latency: (!rests).then(|| unit.tally.latency()),
     }
 }
 

@@ -112,7 +112,7 @@ pub(crate) struct RegisteredSession {
     /// Latest MaxCmdSN that was sent.
     pub max_cmd_sn: AtomicU32,
     /// Times of the session's commands. Only the session's loop adds to them.
-    pub timing: StageSums,
+    pub tally: StageSums,
     /// Times of its commands by unit, with the LUN of each.
     nexuses: Mutex<Vec<(u16, Arc<NexusTally>)>>,
 }
@@ -210,7 +210,7 @@ impl Registry {
             cids: Mutex::default(),
             exp_cmd_sn: AtomicU32::new(0),
             max_cmd_sn: AtomicU32::new(0),
-            timing: StageSums::default(),
+            tally: StageSums::default(),
             nexuses: Mutex::default(),
         });
         self.by_tsih.insert(tsih, name.clone());

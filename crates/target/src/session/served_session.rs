@@ -24,7 +24,7 @@ use config::access::{self, Access};
 use config::directory;
 use model::config::Config;
 use unit::nexus::MappedUnit;
-use unit::timing::tally::PortTally;
+use unit::timing::tally::PortGroupTally;
 
 /// Default silence after which an initiator is pinged.
 const DEFAULT_PING_INTERVAL_S: u32 = 15;
@@ -55,7 +55,7 @@ pub(crate) struct ServedSession {
     /// I_T nexus; `None` in a discovery session.
     pub nexus: Option<Nexus>,
     /// Times of the commands of its port group; `None` in a discovery session.
-    pub port_timing: Option<Arc<PortTally>>,
+    pub port_group_tally: Option<Arc<PortGroupTally>>,
     /// Slots of the loop's connection table, by the protocol's connection index.
     pub connections: HashMap<usize, usize>,
     /// Session's part of the memory for data in flight.
@@ -109,7 +109,7 @@ impl ServedSession {
             protocol: Session::new(settings),
             view: View::default(),
             nexus: None,
-            port_timing: None,
+            port_group_tally: None,
             connections: HashMap::new(),
             share: shared.budget.share(),
             progress: (Progress::default(), Duration::ZERO),
@@ -121,7 +121,7 @@ impl ServedSession {
         };
         if let Some(access) = session.access(&directory.config, local) {
             let nexus = session.make_nexus(&access, shared);
-            session.port_timing = Some(shared.port_timing(&nexus.target_port));
+            session.port_group_tally = Some(shared.port_group_tally(&nexus.target_port));
             session.nexus = Some(nexus);
             session.set_view(&access, &directory);
         }

@@ -240,19 +240,19 @@ impl EventLoop {
 /// Counts the commands whose answers have left a connection.
 #[inline]
 fn count_receipts(session: &mut ServedSession, index: usize, core: &mut Core) {
-    let mut receipts = session.protocol.take_receipts(index).peekable();
-    if receipts.peek().is_none() {
+    let Some(first) = session.protocol.take_receipt(index) else {
         return;
-    }
+    };
     // The socket may have taken its time.
     core.clock.set(Instant::now());
     let now = core.clock.now();
-    for receipt in receipts {
+    let others = std::iter::from_fn(|| session.protocol.take_receipt(index));
+    for receipt in std::iter::once(first).chain(others) {
         let times = receipt.left(now);
         receipt.nexus.add(core.index, &times);
-        session.registered.timing.add(&times);
-        if let Some(port) = &session.port_timing {
-            port.add(core.index, &times);
+        session.registered.tally.add(&times);
+        if let Some(port_group) = &session.port_group_tally {
+            port_group.add(core.index, &times);
         }
     }
 }

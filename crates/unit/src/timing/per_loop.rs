@@ -22,6 +22,10 @@ impl<T> Default for PerLoop<T> {
 }
 
 impl<T: Default> PerLoop<T> {
+    /// Size of a row of cells in bytes, for those who count memory.
+    #[cfg(test)]
+    pub(super) const ROW_SIZE: usize = size_of::<Row<T>>();
+
     /// Returns the cell of a loop.
     #[inline]
     pub fn of(&self, loop_index: usize) -> &T {

@@ -20,7 +20,11 @@ use crate::served::{self, cdb, free_portal};
 const SIZE: u64 = 128 << 20;
 
 /// Session with an array that belongs to no host of a pool.
-struct Stranger(Connection, SocketAddr, LoginSettings);
+struct Stranger {
+    session: Connection,
+    portal: SocketAddr,
+    settings: LoginSettings,
+}
 
 impl Stranger {
     fn of(array: &Array) -> Self {
@@ -29,8 +33,11 @@ impl Stranger {
             Some(array.target.clone()),
             Isid([0x80, 0, 0, 0, 0, 9]),
         );
-        let connection = served::log_in(array.portal, settings.clone());
-        Self(connection, array.portal, settings)
+        Self {
+            session: served::log_in(array.portal, settings.clone()),
+            portal: array.portal,
+            settings,
+        }
     }
 
     fn reserve_in(&mut self, action: u8) -> Vec<u8> {
@@ -38,8 +45,8 @@ impl Stranger {
         (cdb[0], cdb[1], cdb[7]) = (0x5e, action, 0x10);
         loop {
             // It answers no pings, so the array ends its session if the test takes long.
-            let Ok(told) = self.0.read(0, &cdb, 0x1000) else {
-                self.0 = served::log_in(self.1, self.2.clone());
+            let Ok(told) = self.session.read(0, &cdb, 0x1000) else {
+                self.session = served::log_in(self.portal, self.settings.clone());
                 continue;
             };
             // The session first hears of other hosts' changes.
@@ -54,7 +61,7 @@ impl Stranger {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2], cdb[8]) = (0x5f, action, 5, 24);
         let list = [&key.to_be_bytes()[..], &other.to_be_bytes(), &[0; 8]].concat();
-        self.0.write(0, &cdb, list).unwrap().status
+        self.session.write(0, &cdb, list).unwrap().status
     }
 
     fn keys(&mut self) -> Vec<u64> {
@@ -69,7 +76,7 @@ impl Stranger {
     /// Returns the status of a write of no blocks, which harms nothing.
     fn writes(&mut self) -> Option<u8> {
         loop {
-            let told = self.0.write(0, &cdb(0x8a, 0, 0), Vec::new()).unwrap();
+            let told = self.session.write(0, &cdb(0x8a, 0, 0), Vec::new()).unwrap();
             if told.status != Some(2) {
                 return told.status;
             }
@@ -77,7 +84,7 @@ impl Stranger {
     }
 
     fn reads(&mut self) -> Option<u8> {
-        self.0.read(0, &cdb(0x88, 0, 1), 512).unwrap().status
+        self.session.read(0, &cdb(0x88, 0, 1), 512).unwrap().status
     }
 
     /// Returns the key with which this number of paths of one host is registered.
