@@ -242,6 +242,9 @@ impl Problem {
             ErrorKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
             ErrorKind::Corrupt | ErrorKind::Storage => StatusCode::INTERNAL_SERVER_ERROR,
             ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::NotAuthenticated => StatusCode::UNAUTHORIZED,
+            ErrorKind::NotPermitted => StatusCode::FORBIDDEN,
+            ErrorKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 }

@@ -1,22 +1,26 @@
-//! The author of a change and the words of the request, as far as they are known. Histories of
-//! pools and of the configuration record both.
+//! The author of a request and the words of the request, as far as they are known. Histories of
+//! pools and of the configuration record both, and the gate asks for the author's role.
 //!
-//! A unix socket knows the user at its other end, but a TCP address does not. The command line
-//! sends the typed command in a header. For any other client, the request itself is kept. No
-//! permission depends on either: a client that may talk to the daemon at all may do everything.
+//! A unix socket knows the user at its other end. Any other client shows a token, or the cookie of
+//! a login. The command line sends the typed command in a header, on which no permission depends.
+//! For any other client, the request itself is kept.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
+use access::{Access, Account, Principal, user_name};
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::request::Parts;
 use axum::serve::IncomingStream;
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::author::Author;
+use super::origin;
 use model::pool::history::Deed;
+use model::{Error, ErrorKind};
 
 /// Name of the header that holds the typed command line, percent-encoded.
 pub(super) const COMMAND: &str = "sandstone-command";
@@ -26,71 +30,152 @@ const MAX_COMMAND: usize = 2048;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    uid: Option<u32>,
+    /// User and group at the other end of a unix socket.
+    user: Option<(u32, u32)>,
     /// Address of the client, over TCP.
     address: Option<SocketAddr>,
+}
+
+impl Peer {
+    /// Returns the other end of a TCP connection.
+    pub(super) fn at(address: SocketAddr) -> Self {
+        Self {
+            user: None,
+            address: Some(address),
+        }
+    }
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
         let known = stream.io().peer_cred().ok();
-        let uid = known.map(|known| known.uid());
-        Self { uid, address: None }
+        Self {
+            user: known.map(|known| (known.uid(), known.gid())),
+            address: None,
+        }
     }
 }
 
 impl Connected<IncomingStream<'_, TcpListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self {
-            uid: None,
-            address: Some(*stream.remote_addr()),
-        }
+        Self::at(*stream.remote_addr())
     }
 }
 
+/// Name of the cookie that holds the secret of a login. Browsers keep such a cookie to this host
+/// alone, and never send it unencrypted.
+pub const COOKIE_NAME: &str = "__Host-sandstone";
+
 /// The author of a request, and the request.
 #[derive(Clone, Debug)]
-pub(super) struct Asker {
+pub struct Asker {
     peer: Option<Peer>,
+    /// User at the other end of a unix socket.
     user: String,
+    principal: Result<Principal, Error>,
     command: Option<String>,
     /// Method and path of the request.
     request: String,
 }
 
+/// Finds the asker that [`super::author::carry`] has noted.
 impl<S: Send + Sync> FromRequestParts<S> for Asker {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // The names of users are looked up once for each request.
-        if let Some(known) = parts.extensions.get::<Self>() {
-            return Ok(known.clone());
-        }
-        let peer = parts.extensions.get::<ConnectInfo<Peer>>();
-        let peer = peer.map(|ConnectInfo(peer)| *peer);
-        let uid = peer.and_then(|peer| peer.uid);
-        let command = parts.headers.get(COMMAND).and_then(|it| it.to_str().ok());
-        Ok(Self {
-            peer,
-            user: uid.map(user_name).unwrap_or_default(),
-            command: command.map(unescape).filter(|command| !command.is_empty()),
-            request: format!("{} {}", parts.method, parts.uri),
-        })
+        let known = parts.extensions.get::<Self>();
+        Ok(known.cloned().unwrap_or_else(|| Self::nobody(parts)))
     }
 }
 
 impl Asker {
+    /// Finds out whose request it is.
+    pub(super) fn of(parts: &Parts, access: &Access) -> Self {
+        let nobody = Self::nobody(parts);
+        let from = nobody.address();
+        let principal = match (bearer(parts), nobody.peer.and_then(|peer| peer.user)) {
+            (Some(token), _) => access.of_token(&token, from),
+            (None, Some((uid, gid))) => access.at_socket(&Account::of(uid, gid)),
+            (None, None) => match cookie(parts) {
+                None => nobody.principal.clone(),
+                Some(secret) => {
+                    origin::require_own(parts).and_then(|()| access.of_login(&secret, from))
+                }
+            },
+        };
+        Self {
+            principal,
+            ..nobody
+        }
+    }
+
+    fn nobody(parts: &Parts) -> Self {
+        let peer = parts.extensions.get::<ConnectInfo<Peer>>();
+        let peer = peer.map(|ConnectInfo(peer)| *peer);
+        let user = peer.and_then(|peer| peer.user);
+        let command = parts.headers.get(COMMAND).and_then(|it| it.to_str().ok());
+        Self {
+            peer,
+            user: user.map(|(uid, _)| user_name(uid)).unwrap_or_default(),
+            principal: Err(Error::new(
+                ErrorKind::NotAuthenticated,
+                "the request does not say whose it is",
+                "send a token (Authorization: Bearer sst_…), or ask at the control socket",
+            )),
+            command: command.map(unescape).filter(|command| !command.is_empty()),
+            request: format!("{} {}", parts.method, parts.uri),
+        }
+    }
+
+    /// Returns the asker of a page's own request, in place of the request for the page.
+    pub(super) fn of_page(&self, request: String) -> Self {
+        Self {
+            request,
+            command: None,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the author with its role.
+    ///
+    /// # Errors
+    /// The author is unknown.
+    pub fn principal(&self) -> Result<&Principal, Error> {
+        self.principal.as_ref().map_err(Error::clone)
+    }
+
+    /// Returns the method and path of the request.
+    pub(super) fn request(&self) -> &str {
+        &self.request
+    }
+
+    /// Returns the typed command line.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    /// Returns the address of the client, over TCP.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.peer.and_then(|peer| peer.address)
+    }
+
     /// Returns the author for the log and the history of the configuration. The body of the request
     /// is left out, because it may hold secrets.
     pub(super) fn author(&self) -> Author {
         let command = self.command.as_ref().unwrap_or(&self.request);
-        match self.peer {
-            Some(Peer { uid: Some(uid), .. }) => Author::user(uid, &self.user, command),
-            Some(Peer {
-                address: Some(address),
-                ..
-            }) => Author::somebody(&format!("an unknown user at {address}"), command),
-            _ => Author::somebody("an unknown user", command),
+        match &self.principal {
+            Ok(principal) => Author::principal(principal, command),
+            Err(_) => match self.peer {
+                Some(Peer {
+                    user: Some((uid, _)),
+                    ..
+                }) => Author::user(uid, &self.user, command),
+                Some(Peer {
+                    address: Some(address),
+                    ..
+                }) => Author::somebody(&format!("an unknown user at {address}"), command),
+                _ => Author::somebody("an unknown user", command),
+            },
         }
     }
 
@@ -109,7 +194,10 @@ impl Asker {
                 body => format!("{} {body}", self.request),
             }
         });
-        let user = self.user.clone();
+        let user = match &self.principal {
+            Ok(principal) => principal.name.clone(),
+            Err(_) => self.user.clone(),
+        };
         let is_internal = false;
         Deed {
             user,
@@ -148,15 +236,28 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the name of a user of this machine, or the number if the user has no name here.
-pub(super) fn user_name(uid: u32) -> String {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| uid.to_string())
+/// Returns the token of a request.
+fn bearer(parts: &Parts) -> Option<String> {
+    let value = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| token.trim().to_owned())
+}
+
+/// Returns the secret of a login that a browser sends.
+fn cookie(parts: &Parts) -> Option<String> {
+    let mut lines = parts
+        .headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    lines.find_map(|line| {
+        let mut pairs = line
+            .split(';')
+            .filter_map(|pair| pair.trim().split_once('='));
+        pairs.find_map(|(name, value)| (name == COOKIE_NAME).then(|| value.to_owned()))
+    })
 }
 
 #[cfg(test)]
@@ -187,6 +288,7 @@ mod tests {
         let mut asker = Asker {
             peer: None,
             user: "root".to_owned(),
+            principal: Err(Error::not_found("nobody", "")),
             command: None,
             request: request.clone(),
         };
@@ -197,11 +299,5 @@ mod tests {
         asker.command = Some("sandstone pool scrub tank".to_owned());
         assert_eq!(asker.deed(&body).text, "sandstone pool scrub tank");
         assert_eq!(asker.deed(&body).user, "root");
-    }
-
-    #[test]
-    fn users_are_named_where_the_machine_knows_them() {
-        assert_eq!(user_name(0), "root");
-        assert_eq!(user_name(4_000_000_001), "4000000001");
     }
 }

@@ -7,12 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::Request;
+use access::{Entrance, Principal, user_name};
+use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::asker::{Asker, user_name};
+use super::asker::Asker;
+use super::handlers::Shared;
 use super::transaction::Committed;
 use config::diff::Difference;
 use config::history::NotedChange;
@@ -41,6 +43,18 @@ impl Author {
         Self {
             user: plain(user),
             ..Self::somebody(&format!("{user} (uid {uid})"), command)
+        }
+    }
+
+    /// Returns the author whom the gate knows.
+    pub(super) fn principal(principal: &Principal, command: &str) -> Self {
+        let by = principal.to_string();
+        match principal.entrance {
+            Entrance::Socket { uid } => Self::user(uid, &principal.name, command),
+            Entrance::Token(_) | Entrance::Console { .. } => Self {
+                user: plain(&principal.name),
+                ..Self::somebody(&by, command)
+            },
         }
     }
 
@@ -119,10 +133,19 @@ pub(super) fn note_differences(differences: &[Difference], generation: u64) {
     author.is_told.store(true, Ordering::Relaxed);
 }
 
-/// Logs the authors of changes outside the configuration: pools, volumes, sessions.
-pub(super) async fn carry(asker: Asker, mut request: Request, next: Next) -> Response {
+/// Finds out whose request it is, and logs the authors of changes outside the configuration: pools,
+/// volumes, sessions.
+pub(super) async fn carry(
+    State(plane): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let asker = Asker::of(&parts, &plane.access);
+    request = Request::from_parts(parts, body);
     let author = Arc::new(asker.author());
     request.extensions_mut().insert(asker);
+    request.extensions_mut().insert(plane);
     let is_change = request.method() != Method::GET && !asks_only(request.uri().query());
     let answer = AUTHOR.scope(Arc::clone(&author), next.run(request)).await;
     if is_change && answer.status().is_success() && !author.is_told.load(Ordering::Relaxed) {
@@ -132,7 +155,7 @@ pub(super) async fn carry(asker: Asker, mut request: Request, next: Next) -> Res
 }
 
 /// Reports whether the query of a request asks for a dry run, so that nothing changes.
-fn asks_only(query: Option<&str>) -> bool {
+pub(super) fn asks_only(query: Option<&str>) -> bool {
     let mut words = query.unwrap_or_default().split('&');
     words.any(|word| word == "dry_run=true")
 }

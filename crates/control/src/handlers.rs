@@ -16,14 +16,17 @@ use utoipa::OpenApi as _;
 
 use super::answer::Problem;
 use super::author::{self, Author};
+use super::door::Door;
 use super::names_in_use::NamesInUse;
 use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::handlers::routes::Routes;
+use ::access::Access;
 use ::config::change::Change;
 use model::{Config, Error, ErrorKind};
 use pools::Pools;
 
+mod access;
 mod config;
 mod document;
 mod host;
@@ -47,6 +50,8 @@ pub struct Plane {
     pub transactions: Transactions,
     /// Pools of the daemon.
     pub pools: Arc<Pools>,
+    /// Users, tokens and the audit log.
+    pub access: Arc<Access>,
     /// Path of the state folder, as the status shows it.
     pub state_folder: PathBuf,
     /// Portals of a target that is made without any. An empty list means every address, at port
@@ -61,8 +66,13 @@ pub struct Plane {
 }
 
 impl Plane {
-    fn config(&self) -> Arc<Config> {
+    pub(crate) fn config(&self) -> Arc<Config> {
         self.transactions.config()
+    }
+
+    /// Returns the generation of the configuration in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.config().generation
     }
 
     fn commit(&self, change: Change, how: Commit) -> Result<Committed, Error> {
@@ -98,8 +108,9 @@ async fn apart<T: Send + 'static>(
         title = "Sandstone control API",
         description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
             stored and put in force as a whole, or not at all. `dry_run=true` shows the effect of a change. \
-            Problems are answered as JSON with kind, message, not_changed and next. Only the answer of \
-            `config_export` contains secrets, and only the control socket gives it.",
+            Problems are answered as JSON with kind, message, not_changed and next. `x-role` of an operation \
+            is the least role that may ask: viewer, operator or admin. Only the answer of `config_export` \
+            contains secrets, and only the control socket gives it.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((
@@ -116,6 +127,7 @@ async fn apart<T: Send + 'static>(
         (name = "map", description = "Access of hosts to logical units, and the reasons for it"),
         (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
         (name = "session", description = "Sessions of initiators that are logged in"),
+        (name = "access", description = "Users, tokens, roles, and the audit log"),
         (name = "config", description = "The configuration as a whole"),
         (name = "status", description = "The daemon itself"),
     )
@@ -137,6 +149,7 @@ fn routes() -> Routes {
         rules::serve,
         config::serve,
         status::serve,
+        access::serve,
     ];
     each.into_iter()
         .fold(Routes::default(), |routes, serve| serve(routes))
@@ -147,9 +160,16 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     document::of(Document::openapi(), routes().described)
 }
 
+/// Returns the door to all endpoints for pages of this process.
+pub fn door(plane: Shared) -> Door {
+    Door::new(plane, routes().functions)
+}
+
 /// Returns the router of the whole API.
 pub fn router(plane: Shared) -> Router {
-    let Routes { router, described } = routes();
+    let Routes {
+        router, described, ..
+    } = routes();
     let document = document::of(Document::openapi(), described).to_json();
     // All parts of the document can be written as JSON.
     let document: Bytes = document.expect("a document").into();
@@ -165,8 +185,8 @@ pub fn router(plane: Shared) -> Router {
             )
         })
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .with_state(plane)
-        .layer(axum::middleware::from_fn(author::carry))
+        .with_state(Arc::clone(&plane))
+        .layer(axum::middleware::from_fn_with_state(plane, author::carry))
 }
 
 fn refuse(status: StatusCode, message: &str) -> Response {

@@ -6,7 +6,8 @@
 //! | Where is a request carried out? | `handlers/`, a file for each object |
 //! | Where is the request type of a change defined (`lu create`)? | `config`: `change/`, a file for each object; of a pool: `model`: `pool/` |
 //! | How does a change come into force, or is taken back? | `transaction.rs`; changes wait for their turn in `transaction/queue.rs` |
-//! | Who may ask, and who asked? | `asker.rs`, `author.rs` |
+//! | Who asks, and may they? | `asker.rs`, `author.rs`, `origin.rs`; `gate.rs` lets through and notes |
+//! | How do pages of this process ask endpoints? | `door.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
 //! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/` |
@@ -25,12 +26,15 @@ mod author;
 mod call;
 pub mod client;
 mod disks_of_units;
+mod door;
 pub mod endpoint;
+mod gate;
 pub mod handlers;
 mod json_list;
 mod metrics;
 mod names_in_use;
 mod new_unit;
+mod origin;
 pub mod server;
 pub mod snapshots;
 mod streaming;
@@ -38,8 +42,10 @@ pub mod transaction;
 mod unit_changes;
 
 pub use address::ControlAddress;
+pub use asker::{Asker, COOKIE_NAME};
 pub use author::Author;
 pub use client::Client;
+pub use door::Door;
 pub use endpoint::Endpoint;
 pub use handlers::Plane;
 pub use server::ControlServer;

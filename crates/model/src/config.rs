@@ -292,6 +292,7 @@ pub struct ChapSecret {
     /// User name: CHAP_N.
     pub user: String,
     /// Shared secret, 12 to 255 bytes.
+    #[schema(format = Password)]
     pub secret: String,
 }
 

@@ -32,6 +32,12 @@ pub enum ErrorKind {
     Refused,
     /// The daemon does not answer.
     Unavailable,
+    /// The request does not say whose it is, or what it says is wrong.
+    NotAuthenticated,
+    /// The author of the request may not do this.
+    NotPermitted,
+    /// Attempts come too fast.
+    TooMany,
 }
 
 impl ErrorKind {
@@ -48,6 +54,9 @@ impl ErrorKind {
             Self::Storage => "storage",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
+            Self::NotAuthenticated => "not-authenticated",
+            Self::NotPermitted => "not-permitted",
+            Self::TooMany => "too-many",
         }
     }
 }

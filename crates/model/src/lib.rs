@@ -2,6 +2,7 @@
 //! daemon's state, and the error that a user sees. The API, the command line and the crates behind
 //! them use these types. Nothing here does I/O.
 
+pub mod access;
 pub mod backend;
 pub mod config;
 pub mod data_plane;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use access::Access;
 use block::budget::Budget;
 use config::diff::diff;
 use config::history::Note;
@@ -143,8 +144,10 @@ impl Daemon {
                 "raise the limit on threads (`ulimit -u`)",
             )
         })?;
+        let own_uid = rustix::process::geteuid().as_raw();
         let plane = Arc::new(Plane {
             snapshots,
+            access: Arc::new(Access::open(&options.state, own_uid)),
             transactions: Transactions::new(store, config, service.clone()),
             pools: Arc::clone(&pools),
             state_folder: options.state,

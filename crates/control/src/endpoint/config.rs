@@ -17,22 +17,22 @@ const BACKUP: &str = "/v1/config/backup";
 endpoints! {
     "config":
     /// Returns the configuration in force.
-    SHOW = GET CONFIG "config_show" ((), ()) -> ConfigDocument;
+    SHOW = Viewer GET CONFIG "config_show" ((), ()) -> ConfigDocument;
     /// Returns the whole configuration of this machine with its secrets, as a backup. Only the
-    /// control socket gives it, because a TCP address does not identify the caller.
-    EXPORT = GET BACKUP "config_export" ((), ()) -> Backup;
+    /// control socket gives it, so that secrets never cross a network.
+    EXPORT = Admin GET BACKUP "config_export" ((), ()) -> Backup;
     /// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may
     /// come later.
-    RESTORE = PUT BACKUP "config_restore" (Commit, Backup) -> Committed;
+    RESTORE = Admin PUT BACKUP "config_restore" (Commit, Backup) -> Committed;
     /// Puts this configuration into force. Identities and secrets that it omits are kept.
-    APPLY = PUT CONFIG "config_apply" (Commit, Apply) -> Committed;
+    APPLY = Admin PUT CONFIG "config_apply" (Commit, Apply) -> Committed;
     /// Sets the rules for discovery sessions, in which initiators ask for targets.
-    SET_DISCOVERY = PUT "/v1/discovery" "config_set_discovery" (Commit, SetDiscovery) -> Committed;
+    SET_DISCOVERY = Admin PUT "/v1/discovery" "config_set_discovery" (Commit, SetDiscovery) -> Committed;
     /// Lists the generations that are kept, in ascending order, with their times, authors and
     /// changes. All but the one in force can be restored.
-    GENERATIONS = GET "/v1/config/generations" "config_generations" ((), ()) -> Vec<GenerationView>;
+    GENERATIONS = Viewer GET "/v1/config/generations" "config_generations" ((), ()) -> Vec<GenerationView>;
     /// Puts an earlier generation into force again, as a new generation.
-    ROLLBACK = POST "/v1/config/generations/{generation}/rollback" "config_rollback" (Commit, ())
+    ROLLBACK = Admin POST "/v1/config/generations/{generation}/rollback" "config_rollback" (Commit, ())
         -> Committed;
 }
 

@@ -5,6 +5,7 @@ use std::any::{TypeId, type_name};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
+use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, OperationBuilder, Parameter};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayItems, Schema};
@@ -82,8 +83,10 @@ impl<Q: Query, B: ToSchema + 'static, A: ToSchema + 'static> Endpoint<Q, B, A> {
         }
         let responses = ResponsesBuilder::new().response(status, response);
         let parameters = Some(Q::parameters()).filter(|all| !all.is_empty());
+        let role = ExtensionsBuilder::new().add("x-role", self.role.as_str());
         OperationBuilder::new()
             .tag(self.tag)
+            .extensions(Some(role.build()))
             .operation_id(Some(self.id))
             .summary(Some(in_one_line(self.words)))
             .parameters(parameters)

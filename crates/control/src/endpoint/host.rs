@@ -13,19 +13,19 @@ const CHAP: &str = "/v1/hosts/{name}/chap";
 endpoints! {
     "host":
     /// Lists all hosts.
-    LIST = GET ALL "host_list" ((), ()) -> Vec<HostView>;
+    LIST = Viewer GET ALL "host_list" ((), ()) -> Vec<HostView>;
     /// Returns one host.
-    SHOW = GET ONE "host_show" ((), ()) -> HostView;
+    SHOW = Viewer GET ONE "host_show" ((), ()) -> HostView;
     /// Makes a host.
-    CREATE = POST ALL "host_create" (Commit, CreateHost) -> Committed;
+    CREATE = Admin POST ALL "host_create" (Commit, CreateHost) -> Committed;
     /// Removes a host.
-    DELETE = DELETE ONE "host_delete" (Commit, ()) -> Committed;
+    DELETE = Admin DELETE ONE "host_delete" (Commit, ()) -> Committed;
     /// Adds an initiator name or pattern.
-    ADD_INITIATOR = PUT ONE_INITIATOR "host_add_initiator" (Commit, ()) -> Committed;
+    ADD_INITIATOR = Admin PUT ONE_INITIATOR "host_add_initiator" (Commit, ()) -> Committed;
     /// Removes an initiator name or pattern.
-    REMOVE_INITIATOR = DELETE ONE_INITIATOR "host_remove_initiator" (Commit, ()) -> Committed;
+    REMOVE_INITIATOR = Admin DELETE ONE_INITIATOR "host_remove_initiator" (Commit, ()) -> Committed;
     /// Sets the user and secret that the host must prove to log in.
-    SET_CHAP = PUT CHAP "host_set_chap" (Commit, SetChap) -> Committed;
+    SET_CHAP = Admin PUT CHAP "host_set_chap" (Commit, SetChap) -> Committed;
     /// Lets the host log in without a secret.
-    REMOVE_CHAP = DELETE CHAP "host_remove_chap" (Commit, ()) -> Committed;
+    REMOVE_CHAP = Admin DELETE CHAP "host_remove_chap" (Commit, ()) -> Committed;
 }

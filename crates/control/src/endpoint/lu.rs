@@ -16,18 +16,18 @@ const ONE: &str = "/v1/lus/{name}";
 endpoints! {
     "lu":
     /// Lists all logical units.
-    LIST = GET ALL "lu_list" ((), ()) -> Vec<UnitView>;
+    LIST = Viewer GET ALL "lu_list" ((), ()) -> Vec<UnitView>;
     /// Returns one logical unit.
-    SHOW = GET ONE "lu_show" ((), ()) -> UnitView;
+    SHOW = Viewer GET ONE "lu_show" ((), ()) -> UnitView;
     /// Makes a logical unit. If the request asks for a volume, the volume is made too.
-    CREATE = POST ALL "lu_create" (Commit, CreateUnit) -> Committed;
+    CREATE = Admin POST ALL "lu_create" (Commit, CreateUnit) -> Committed;
     /// Changes a logical unit. Absent fields keep their values.
-    MODIFY = PATCH ONE "lu_modify" (Commit, ModifyUnit) -> Committed;
+    MODIFY = Admin PATCH ONE "lu_modify" (Commit, ModifyUnit) -> Committed;
     /// Removes a logical unit. The file or device behind it stays.
-    DELETE = DELETE ONE "lu_delete" (Commit, ()) -> Committed;
+    DELETE = Admin DELETE ONE "lu_delete" (Commit, ()) -> Committed;
     /// Ends a state that stops I/O of a logical unit. Examples are a stop, a write protection,
     /// reservations, ALUA states that initiators chose, a failed SANITIZE, and lost writes.
-    CLEAR = DELETE "/v1/lus/{name}/hindrances/{kind}" "lu_clear" (Clear, ()) -> Cleared;
+    CLEAR = Admin DELETE "/v1/lus/{name}/hindrances/{kind}" "lu_clear" (Clear, ()) -> Cleared;
 }
 
 queries!(Clear);

@@ -16,15 +16,15 @@ const ALL: &str = "/v1/maps";
 endpoints! {
     "map":
     /// Lists all lines of the map.
-    LIST = GET ALL "map_list" ((), ()) -> Vec<MapSpec>;
+    LIST = Viewer GET ALL "map_list" ((), ()) -> Vec<MapSpec>;
     /// Adds a line to the map.
-    ADD = POST ALL "map_add" (Commit, AddMap) -> Committed;
+    ADD = Admin POST ALL "map_add" (Commit, AddMap) -> Committed;
     /// Removes lines from the map.
-    REMOVE = DELETE ALL "map_remove" (Commit, RemoveMap) -> Committed;
+    REMOVE = Admin DELETE ALL "map_remove" (Commit, RemoveMap) -> Committed;
     /// Explains why an initiator sees a logical unit, or why not.
-    EXPLAIN = GET "/v1/explain" "map_explain" (Question, ()) -> Explanation;
+    EXPLAIN = Viewer GET "/v1/explain" "map_explain" (Question, ()) -> Explanation;
     /// Makes a logical unit, a target, a host and a map in one step.
-    SHARE = POST "/v1/share" "share" (Commit, Share) -> SharedUnit;
+    SHARE = Admin POST "/v1/share" "share" (Commit, Share) -> SharedUnit;
 }
 
 queries!(Question);

@@ -11,8 +11,11 @@ use hyper::Method;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::gate::Rule;
 pub use description::Query;
+use model::access::Role;
 
+pub mod access;
 pub mod config;
 pub mod description;
 pub mod host;
@@ -39,6 +42,8 @@ pub struct Endpoint<Q, B, A> {
     pub id: &'static str,
     /// Group of operations in the OpenAPI document.
     pub tag: &'static str,
+    /// Least role that may ask.
+    pub role: Role,
     /// Description for people, line by line.
     pub words: &'static [&'static str],
     types: PhantomData<fn(Q, B) -> A>,
@@ -66,6 +71,16 @@ impl<Q, B, A> Endpoint<Q, B, A> {
         }
         assert!(arguments.next().is_none(), "more arguments than names");
         path
+    }
+}
+
+impl<Q, B, A> Endpoint<Q, B, A> {
+    /// Returns what the endpoint asks of the author of a request.
+    pub(crate) fn rule(&self) -> Rule {
+        Rule {
+            id: self.id,
+            role: self.role,
+        }
     }
 }
 
@@ -111,6 +126,7 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 pub(crate) fn all() -> Vec<&'static str> {
     let files = [
+        access::all(),
         config::all(),
         host::all(),
         initiator::all(),
@@ -129,10 +145,10 @@ pub(crate) fn all() -> Vec<&'static str> {
 }
 
 /// Declares endpoints of one tag, each below its words for people:
-/// `NAME = METHOD path "operation" (query, body) -> answer;`.
+/// `NAME = Role METHOD path "operation" (query, body) -> answer;`.
 macro_rules! endpoints {
-    ($tag:literal: $($(#[doc = $words:literal])+ $name:ident = $method:ident $path:tt $id:literal
-        ($query:ty, $body:ty) -> $answer:ty;)*) => {
+    ($tag:literal: $($(#[doc = $words:literal])+ $name:ident = $role:ident $method:ident $path:tt
+        $id:literal ($query:ty, $body:ty) -> $answer:ty;)*) => {
         $(
             $(#[doc = $words])+
             pub static $name: super::Endpoint<$query, $body, $answer> = super::Endpoint {
@@ -140,6 +156,7 @@ macro_rules! endpoints {
                 path: $path,
                 id: $id,
                 tag: $tag,
+                role: model::access::Role::$role,
                 words: &[$($words),+],
                 types: std::marker::PhantomData,
             };

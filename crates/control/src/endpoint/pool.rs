@@ -23,44 +23,44 @@ const IMPORTS: &str = "/v1/import";
 endpoints! {
     "pool":
     /// Lists all pools.
-    LIST = GET ALL "pool_list" ((), ()) -> Vec<PoolView>;
+    LIST = Viewer GET ALL "pool_list" ((), ()) -> Vec<PoolView>;
     /// Returns one pool.
-    SHOW = GET ONE "pool_show" ((), ()) -> PoolView;
+    SHOW = Viewer GET ONE "pool_show" ((), ()) -> PoolView;
     /// Makes a pool on files and devices. A dry run only reports the layout.
-    CREATE = POST ALL "pool_create" ((), CreatePool) -> PoolView;
+    CREATE = Admin POST ALL "pool_create" ((), CreatePool) -> PoolView;
     /// Destroys a pool and everything in it. This is refused while logical units serve its volumes.
-    DESTROY = DELETE ONE "pool_destroy" ((), ()) -> ();
+    DESTROY = Admin DELETE ONE "pool_destroy" ((), ()) -> ();
     /// Exports a pool, so that any host may import it. A pool that is not open is forgotten. This
     /// is refused while logical units serve its volumes, unless forced.
-    EXPORT = POST "/v1/pools/{name}/export" "pool_export" (Letting, ()) -> ExportView;
+    EXPORT = Admin POST "/v1/pools/{name}/export" "pool_export" (Letting, ()) -> ExportView;
     /// Changes the vdevs of a pool: takes devices offline or online, attaches, replaces, detaches,
     /// adds, removes or clears them. The answer comes when the labels record the change. A dry run
     /// of an addition only reports the layout.
-    CHANGE_VDEVS = POST "/v1/pools/{name}/vdevs" "pool_change_vdevs" ((), VdevChange) -> PoolView;
+    CHANGE_VDEVS = Admin POST "/v1/pools/{name}/vdevs" "pool_change_vdevs" ((), VdevChange) -> PoolView;
     /// Sets a property of a pool. The answer comes when the labels record it.
-    SET_PROPERTY = POST "/v1/pools/{name}/properties" "pool_set_property" ((), SetPoolProperty)
+    SET_PROPERTY = Admin POST "/v1/pools/{name}/properties" "pool_set_property" ((), SetPoolProperty)
         -> PoolView;
     /// Enables all format features that this program knows. The answer comes when the labels record
     /// them.
-    UPGRADE = POST "/v1/pools/{name}/upgrade" "pool_upgrade" ((), ()) -> PoolView;
+    UPGRADE = Admin POST "/v1/pools/{name}/upgrade" "pool_upgrade" ((), ()) -> PoolView;
     /// Begins, pauses or stops a scrub.
-    SCRUB = POST "/v1/pools/{name}/scrub" "pool_scrub" ((), Scrub) -> PoolView;
+    SCRUB = Operator POST "/v1/pools/{name}/scrub" "pool_scrub" ((), Scrub) -> PoolView;
     /// Begins, pauses or cancels trims of devices.
-    TRIM = POST "/v1/pools/{name}/trim" "pool_trim" ((), Trim) -> PoolView;
+    TRIM = Operator POST "/v1/pools/{name}/trim" "pool_trim" ((), Trim) -> PoolView;
     /// Makes everything durable that the pool has taken so far. The answer comes when this is done.
-    SYNC = POST "/v1/pools/{name}/sync" "pool_sync" ((), ()) -> ();
+    SYNC = Admin POST "/v1/pools/{name}/sync" "pool_sync" ((), ()) -> ();
     /// Lists the latest events of a pool since it was opened, oldest first.
-    EVENTS = GET "/v1/pools/{name}/events" "pool_events" ((), ()) -> Vec<Happening>;
+    EVENTS = Viewer GET "/v1/pools/{name}/events" "pool_events" ((), ()) -> Vec<Happening>;
     /// Returns the history of a pool: its changes with author and time, as far as it is kept. The
     /// history is stored in the pool, and moves with it.
-    HISTORY = GET "/v1/pools/{name}/history" "pool_history" ((), ()) -> HistoryView;
+    HISTORY = Viewer GET "/v1/pools/{name}/history" "pool_history" ((), ()) -> HistoryView;
     /// Lists imports and other openings that wait for proof that no other host has the pool, with
     /// their remaining time and reason.
-    WAITS = GET IMPORTS "pool_import_waits" ((), ()) -> Vec<WaitView>;
+    WAITS = Viewer GET IMPORTS "pool_import_waits" ((), ()) -> Vec<WaitView>;
     /// Imports a pool. Without a pool's name, it lists the pools that could be imported.
-    IMPORT = POST IMPORTS "pool_import" ((), ImportPool) -> Vec<FoundPool>;
+    IMPORT = Admin POST IMPORTS "pool_import" ((), ImportPool) -> Vec<FoundPool>;
     /// Turns a copy of a pool's devices into a separate pool with a number of its own.
-    REGUID = POST "/v1/reguid" "pool_reguid" ((), ReguidPool) -> ReguidView;
+    REGUID = Admin POST "/v1/reguid" "pool_reguid" ((), ReguidPool) -> ReguidView;
 }
 
 queries!(Letting);

@@ -13,15 +13,15 @@ const RULES: &str = "/v1/initiator/rules";
 endpoints! {
     "initiator":
     /// Lists all claim rules, the system's first.
-    LIST = GET RULES "initiator_rules" ((), ()) -> Vec<RuleView>;
+    LIST = Viewer GET RULES "initiator_rules" ((), ()) -> Vec<RuleView>;
     /// Adds a user rule. Devices that it claims follow the rule from now on.
-    ADD = POST RULES "initiator_add_rule" (Commit, RuleText) -> Committed;
+    ADD = Admin POST RULES "initiator_add_rule" (Commit, RuleText) -> Committed;
     /// Removes the user rule with the given array type and criteria.
-    REMOVE = DELETE RULES "initiator_remove_rule" (Commit, RuleText) -> Committed;
+    REMOVE = Admin DELETE RULES "initiator_remove_rule" (Commit, RuleText) -> Committed;
     /// Lists the storage array types.
-    SATPS = GET "/v1/initiator/satps" "initiator_satps" ((), ()) -> Vec<SatpView>;
+    SATPS = Viewer GET "/v1/initiator/satps" "initiator_satps" ((), ()) -> Vec<SatpView>;
     /// Sets the path selection of an array type, for devices whose rule names none.
-    SET_SATP = PUT "/v1/initiator/satps/{satp}" "initiator_set_satp" (Commit, PspChoice)
+    SET_SATP = Admin PUT "/v1/initiator/satps/{satp}" "initiator_set_satp" (Commit, PspChoice)
         -> Committed;
 }
 

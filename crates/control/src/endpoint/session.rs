@@ -10,12 +10,12 @@ use model::data_plane::SessionInfo;
 endpoints! {
     "session":
     /// Lists all sessions.
-    LIST = GET "/v1/sessions" "session_list" ((), ()) -> Vec<SessionInfo>;
+    LIST = Viewer GET "/v1/sessions" "session_list" ((), ()) -> Vec<SessionInfo>;
     /// Ends a session. The initiator may log in again at once. To keep it out, remove its map.
-    KILL = DELETE "/v1/sessions/{tsih}" "session_kill" ((), ()) -> ();
+    KILL = Operator DELETE "/v1/sessions/{tsih}" "session_kill" ((), ()) -> ();
     /// Asks the initiator to log out when its commands are answered. If the initiator does not, the
     /// session is ended.
-    LOGOUT = POST "/v1/sessions/{tsih}/logout" "session_logout" (Logout, ()) -> ();
+    LOGOUT = Operator POST "/v1/sessions/{tsih}/logout" "session_logout" (Logout, ()) -> ();
 }
 
 queries!(Logout);

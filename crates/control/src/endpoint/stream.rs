@@ -11,19 +11,19 @@ use model::pool::stream::{PartView, ReceiveRequest, ReceiveView, SendRequest};
 endpoints! {
     "volume":
     /// Sends snapshots. Errors on the way are reported in the stream itself.
-    SEND = POST "/v1/streams/send" "stream_send" ((), SendRequest) -> Octets;
+    SEND = Admin POST "/v1/streams/send" "stream_send" ((), SendRequest) -> Octets;
     /// Copies the readable bytes of a volume, and reports the unreadable ranges. Each piece has a
     /// kind, an offset and a length. Pieces of data carry their bytes, unless these go into a new
     /// volume.
-    SALVAGE = POST "/v1/volumes/salvage" "volume_salvage" ((), SalvageRequest) -> Octets;
+    SALVAGE = Admin POST "/v1/volumes/salvage" "volume_salvage" ((), SalvageRequest) -> Octets;
     /// Estimates the size of a stream.
-    ESTIMATE = POST "/v1/streams/estimate" "stream_estimate" ((), SendRequest) -> Vec<PartView>;
+    ESTIMATE = Viewer POST "/v1/streams/estimate" "stream_estimate" ((), SendRequest) -> Vec<PartView>;
     /// Receives snapshots. A snapshot is not visible before all of it has arrived. This is refused
     /// while logical units serve the volume.
-    RECEIVE = POST "/v1/streams/receive" "stream_receive" (ReceiveRequest, Octets)
+    RECEIVE = Admin POST "/v1/streams/receive" "stream_receive" (ReceiveRequest, Octets)
         -> Vec<ReceiveView>;
     /// Gives up the data of a partial receive.
-    ABORT = POST "/v1/streams/abort" "stream_abort" ((), Abort) -> ();
+    ABORT = Admin POST "/v1/streams/abort" "stream_abort" ((), Abort) -> ();
 }
 
 queries!(ReceiveRequest);

@@ -13,10 +13,13 @@ const ALL: &str = "/v1/volumes";
 endpoints! {
     "volume":
     /// Lists all datasets of a pool, or of all pools that answer.
-    LIST = GET ALL "volume_list" (Listed, ()) -> Vec<DatasetView>;
+    LIST = Viewer GET ALL "volume_list" (Listed, ()) -> Vec<DatasetView>;
     /// Makes one change of datasets, which survives a power cut once answered. This is refused if
     /// it would take away data that logical units serve.
-    CHANGE = POST ALL "volume_change" (How, DatasetChange) -> Changed;
+    CHANGE = Admin POST ALL "volume_change" (How, DatasetChange) -> Changed;
+    /// Makes a snapshot or a clone, or holds a snapshot. Any other change is refused here, because
+    /// an operator may not make it.
+    SNAPSHOT = Operator POST "/v1/snapshots" "volume_snapshot" (How, DatasetChange) -> Changed;
 }
 
 queries!(Listed, How);

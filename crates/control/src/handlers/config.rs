@@ -43,8 +43,7 @@ pub(super) fn export(call: Call) -> Result<Backup, Error> {
     let Some(user) = asker.known_user() else {
         return Err(Error::new(
             ErrorKind::Refused,
-            "secrets leave the daemon only through its control socket: a TCP address does not identify the \
-             user",
+            "secrets leave the daemon only through its control socket, where the kernel tells the user",
             "run sandstone config export on the daemon's machine as its user, with --state DIR",
         ));
     };

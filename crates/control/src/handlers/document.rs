@@ -99,6 +99,11 @@ fn meaning(segment: &str, variable: &str) -> Option<(&'static str, Variable)> {
         ("satps", "satp") => ("Name of the storage array type.", Text),
         ("sessions", "tsih") => ("Number of the session.", Number),
         ("generations", "generation") => ("Number of the generation.", Number),
+        ("users", "user") => ("Name of the user.", Text),
+        ("logins", "login") => ("Number of the login.", Number),
+        ("tokens", "token") => ("Name of the token.", Text),
+        ("socket-roles", "account") => ("Kind of the name.", Schema("AccountKind")),
+        ("{account}", "name") => ("Name of the user or group.", Text),
         ("hindrances", "kind") => ("Kind of the state to end.", Schema("HindranceKind")),
         _ => return None,
     })

@@ -5,10 +5,12 @@ use super::routes::Routes;
 use crate::answer::HostView;
 use crate::call::Call;
 use crate::endpoint::host as at;
+use crate::gate::sees_map;
 use config::access;
 use config::change::Change;
 use config::redact::redacted_host;
 use model::Error;
+use model::access::FolderGrant;
 use model::config::{Config, HostSpec};
 
 /// Adds the endpoints of this file to the routes.
@@ -33,18 +35,22 @@ pub(super) fn serve(routes: Routes) -> Routes {
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<HostView>, Error> {
-    let Call { plane, .. } = call;
+    let Call { plane, asker, .. } = call;
+    let grant = asker.principal()?.grant.as_ref();
+    let sees = |host: &&HostSpec| grant.is_none_or(|grant| grant.hosts.contains(&host.name));
     let config = plane.config();
-    Ok(config
-        .hosts
-        .iter()
-        .map(|host| view(&plane, &config, host))
+    let hosts = config.hosts.iter().filter(sees);
+    Ok(hosts
+        .map(|host| view(&plane, &config, host, grant))
         .collect())
 }
 
 pub(super) fn show(call: Call) -> Result<HostView, Error> {
-    let Call { plane, at, .. } = call;
+    let Call {
+        plane, at, asker, ..
+    } = call;
     let [name] = at.names();
+    let grant = asker.principal()?.grant.as_ref();
     let config = plane.config();
     let missing = || {
         Error::not_found(
@@ -53,10 +59,11 @@ pub(super) fn show(call: Call) -> Result<HostView, Error> {
         )
     };
     let host = config.host(&name).ok_or_else(missing)?;
-    Ok(view(&plane, &config, host))
+    Ok(view(&plane, &config, host, grant))
 }
 
-fn view(plane: &Plane, config: &Config, host: &HostSpec) -> HostView {
+/// Returns a host as the author of a request sees it.
+fn view(plane: &Plane, config: &Config, host: &HostSpec, grant: Option<&FolderGrant>) -> HostView {
     let sessions = plane.transactions.data_plane().sessions();
     let ours = |initiator: &str| {
         access::hosts(config, initiator)
@@ -73,6 +80,7 @@ fn view(plane: &Plane, config: &Config, host: &HostSpec) -> HostView {
             .maps
             .iter()
             .filter(|map| map.host.as_ref() == Some(&host.name))
+            .filter(|map| grant.is_none_or(|grant| sees_map(config, grant, map)))
             .cloned()
             .collect(),
     }

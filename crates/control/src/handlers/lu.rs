@@ -6,6 +6,7 @@ use super::routes::Routes;
 use crate::answer::UnitView;
 use crate::call::Call;
 use crate::endpoint::lu::{self as at, Clear};
+use crate::gate::sees_unit;
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateUnit, ModifyUnit};
 use model::Error;
@@ -25,7 +26,9 @@ pub(super) fn serve(routes: Routes) -> Routes {
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<UnitView>, Error> {
-    let Call { plane, .. } = call;
+    let Call { plane, asker, .. } = call;
+    let grant = &asker.principal()?.grant;
+    let sees = |unit: &&UnitSpec| grant.as_ref().is_none_or(|it| sees_unit(it, unit));
     let config = plane.config();
     let states = plane.transactions.data_plane().units();
     let states: HashMap<&str, &UnitStatus> = states
@@ -36,7 +39,7 @@ pub(super) fn list(call: Call) -> Result<Vec<UnitView>, Error> {
     for map in &config.maps {
         maps.entry(&map.unit).or_default().push(map.clone());
     }
-    let views = config.units.iter().map(|unit| {
+    let views = config.units.iter().filter(sees).map(|unit| {
         let name = unit.name.as_str();
         let maps = maps.remove(name).unwrap_or_default();
         view(unit, states.get(name).copied(), maps)

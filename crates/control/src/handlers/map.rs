@@ -4,6 +4,7 @@ use super::routes::Routes;
 use crate::answer::Shared as SharedUnit;
 use crate::call::Call;
 use crate::endpoint::map::{self as at, Question};
+use crate::gate::sees_map;
 use crate::transaction::{Commit, Committed};
 use config::access;
 use config::change::{Change, Share};
@@ -22,8 +23,11 @@ pub(super) fn serve(routes: Routes) -> Routes {
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<MapSpec>, Error> {
-    let Call { plane, .. } = call;
-    Ok(plane.config().maps.clone())
+    let Call { plane, asker, .. } = call;
+    let grant = &asker.principal()?.grant;
+    let config = plane.config();
+    let sees = |map: &&MapSpec| grant.as_ref().is_none_or(|it| sees_map(&config, it, map));
+    Ok(config.maps.iter().filter(sees).cloned().collect())
 }
 
 pub(super) fn explain(call: Call<Question>) -> Result<Explanation, Error> {

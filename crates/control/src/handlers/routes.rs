@@ -6,11 +6,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::Extension;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State};
 use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use serde::Serialize;
@@ -21,20 +23,23 @@ use super::{Shared, apart};
 use crate::answer::{Problem, json};
 use crate::asker::Asker;
 use crate::call::{Arguments, Arrived, Call};
+use crate::door::{Function, Functions};
 use crate::endpoint::description::{Description, media_type};
 use crate::endpoint::{Endpoint, Query};
+use crate::gate::{self, Attempt, Rule};
 use crate::transaction::{Commit, Committed};
 use config::change::Change;
-use model::Error;
+use model::{Error, ErrorKind};
 
 /// Function that carries out a request, from its undecoded parts to its answer.
 type Work = Arc<dyn Fn(Arrived) -> Result<Response, Error> + Send + Sync>;
 
-/// Endpoints that are served, and their descriptions.
+/// Endpoints that are served, their descriptions, and the functions that carry them out.
 #[derive(Default)]
 pub(super) struct Routes {
     pub(super) router: axum::Router<Shared>,
     pub(super) described: Vec<Description>,
+    pub(super) functions: Functions,
 }
 
 impl Routes {
@@ -71,7 +76,7 @@ impl Routes {
     }
 
     fn serve_by<Q, B, A>(
-        self,
+        mut self,
         endpoint: &'static Endpoint<Q, B, A>,
         function: impl Fn(Call<Q, B>) -> Result<A, Error> + Send + Sync + 'static,
     ) -> Self
@@ -80,10 +85,16 @@ impl Routes {
         B: DeserializeOwned + ToSchema + 'static,
         A: Serialize + ToSchema + 'static,
     {
+        let function = Arc::new(function);
+        let same = Arc::clone(&function);
+        let within: Function<Q, B, A> = Box::new(move |call| same(call));
+        self.functions.insert(endpoint.id, Box::new(within));
         let work: Work = Arc::new(move |arrived| Ok(answer(&function(arrived.decode()?)?)));
         let method = method_filter(&endpoint.method);
-        let run =
-            move |State(plane): State<Shared>, request: Request| carry_out(plane, request, work);
+        let rule = endpoint.rule();
+        let run = move |State(plane): State<Shared>, request: Request| {
+            carry_out(plane, request, rule, work)
+        };
         self.add(endpoint.describe(), on(method, run))
     }
 
@@ -101,7 +112,12 @@ impl Routes {
         H: Handler<T, Shared>,
     {
         let method = method_filter(&endpoint.method);
-        self.add(endpoint.describe(), on(method, handler))
+        let rule = endpoint.rule();
+        let pass = move |plane: Extension<Shared>, asker: Asker, request: Request, next: Next| {
+            pass(plane.0, asker, rule, request, next)
+        };
+        let handler = on(method, handler).layer(from_fn(pass));
+        self.add(endpoint.describe(), handler)
     }
 
     fn add(mut self, described: Description, by: axum::routing::MethodRouter<Shared>) -> Self {
@@ -116,9 +132,19 @@ fn method_filter(method: &hyper::Method) -> MethodFilter {
     MethodFilter::try_from(method.clone()).expect("a method of HTTP")
 }
 
-async fn carry_out(plane: Shared, request: Request, work: Work) -> Result<Response, Problem> {
+async fn carry_out(
+    plane: Shared,
+    request: Request,
+    rule: Rule,
+    work: Work,
+) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let Ok(asker) = Asker::from_request_parts(&mut parts, &()).await;
+    // Nobody unknown makes the daemon read a body.
+    let body = match asker.principal() {
+        Ok(_) => body,
+        Err(_) => Body::empty(),
+    };
     let arguments = RawPathParams::from_request_parts(&mut parts, &()).await;
     let arguments = arguments.map_err(|error| unreadable("the path", &error))?;
     let arguments = arguments.iter().map(|(_, value)| value.to_owned());
@@ -132,7 +158,51 @@ async fn carry_out(plane: Shared, request: Request, work: Work) -> Result<Respon
         query,
         body: body.map_err(|error| unreadable("the body", &error))?,
     };
-    apart(move || work(arrived)).await
+    apart(move || {
+        let plane = Arc::clone(&arrived.plane);
+        let request = gate::Request {
+            asker: &arrived.asker,
+            at: &arrived.at.0,
+            query: &arrived.query,
+            body: &arrived.body,
+        };
+        let attempt = Attempt::begin(&plane, rule, &request);
+        let result = match gate::admit(&plane, rule, &request) {
+            Ok(()) => work(arrived),
+            Err(error) => Err(error),
+        };
+        attempt.end(&plane, result.as_ref().map(drop));
+        result
+    })
+    .await
+}
+
+/// Lets a request whose body moves in pieces through the gate.
+async fn pass(plane: Shared, asker: Asker, rule: Rule, request: Request, next: Next) -> Response {
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let at_gate = gate::Request {
+        asker: &asker,
+        at: &[],
+        query: &query,
+        body: &[],
+    };
+    let attempt = Attempt::begin(&plane, rule, &at_gate);
+    let refused = gate::admit(&plane, rule, &at_gate).err();
+    let answer = match &refused {
+        None => next.run(request).await,
+        Some(error) => Problem::from(error.clone()).into_response(),
+    };
+    let failed = (!answer.status().is_success()).then(|| {
+        let message = format!("answered with the status {}", answer.status());
+        refused.unwrap_or_else(|| Error::new(ErrorKind::Refused, message, ""))
+    });
+    let noted = apart(move || {
+        attempt.end(&plane, failed.as_ref().map_or(Ok(()), Err));
+        Ok(())
+    });
+    // The answer is the same whether or not the attempt could be noted, which a notice tells.
+    drop(noted.await);
+    answer
 }
 
 fn unreadable(part: &str, error: &dyn std::fmt::Display) -> Error {

@@ -6,29 +6,50 @@ use axum::response::Response;
 use super::routes::Routes;
 use super::{Plane, Shared, apart};
 use crate::answer::{Params, Problem};
+use crate::asker::Asker;
 use crate::call::Call;
 use crate::endpoint::volume::{self as at, How, Listed};
 use crate::json_list::json_list;
 use model::config::UnitSpec;
-use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::{Changed, DatasetView};
 use model::{Error, ErrorKind};
 use pools::dataset::Listing;
 
 /// Adds the endpoints of this file to the routes.
 pub(super) fn serve(routes: Routes) -> Routes {
-    routes.stream(&at::LIST, list).serve(&at::CHANGE, change)
+    routes
+        .stream(&at::LIST, list)
+        .serve(&at::CHANGE, change)
+        .serve(&at::SNAPSHOT, snapshot)
 }
 
 /// The list is made while it is sent, because it may be long.
 pub(super) async fn list(
     State(plane): State<Shared>,
+    asker: Asker,
     Params(listed): Params<Listed>,
 ) -> Result<Response, Problem> {
     let selection = listed.selection();
+    let grant = asker.principal()?.grant.clone();
     let listings = apart(move || plane.pools.listings(listed.pool.as_deref())).await?;
     let views = move |of: Listing| of.into_views(selection.clone());
-    Ok(json_list(listings.into_iter().flat_map(views)))
+    let sees = move |view: &DatasetView| match &grant {
+        None => true,
+        Some(grant) => grant.holds(&view.name),
+    };
+    Ok(json_list(listings.into_iter().flat_map(views).filter(sees)))
+}
+
+/// Makes a change that an operator may make.
+fn snapshot(call: Call<How, DatasetChange>) -> Result<Changed, Error> {
+    match call.body.only_adds() {
+        true => change(call),
+        false => Err(Error::invalid(
+            "this path takes snapshots, clones and holds only",
+            "send any other change as an admin to POST /v1/volumes",
+        )),
+    }
 }
 
 pub(super) fn change(call: Call<How, DatasetChange>) -> Result<Changed, Error> {

@@ -181,6 +181,15 @@ impl DatasetChange {
         }
     }
 
+    /// Reports whether the change only keeps or copies what is there, so that an operator may make
+    /// it.
+    pub fn only_adds(&self) -> bool {
+        matches!(
+            self,
+            Self::Snapshot { .. } | Self::Clone { .. } | Self::Hold { .. }
+        )
+    }
+
     /// Returns the volume that the change rolls back.
     pub fn rolled_back(&self) -> Option<&str> {
         match self {

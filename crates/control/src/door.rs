@@ -1,0 +1,142 @@
+//! The door for pages of this process: it asks endpoints as the API does, with the same check of
+//! roles and the same audit log, but without a socket and without JSON.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::asker::Asker;
+use super::call::{Arguments, Call};
+use super::endpoint::volume::{self, Listed};
+use super::endpoint::{self, Endpoint};
+use super::gate::{self, Attempt, Rule};
+use super::handlers::Plane;
+use model::pool::dataset::DatasetView;
+use model::{Error, ErrorKind};
+
+/// Function that carries out a request of one endpoint.
+pub(crate) type Function<Q, B, A> = Box<dyn Fn(Call<Q, B>) -> Result<A, Error> + Send + Sync>;
+
+/// Functions of endpoints by the names of their operations.
+pub(crate) type Functions = HashMap<&'static str, Box<dyn Any + Send + Sync>>;
+
+/// Door to all endpoints of a daemon.
+pub struct Door {
+    plane: Arc<Plane>,
+    functions: Functions,
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a door to {} endpoints", self.functions.len())
+    }
+}
+
+impl Door {
+    pub(crate) fn new(plane: Arc<Plane>, functions: Functions) -> Self {
+        Self { plane, functions }
+    }
+
+    /// Returns the state behind the endpoints. It has no check of roles, so a page only takes from
+    /// it what everybody who is logged in may see.
+    pub fn plane(&self) -> &Arc<Plane> {
+        &self.plane
+    }
+
+    /// Asks an endpoint on behalf of a page's reader. This may block: a page calls it on a thread
+    /// of its own.
+    ///
+    /// # Errors
+    /// The reader may not do this, or the endpoint refuses.
+    pub fn ask<Q, B, A>(
+        &self,
+        asker: &Asker,
+        endpoint: &Endpoint<Q, B, A>,
+        at: &[&str],
+        query: Q,
+        body: B,
+    ) -> Result<A, Error>
+    where
+        Q: Serialize + 'static,
+        B: Serialize + 'static,
+        A: 'static,
+    {
+        let words = endpoint::query(&query).unwrap_or_default();
+        let asker = asker.of_page(format!("{} {}{words}", endpoint.method, endpoint.at(at)));
+        let noted = serde_json::to_vec(&body).unwrap_or_default();
+        let function = self.functions.get(endpoint.id);
+        let function = function.and_then(|it| it.downcast_ref::<Function<Q, B, A>>());
+        let function = function.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the operation {} has no door", endpoint.id),
+                "report this as a defect",
+            )
+        })?;
+        let at: Vec<String> = at.iter().map(|&it| it.to_owned()).collect();
+        self.pass(&asker, endpoint.rule(), &at, &words, &noted, || {
+            Arc::new(asker.author()).works(|| {
+                function(Call {
+                    plane: Arc::clone(&self.plane),
+                    asker: asker.clone(),
+                    at: Arguments(at.clone()),
+                    query,
+                    body,
+                })
+            })
+        })
+    }
+
+    /// Asks an endpoint that takes neither a query nor a body.
+    ///
+    /// # Errors
+    /// Those of [`Self::ask`].
+    pub fn call<A: 'static>(
+        &self,
+        asker: &Asker,
+        endpoint: &Endpoint<(), (), A>,
+        at: &[&str],
+    ) -> Result<A, Error> {
+        self.ask(asker, endpoint, at, (), ())
+    }
+
+    /// Lists datasets, in the order of their names within each pool.
+    ///
+    /// # Errors
+    /// The reader may not do this, or a named pool does not answer.
+    pub fn datasets(&self, asker: &Asker, listed: &Listed) -> Result<Vec<DatasetView>, Error> {
+        let rule = volume::LIST.rule();
+        self.pass(asker, rule, &[], "", &[], || {
+            let selection = listed.selection();
+            let listings = self.plane.pools.listings(listed.pool.as_deref())?;
+            let views = listings
+                .into_iter()
+                .flat_map(|it| it.into_views(selection.clone()));
+            Ok(views.collect())
+        })
+    }
+
+    fn pass<T>(
+        &self,
+        asker: &Asker,
+        rule: Rule,
+        at: &[String],
+        query: &str,
+        body: &[u8],
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let request = gate::Request {
+            asker,
+            at,
+            query: query.trim_start_matches('?'),
+            body,
+        };
+        let attempt = Attempt::begin(&self.plane, rule, &request);
+        let result = gate::admit(&self.plane, rule, &request).and_then(|()| work());
+        attempt.end(&self.plane, result.as_ref().map(drop));
+        result
+    }
+}

@@ -1,0 +1,197 @@
+//! What a token with a folder may do: datasets below the folder, logical units on them, and maps of
+//! these units to the hosts of the token. Everything else is refused.
+
+use config::change::{AddMap, CreateUnit, ModifyUnit, RemoveMap};
+use model::access::FolderGrant;
+use model::config::{Config, MapSpec, UnitSpec};
+use model::pool::dataset::change::DatasetChange;
+use model::{Error, ErrorKind};
+use serde::de::DeserializeOwned;
+
+use super::Request;
+use crate::call;
+use crate::handlers::Plane;
+
+/// Lets a request of a token with a folder through, or refuses it.
+pub(super) fn admit(
+    plane: &Plane,
+    grant: &FolderGrant,
+    id: &str,
+    request: &Request<'_>,
+) -> Result<(), Error> {
+    let at = request.at.first().map(String::as_str).unwrap_or_default();
+    match id {
+        // Their answers are limited to what the token reaches.
+        "access_me" | "host_list" | "lu_list" | "map_list" | "volume_list" => Ok(()),
+        "host_show" => host(grant, Some(at)),
+        "lu_show" | "lu_delete" => unit(plane, grant, at),
+        "lu_create" => {
+            let body: CreateUnit = read(request)?;
+            volume(grant, body.backend.volume())
+        }
+        "lu_modify" => {
+            let body: ModifyUnit = read(request)?;
+            unit(plane, grant, at)?;
+            match &body.backend {
+                None => Ok(()),
+                Some(backend) => volume(grant, backend.volume()),
+            }
+        }
+        "map_add" => {
+            let body: AddMap = read(request)?;
+            unit(plane, grant, &body.unit)?;
+            host(grant, body.host.as_deref())
+        }
+        "map_remove" => {
+            let body: RemoveMap = read(request)?;
+            unit(plane, grant, &body.unit)?;
+            host(grant, body.host.as_deref())
+        }
+        "volume_change" | "volume_snapshot" => change(grant, &read(request)?),
+        _ => Err(refused(grant, "this")),
+    }
+}
+
+fn read<B: DeserializeOwned + 'static>(request: &Request<'_>) -> Result<B, Error> {
+    call::body(request.body)
+}
+
+fn refused(grant: &FolderGrant, what: &str) -> Error {
+    Error::new(
+        ErrorKind::NotPermitted,
+        format!(
+            "the token is limited to the folder {}, and {what} is beyond it",
+            grant.folder
+        ),
+        "use a token without a folder, or ask an admin",
+    )
+}
+
+fn volume(grant: &FolderGrant, name: Option<&str>) -> Result<(), Error> {
+    match name.is_some_and(|name| grant.holds(name)) {
+        true => Ok(()),
+        false => Err(refused(grant, "a unit on other storage")),
+    }
+}
+
+fn unit(plane: &Plane, grant: &FolderGrant, name: &str) -> Result<(), Error> {
+    let config = plane.config();
+    match config.unit(name).is_some_and(|unit| sees_unit(grant, unit)) {
+        true => Ok(()),
+        // Whether the unit exists is not told.
+        false => Err(refused(grant, &format!("a unit {name}"))),
+    }
+}
+
+fn host(grant: &FolderGrant, name: Option<&str>) -> Result<(), Error> {
+    match name.is_some_and(|name| grant.hosts.iter().any(|host| host == name)) {
+        true => Ok(()),
+        false => Err(refused(grant, "a host that is not named with it")),
+    }
+}
+
+fn change(grant: &FolderGrant, change: &DatasetChange) -> Result<(), Error> {
+    let reaches_beyond = match change {
+        // Clones may lie anywhere, and the snapshots of an origin move to the clone.
+        DatasetChange::Destroy { clones, .. } | DatasetChange::Rollback { clones, .. } => *clones,
+        DatasetChange::Promote { .. } => true,
+        _ => false,
+    };
+    if reaches_beyond {
+        return Err(refused(
+            grant,
+            "a change that reaches clones and their origins",
+        ));
+    }
+    let mut names = change.names();
+    // The new name of a snapshot may come without its volume, which is then that of the old.
+    if let DatasetChange::Rename { from, to, .. } = change
+        && to.starts_with('@')
+    {
+        names = vec![from];
+    }
+    match names.iter().find(|name| !grant.holds(name)) {
+        None => Ok(()),
+        Some(beyond) => Err(refused(grant, beyond)),
+    }
+}
+
+/// Reports whether a token with a folder sees a logical unit.
+pub(crate) fn sees_unit(grant: &FolderGrant, unit: &UnitSpec) -> bool {
+    unit.backend.volume().is_some_and(|name| grant.holds(name))
+}
+
+/// Reports whether a token with a folder sees a map: that of a unit which it sees.
+pub(crate) fn sees_map(config: &Config, grant: &FolderGrant, map: &MapSpec) -> bool {
+    config
+        .unit(&map.unit)
+        .is_some_and(|unit| sees_unit(grant, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant() -> FolderGrant {
+        FolderGrant {
+            folder: "tank/pve".to_owned(),
+            hosts: vec!["pve1".to_owned()],
+        }
+    }
+
+    fn is_let_through(text: &str) -> bool {
+        let parsed: DatasetChange = serde_json::from_str(text).expect(text);
+        change(&grant(), &parsed).is_ok()
+    }
+
+    #[test]
+    fn changes_below_the_folder_are_let_through() {
+        for text in [
+            r#"{"verb":"create","name":"tank/pve/a","size":4096}"#,
+            r#"{"verb":"snapshot","names":["tank/pve/a@x","tank/pve/b@x"]}"#,
+            r#"{"verb":"destroy","names":["tank/pve/a"],"recursive":true}"#,
+            r#"{"verb":"rollback","snapshot":"tank/pve/a@x"}"#,
+            r#"{"verb":"clone","snapshot":"tank/pve/a@x","name":"tank/pve/b"}"#,
+            r#"{"verb":"rename","from":"tank/pve/a@x","to":"@y"}"#,
+            r#"{"verb":"set","name":"tank/pve/a","properties":{"volsize":"8192"}}"#,
+        ] {
+            assert!(is_let_through(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn changes_that_reach_beyond_the_folder_are_refused() {
+        for text in [
+            r#"{"verb":"create","name":"tank/pve","size":null}"#,
+            r#"{"verb":"create","name":"tank/pvex/a","size":4096}"#,
+            r#"{"verb":"create","name":"pond/pve/a","size":4096}"#,
+            r#"{"verb":"snapshot","names":["tank/pve/a@x","tank/db@x"]}"#,
+            r#"{"verb":"snapshot","names":["tank/pve@x"],"recursive":true}"#,
+            r#"{"verb":"destroy","names":["tank/pve/a"],"clones":true}"#,
+            r#"{"verb":"destroy","names":["tank/pve"]}"#,
+            r#"{"verb":"rollback","snapshot":"tank/pve/a@x","clones":true}"#,
+            r#"{"verb":"clone","snapshot":"tank/db@x","name":"tank/pve/b"}"#,
+            r#"{"verb":"clone","snapshot":"tank/pve/a@x","name":"tank/b"}"#,
+            r#"{"verb":"rename","from":"tank/pve/a","to":"tank/a"}"#,
+            r#"{"verb":"rename","from":"@x","to":"@y"}"#,
+            r#"{"verb":"promote","name":"tank/pve/a"}"#,
+            r#"{"verb":"set","names":["tank/pve/a","tank"],"properties":{}}"#,
+            r#"{"verb":"inherit","name":"tank/pve","property":"compression"}"#,
+            r#"{"verb":"hold","tag":"t","names":["tank/db@x"]}"#,
+        ] {
+            assert!(!is_let_through(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_storage_are_those_of_the_grant() {
+        assert!(host(&grant(), Some("pve1")).is_ok());
+        for other in [None, Some("esx1"), Some("")] {
+            assert!(host(&grant(), other).is_err(), "{other:?}");
+        }
+        assert!(volume(&grant(), Some("tank/pve/a")).is_ok());
+        for other in [None, Some("tank/db"), Some("tank/pve")] {
+            assert!(volume(&grant(), other).is_err(), "{other:?}");
+        }
+    }
+}
