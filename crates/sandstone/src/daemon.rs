@@ -12,6 +12,7 @@ use config::diff::diff;
 use config::history::Note;
 use config::placement;
 use config::store::Store;
+use control::address::SOCKET_NAME;
 use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
@@ -91,6 +92,8 @@ pub struct Daemon {
     pools: Arc<Pools>,
     initiator: Arc<HostAdapter>,
     control: ControlServer,
+    /// Control socket beside a loopback address.
+    socket: Option<ControlServer>,
 }
 
 impl Daemon {
@@ -161,6 +164,17 @@ impl Daemon {
                 Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
             }
         });
+        let socket = match &options.control {
+            ControlAddress::Unix(_) => None,
+            // A token has to be made somewhere first.
+            ControlAddress::Tcp(_) => {
+                let socket = plane.state_folder.join(SOCKET_NAME);
+                Some(ControlServer::start(
+                    ControlAddress::Unix(socket),
+                    plane.clone(),
+                )?)
+            }
+        };
         let control = ControlServer::start(options.control, plane.clone())?;
         Ok(Self {
             service,
@@ -168,6 +182,7 @@ impl Daemon {
             pools,
             initiator,
             control,
+            socket,
         })
     }
 
@@ -259,6 +274,7 @@ impl Daemon {
     pub fn stop(self) {
         self.pools.begin_ending();
         drop(self.control);
+        drop(self.socket);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);
