@@ -69,6 +69,7 @@ pub struct Access {
     notice: Option<String>,
     /// Control socket whose mode follows the roles.
     socket: Mutex<Option<PathBuf>>,
+    state: PathBuf,
     since: Instant,
     /// User as whom the daemon runs, who is an admin at the control socket.
     own_uid: u32,
@@ -90,9 +91,15 @@ impl Access {
             audit: Mutex::new(Audit::open(state, unix_now())),
             notice,
             socket: Mutex::default(),
+            state: state.to_owned(),
             since: Instant::now(),
             own_uid,
         }
+    }
+
+    /// Returns the file that holds the link of a first start until it is used.
+    pub fn first_link_file(&self) -> PathBuf {
+        self.state.join("first-login")
     }
 
     /// Returns the principal of a user at the control socket.
