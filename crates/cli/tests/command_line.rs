@@ -13,5 +13,6 @@ mod command_line {
     mod listings;
     mod openapi;
     mod parallel;
+    mod roles;
     mod whole;
 }

@@ -9,14 +9,14 @@ use super::api::http;
 use super::daemon::Daemon;
 
 /// Returns the document that the command line prints.
-fn document() -> Value {
+pub(crate) fn document() -> Value {
     let ran = super::daemon::run(std::path::Path::new("/nonexistent"), &["openapi"], None);
     assert_eq!(ran.code, 0, "{}", ran.err);
     serde_json::from_str(&ran.out).unwrap()
 }
 
 /// Returns each operation, such as `GET /v1/lus`, with its path and its description.
-fn operations(document: &Value) -> Vec<(String, String, Map<String, Value>)> {
+pub(crate) fn operations(document: &Value) -> Vec<(String, String, Map<String, Value>)> {
     let mut found = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
