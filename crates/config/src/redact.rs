@@ -8,14 +8,28 @@ use super::validate::SECRET_NOT_SHOWN;
 use model::config::{ChapSecret, Config, HostSpec, TargetSpec};
 use model::initiator::LoginSpec;
 
+/// Applies `act` to each secret of a configuration. A secret that is added to the configuration is
+/// added here, and is then sealed in the file and hidden in every listing.
+pub(crate) fn for_each_secret(config: &mut Config, act: &mut dyn FnMut(&mut String)) {
+    let hosts = config.hosts.iter_mut().map(|host| &mut host.chap);
+    let targets = config.targets.iter_mut();
+    let targets = targets.map(|target| &mut target.mutual_chap);
+    let logins = config.initiator.targets.iter_mut();
+    let logins = logins.flat_map(|login| [&mut login.chap, &mut login.mutual_chap]);
+    let discovery = [
+        &mut config.discovery_chap,
+        &mut config.discovery_mutual_chap,
+    ];
+    let all = hosts.chain(targets).chain(logins).chain(discovery);
+    for chap in all.flatten() {
+        act(&mut chap.secret);
+    }
+}
+
 /// Returns the configuration with every secret replaced.
 pub fn redacted(config: &Config) -> Config {
     let mut copy = config.clone();
-    copy.hosts = copy.hosts.iter().map(redacted_host).collect();
-    copy.targets = copy.targets.iter().map(redacted_target).collect();
-    copy.discovery_chap = copy.discovery_chap.as_ref().map(hidden);
-    copy.discovery_mutual_chap = copy.discovery_mutual_chap.as_ref().map(hidden);
-    copy.initiator.targets = copy.initiator.targets.iter().map(redacted_login).collect();
+    for_each_secret(&mut copy, &mut |secret| *secret = SECRET_NOT_SHOWN.into());
     copy
 }
 

@@ -4,6 +4,7 @@
 //!     STATE/                      mode 0700
 //!       config.toml               the configuration that is in force, mode 0600
 //!       history/config.12.toml    copies of it and of earlier configurations, by generation
+//!       secrets.key               opens the secrets in config.toml, which are sealed there
 //!       lock                      held by the daemon that uses the folder
 //!       volumes/                  files of logical units with relative paths
 //! ```
@@ -25,14 +26,17 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use self::vault::Vault;
 use super::history::{GenerationView, Note};
 use super::identity::{self, Seed};
+use super::redact::for_each_secret;
 use super::validate::validate;
 use model::config::Config;
 use model::error::{Error, ErrorKind};
 use state_folder::{KeptFile, Trouble, Unfit};
 
 mod replacement;
+mod vault;
 
 pub use replacement::{Replaced, Replacement};
 
@@ -51,6 +55,7 @@ pub struct Store {
     broken: bool,
     /// Damage that was found when the file was opened, and its remedy.
     notice: Option<String>,
+    vault: Vault,
     _lock: Held,
 }
 
@@ -58,7 +63,7 @@ impl Store {
     /// Opens a state folder, creating it if it does not exist, and returns its configuration.
     pub fn open(folder: &Path) -> Result<(Self, Config), Error> {
         let mut store = Self::lock(folder)?;
-        let found = store.file.load(open);
+        let found = store.file.load(|bytes| open(bytes, Some(&store.vault)));
         let config = match (found.content, found.trouble) {
             (Some((_, config)), None) => config,
             (Some((generation, config)), Some(trouble))
@@ -83,6 +88,14 @@ impl Store {
                 config
             }
         };
+        let closed = store.vault.closed();
+        if closed > 0 {
+            store.note(format!(
+                "the key does not open {closed} secrets of the configuration, so nobody logs in with them: \
+                 restore secrets.key in {} and restart, or set the secrets anew",
+                store.folder.display()
+            ));
+        }
         Ok((store, config))
     }
 
@@ -131,7 +144,8 @@ impl Store {
     /// The configuration cannot be read, or is damaged.
     pub fn peek(folder: &Path) -> Result<Config, Error> {
         let file = folder.join("config.toml");
-        let found = KeptFile::at(file.clone(), HISTORY).load(open);
+        let vault = Vault::peek(folder);
+        let found = KeptFile::at(file.clone(), HISTORY).load(|bytes| open(bytes, vault.as_ref()));
         match (found.content, found.trouble) {
             (Some((_, config)), None) => Ok(config),
             (Some((_, config)), Some(trouble)) if !trouble.is_newest_lost => Ok(config),
@@ -151,7 +165,9 @@ impl Store {
     /// exist nevertheless.
     pub fn damage(folder: &Path) -> Option<String> {
         let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
-        file.load(open).trouble.map(|trouble| trouble.reason)
+        file.load(|bytes| open(bytes, None))
+            .trouble
+            .map(|trouble| trouble.reason)
     }
 
     /// Returns the path of the state folder.
@@ -171,7 +187,7 @@ impl Store {
             ));
         }
         validate(config)?;
-        let text = render(config, note)?;
+        let text = render(&self.vault.sealed(config)?, note)?;
         self.file
             .save(config.generation, text.as_bytes())
             .map_err(|error| {
@@ -228,7 +244,7 @@ impl Store {
     pub fn peek_history(folder: &Path) -> Result<Vec<GenerationView>, Error> {
         let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
         // Damage does not matter here, and the list shows the ways out of it.
-        let _ = file.load(open);
+        let _ = file.load(|bytes| open(bytes, None));
         history(&file)
     }
 
@@ -237,14 +253,16 @@ impl Store {
         let kept = self.generations()?;
         let path = self.file.copy(generation);
         match read(&path)? {
-            Some(bytes) => open(&bytes).map(|(_, config)| config).map_err(|unfit| {
-                let message = format!("{} cannot be used: {}", path.display(), unfit.reason);
-                Error::new(
-                    ErrorKind::Corrupt,
-                    message,
-                    "choose another generation: sandstone config history",
-                )
-            }),
+            Some(bytes) => open(&bytes, Some(&self.vault))
+                .map(|(_, config)| config)
+                .map_err(|unfit| {
+                    let message = format!("{} cannot be used: {}", path.display(), unfit.reason);
+                    Error::new(
+                        ErrorKind::Corrupt,
+                        message,
+                        "choose another generation: sandstone config history",
+                    )
+                }),
             None => {
                 let list: Vec<_> = kept.iter().map(u64::to_string).collect();
                 let list = if list.is_empty() {
@@ -326,6 +344,7 @@ impl Store {
         }
         Ok(Self {
             file: KeptFile::at(folder.join("config.toml"), HISTORY),
+            vault: Vault::open(&folder)?,
             folder,
             broken: false,
             notice: None,
@@ -378,10 +397,11 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// Reads the generation and content of a configuration file.
-fn open(bytes: &[u8]) -> Result<(u64, Config), Unfit> {
+/// Reads the generation and content of a configuration file. Without a vault, nobody wants its
+/// secrets.
+fn open(bytes: &[u8], vault: Option<&Vault>) -> Result<(u64, Config), Unfit> {
     // Bytes that are not text fail the checksum, like all other damage.
-    let config = parse(&String::from_utf8_lossy(bytes))?;
+    let config = parse(&String::from_utf8_lossy(bytes), vault)?;
     Ok((config.generation, config))
 }
 
@@ -441,10 +461,21 @@ fn checked(text: &str) -> Result<&str, Unfit> {
 }
 
 /// Reads a configuration file. The error says what is wrong with it.
-fn parse(text: &str) -> Result<Config, Unfit> {
+fn parse(text: &str, vault: Option<&Vault>) -> Result<Config, Unfit> {
     let body = checked(text)?;
-    let config: Config =
+    let mut config: Config =
         toml::from_str(body).map_err(|e| format!("it cannot be read as a configuration: {e}"))?;
+    match vault {
+        Some(vault) => vault.unseal(&mut config),
+        // The rules know the length of a secret, and that some must differ.
+        None => {
+            let mut number = 0;
+            for_each_secret(&mut config, &mut |secret| {
+                number += 1;
+                *secret = format!("{number:012}");
+            });
+        }
+    }
     validate(&config).map_err(|e| format!("it breaks a rule: {e}"))?;
     Ok(config)
 }

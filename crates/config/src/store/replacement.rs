@@ -58,7 +58,7 @@ impl Store {
             Replacement::Generation(generation) => store.generation(*generation)?,
             Replacement::Backup(config) => Config::clone(config),
         };
-        let found = store.file.load(open);
+        let found = store.file.load(|bytes| open(bytes, Some(&store.vault)));
         let newest = found.content.map(|(_, newest)| newest);
         match (&newest, wanted) {
             (Some(newest), _) => identity::carry_over(&newest.identity, &mut config),

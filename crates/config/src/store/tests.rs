@@ -233,9 +233,10 @@ fn a_torn_temporary_file_is_ignored() {
 
 #[test]
 fn every_truncation_and_every_flipped_byte_is_noticed() {
+    let vault = Vault::of(&[7; 32]).unwrap();
     let text = render(&generation(1), &Note::default()).unwrap();
     for cut in 0..text.len() {
-        assert!(parse(&text[..cut]).is_err(), "cut at {cut}");
+        assert!(parse(&text[..cut], Some(&vault)).is_err(), "cut at {cut}");
     }
     for index in 0..text.len() {
         let mut bytes = text.clone().into_bytes();
@@ -244,7 +245,7 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
             continue;
         };
         // Words of the first line without meaning may change; the configuration may not.
-        if let Ok(config) = parse(&flipped) {
+        if let Ok(config) = parse(&flipped, Some(&vault)) {
             assert_eq!(config, generation(1), "byte {index}");
         }
     }
@@ -356,7 +357,7 @@ fn a_file_of_a_newer_version_is_not_misread() {
     let text = render(&generation(1), &Note::default())
         .unwrap()
         .replacen("format 1", "format 2", 1);
-    let unfit = parse(&text).unwrap_err();
+    let unfit = parse(&text, None).unwrap_err();
     assert!(unfit.is_newer && unfit.reason.contains("newer version"));
 }
 
