@@ -7,7 +7,7 @@ use crate::print::table::{self, Numbers};
 use crate::print::wrap::wrapped;
 use crate::{Connection, Done, Terminal, unwell};
 use control::ControlAddress;
-use control::answer::Status;
+use control::answer::{ConsoleStatus, Status};
 use control::endpoint::status;
 use model::pool::health::PoolHealth;
 use model::pool::status::NO_ERRORS;
@@ -44,6 +44,9 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
         status.state, status.generation
     )?;
     writeln!(t.out, "control   {control}")?;
+    if let Some(console) = &status.console {
+        console_lines(t, console)?;
+    }
     let faulted = if status.faulted_units == 0 {
         String::new()
     } else {
@@ -79,6 +82,21 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
             "portal    {},{} {} {state}",
             portal.address, portal.tag, portal.target
         )?;
+    }
+    Ok(())
+}
+
+/// Prints where the console is, and what has to be done about it.
+fn console_lines(t: &mut Terminal<'_>, console: &ConsoleStatus) -> Done {
+    writeln!(t.out, "console   {}", console.url)?;
+    if let Some(file) = &console.first_login {
+        writeln!(
+            t.out,
+            "  action  Nobody can log in yet. Open the link in {file}."
+        )?;
+    }
+    if let Some(trouble) = &console.trouble {
+        writeln!(t.out, "  status  {}", wrapped(trouble, 72, "          "))?;
     }
     Ok(())
 }

@@ -242,7 +242,12 @@ pub(super) fn run(verb: VolumeVerb, connection: &Connection, t: &mut Terminal<'_
         },
     };
     let client = connection.client();
-    let changed: Changed = client.ask(&volume::CHANGE, &[], &How::default(), &change)?;
+    // What an operator may do has a path of its own.
+    let endpoint = match change.only_adds() {
+        true => &volume::SNAPSHOT,
+        false => &volume::CHANGE,
+    };
+    let changed: Changed = client.ask(endpoint, &[], &How::default(), &change)?;
     for notice in &changed.notices {
         writeln!(t.err, "note: {notice}")?;
     }

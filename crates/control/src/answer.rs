@@ -50,12 +50,36 @@ pub struct Status {
     pub pools: Vec<PoolHealth>,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
+    /// The console, if it is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<ConsoleStatus>,
     /// States that stop or refuse I/O of logical units, or soon will.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hindrances: Vec<UnitHindrances>,
     /// Damage to files of the state folder, each with its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
+}
+
+/// Where the console is, and how it proves itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConsoleStatus {
+    /// Address for people.
+    pub url: String,
+    /// SHA-256 of its certificate, in pairs of hexadecimal digits.
+    pub fingerprint: String,
+    /// Names and addresses in the certificate.
+    pub names: Vec<String>,
+    /// Time at which the certificate ends, in seconds since 1970.
+    pub ends: u64,
+    /// Whether this machine made the certificate.
+    pub is_own: bool,
+    /// File with the link at which the first admin is added, as long as there is no user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_login: Option<String>,
+    /// Reason why newer files of a certificate are not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 impl Status {
@@ -327,6 +351,7 @@ mod tests {
             health: Health::Healthy,
             pools: Vec::new(),
             portals: Vec::new(),
+            console: None,
             hindrances: vec![UnitHindrances {
                 unit: "vol1".to_owned(),
                 hindrances: vec![hindrance],

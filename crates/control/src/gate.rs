@@ -98,6 +98,12 @@ impl Attempt {
             Ok(()) => "done".to_owned(),
             Err(error) => format!("{}: {}", error.kind.as_str(), error.message),
         };
+        if is_refused {
+            let AuditLine {
+                who, from, request, ..
+            } = &self.line;
+            tracing::warn!(who, from, request, result, "a request was refused");
+        }
         plane.access.note(AuditLine {
             after: plane.generation(),
             result,

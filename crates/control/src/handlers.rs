@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
@@ -14,7 +14,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use utoipa::OpenApi as _;
 
-use super::answer::Problem;
+use super::answer::{ConsoleStatus, Problem};
 use super::author::{self, Author};
 use super::door::Door;
 use super::names_in_use::NamesInUse;
@@ -61,6 +61,8 @@ pub struct Plane {
     pub since: Instant,
     /// Figures of the data plane, second by second.
     pub snapshots: Snapshots,
+    /// Tells about the console, once it is served.
+    pub console: ConsoleTeller,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
@@ -82,6 +84,27 @@ impl Plane {
 
 /// Largest body that is read as a whole, in bytes: a configuration of a hundred thousand objects.
 const LARGEST_BODY: usize = 64 << 20;
+
+/// Function that tells about the console, set when the console is served.
+#[derive(Default)]
+pub struct ConsoleTeller(OnceLock<Box<dyn Fn() -> ConsoleStatus + Send + Sync>>);
+
+impl std::fmt::Debug for ConsoleTeller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a console")
+    }
+}
+
+impl ConsoleTeller {
+    /// Sets the function. The first one stays.
+    pub fn set(&self, told: impl Fn() -> ConsoleStatus + Send + Sync + 'static) {
+        let _ = self.0.set(Box::new(told));
+    }
+
+    fn get(&self) -> Option<&(dyn Fn() -> ConsoleStatus + Send + Sync)> {
+        self.0.get().map(|told| &**told)
+    }
+}
 
 pub(crate) type Shared = Arc<Plane>;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cli::serve::{CONSOLE_PORT, ConsoleAddress};
 use control::Plane;
+use control::answer::ConsoleStatus;
 use control::handlers::router;
 use https::{CertificateView, Certificates, Given, HttpsServer, address_for_people};
 use model::Error;
@@ -71,6 +72,7 @@ impl Console {
         match started {
             Ok(console) => {
                 console.tell_first_link(plane);
+                console.show_in_status(plane);
                 Ok(Some(console))
             }
             Err(error) if !is_chosen && options.given.is_none() => {
@@ -89,6 +91,26 @@ impl Console {
     /// Returns the certificate in force.
     pub(crate) fn certificate(&self) -> CertificateView {
         self.certificates.view()
+    }
+
+    /// Shows the console in the status of the daemon.
+    fn show_in_status(&self, plane: &Arc<Plane>) {
+        let (url, certificates) = (self.url(), Arc::clone(&self.certificates));
+        let access = Arc::clone(&plane.access);
+        plane.console.set(move || {
+            let view = certificates.view();
+            let waits = access.waits_for_first();
+            let file = || access.first_link_file().display().to_string();
+            ConsoleStatus {
+                url: url.clone(),
+                fingerprint: view.fingerprint,
+                names: view.names,
+                ends: view.ends,
+                is_own: view.is_own,
+                first_login: waits.then(file),
+                trouble: view.trouble,
+            }
+        });
     }
 
     /// Logs and stores the link at which the first admin is added, as long as there is no user.

@@ -161,6 +161,7 @@ impl Daemon {
             state_folder: options.state,
             default_portals: options.default_portals,
             since: Instant::now(),
+            console: Default::default(),
             making: Default::default(),
         });
         let follower = Arc::downgrade(&plane);

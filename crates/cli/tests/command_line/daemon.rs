@@ -186,6 +186,7 @@ impl Daemon {
             pools: pools::Pools::none(self.folder.path()),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
+            console: Default::default(),
             making: Default::default(),
         };
         let plane = Arc::new(plane);

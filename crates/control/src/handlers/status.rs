@@ -58,6 +58,7 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
         health: Default::default(),
         pools: pools.iter().map(PoolView::in_short).collect(),
         portals: data_plane.portals(),
+        console: plane.console.get().map(|told| told()),
         notices,
     };
     Status {
