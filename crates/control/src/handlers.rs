@@ -21,11 +21,13 @@ use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::handlers::routes::Routes;
 use ::config::change::Change;
+use ::history::History;
 use model::{Config, Error, ErrorKind};
 use pools::Pools;
 
 mod config;
 mod document;
+mod history;
 mod host;
 mod initiator;
 mod lu;
@@ -56,6 +58,8 @@ pub struct Plane {
     pub since: Instant,
     /// Figures of the data plane, second by second.
     pub snapshots: Snapshots,
+    /// Figures of the past, minute by minute and coarser.
+    pub history: History,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
@@ -115,6 +119,7 @@ async fn apart<T: Send + 'static>(
         (name = "host", description = "Groups of initiators"),
         (name = "map", description = "Access of hosts to logical units, and the reasons for it"),
         (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
+        (name = "history", description = "Figures of the past two years"),
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "config", description = "The configuration as a whole"),
         (name = "status", description = "The daemon itself"),
@@ -130,6 +135,7 @@ fn routes() -> Routes {
         stream::serve,
         target::serve,
         target_group::serve,
+        history::serve,
         host::serve,
         map::serve,
         session::serve,

@@ -231,8 +231,19 @@ impl History {
                 ),
             ));
         };
-        let points = book.points(place, span, self.clock.last_minute().unwrap_or(0));
+        let last = self.clock.last_minute().unwrap_or(0);
+        let points = book.points(place, span, last);
         let points = points.map_err(|error| self.unreadable(kind, &error))?;
+        let trend = match kind {
+            HistoryKind::Pool => trend(book, key, last),
+            _ => Ok(None),
+        };
+        let trend = trend.map_err(|error| self.unreadable(kind, &error))?;
+        let known = points.values.iter().rev().flatten();
+        let available = known.filter_map(|of| of[pool::AVAILABLE]).next();
+        let outlook = trend.zip(available).map(|(trend, available)| {
+            FillOutlook::new(trend.bytes_per_day, available as u64, trend.data_s)
+        });
         let series = told(kind).into_iter().map(|at| Series {
             name: fields(kind)[at].name.to_owned(),
             unit: fields(kind)[at].unit,
@@ -250,7 +261,7 @@ impl History {
                 .map(|of| u64::from(*of) * 60)
                 .collect(),
             series: series.collect(),
-            outlook: None,
+            outlook,
         })
     }
 

@@ -11,7 +11,10 @@ use config::diff::diff;
 use config::history::Note;
 use config::placement;
 use config::store::Store;
-use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
+use control::{
+    Author, ControlAddress, ControlServer, HistoryKeeper, Plane, Snapshots, Transactions,
+};
+use history::{Clock, History};
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
@@ -53,6 +56,9 @@ pub struct DaemonOptions {
     pub io_uring: bool,
     /// Addresses of targets that are made without a portal; empty is every address, port 3260.
     pub default_portals: Vec<SocketAddr>,
+    /// Clock of the history of figures. A test gives its own, and then records each minute by hand
+    /// ([`Plane::record_history`]). `None` is the system's clock: each minute is recorded.
+    pub history_clock: Option<Clock>,
 }
 
 /// Stores and returns the configuration with the present names of volumes. If the folder cannot be
@@ -77,6 +83,16 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     config
 }
 
+fn keep_history(plane: &Arc<Plane>) -> Result<HistoryKeeper, Error> {
+    HistoryKeeper::start(Arc::clone(plane)).map_err(|error| {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the thread that records the history of figures cannot start: {error}"),
+            "raise the limit on threads (`ulimit -u`)",
+        )
+    })
+}
+
 /// Reports whether the program's file was replaced since the start.
 fn is_replaced() -> bool {
     std::fs::read_link("/proc/self/exe")
@@ -90,6 +106,8 @@ pub struct Daemon {
     pools: Arc<Pools>,
     initiator: Arc<HostAdapter>,
     control: ControlServer,
+    /// Thread that records the history of figures.
+    history: Option<HistoryKeeper>,
 }
 
 impl Daemon {
@@ -143,7 +161,10 @@ impl Daemon {
                 "raise the limit on threads (`ulimit -u`)",
             )
         })?;
+        let is_by_hand = options.history_clock.is_some();
+        let clock = options.history_clock.unwrap_or_else(Clock::system);
         let plane = Arc::new(Plane {
+            history: History::new(&options.state, clock),
             snapshots,
             transactions: Transactions::new(store, config, service.clone()),
             pools: Arc::clone(&pools),
@@ -158,8 +179,13 @@ impl Daemon {
                 Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
             }
         });
+        let history = match is_by_hand {
+            true => None,
+            false => Some(keep_history(&plane)?),
+        };
         let control = ControlServer::start(options.control, plane.clone())?;
         Ok(Self {
+            history,
             service,
             plane,
             pools,
@@ -256,6 +282,7 @@ impl Daemon {
     pub fn stop(self) {
         self.pools.begin_ending();
         drop(self.control);
+        drop(self.history);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
         }),
         io_uring: !args.no_io_uring,
         default_portals: args.portals.clone(),
+        history_clock: None,
     };
     tracing::info!(
         target: EACH,

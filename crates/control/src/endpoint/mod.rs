@@ -15,6 +15,7 @@ pub use description::Query;
 
 pub mod config;
 pub mod description;
+pub mod history;
 pub mod host;
 pub mod initiator;
 pub mod lu;
@@ -112,6 +113,7 @@ pub(crate) fn escape(text: &str) -> String {
 pub(crate) fn all() -> Vec<&'static str> {
     let files = [
         config::all(),
+        history::all(),
         host::all(),
         initiator::all(),
         lu::all(),
