@@ -4,6 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::{Connection, Done, Terminal};
+use crate::grammar::completion::names_with_history;
 use crate::print::table::{Column, ListArgs, Numbers, extra, json, left, print, right};
 use control::endpoint::history::{self, Period};
 use model::date::utc_minute;
@@ -26,6 +27,7 @@ pub(super) struct History {
     #[arg(value_name = "KIND", value_parser = kinds())]
     kind: HistoryKind,
     /// Object to show [default: list all objects of the kind]
+    #[arg(add = names_with_history())]
     name: Option<String>,
     /// Time until now: 6h minute by minute, 14d in steps of ten minutes, 2y in steps of six hours
     #[arg(long, value_name = "SPAN", default_value = "6h", value_parser = spans())]

@@ -85,8 +85,8 @@ pub(crate) fn open(
         fs::hard_link(&path, &aside)
     })?;
     let rest = match kept {
-        0 => "nothing in it could be used",
-        _ => "a new file has all records that are whole",
+        0 => "a new one was begun, because nothing in it can be used",
+        _ => "a new file has all records that are whole; there is nothing to do",
     };
     let told = format!(
         "{} is damaged: {why}. It is kept as {}, and {rest}",

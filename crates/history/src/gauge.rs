@@ -96,9 +96,15 @@ impl Gauge {
             let mut since = |key: &str, io: IoView| {
                 let earlier = before.remove(key).filter(|(at, _)| *at <= open_us);
                 let (at, counted) = earlier.unwrap_or_default();
-                self.io.insert(key.to_owned(), (open_us, io));
                 let seconds = (open_us - at) as f64 / 1e6;
-                let is_told = (SHORTEST_S..=LONGEST_S).contains(&seconds);
+                let is_short = seconds < SHORTEST_S;
+                let base = if is_short {
+                    (at, counted)
+                } else {
+                    (open_us, io)
+                };
+                self.io.insert(key.to_owned(), base);
+                let is_told = !is_short && seconds <= LONGEST_S;
                 is_told.then(|| (io.since(counted), seconds))
             };
             let io = since(&view.guid, IoView::of_all(&view.vdevs));
@@ -144,16 +150,16 @@ fn units(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<Sample> {
         .iter()
         .map(|unit| (unit.name.as_str(), unit))
         .collect();
-    let none = UnitSnapshot::default();
-    let units = now.units.iter().map(|unit| {
+    let none = is_zero(before).then(UnitSnapshot::default);
+    let units = now.units.iter().filter_map(|unit| {
         let earlier = earlier.get(unit.name.as_str()).copied();
-        let earlier = earlier.filter(|of| is_later(&of.sums, &unit.sums));
-        let earlier = earlier.unwrap_or(&none);
+        let earlier = earlier.or(none.as_ref());
+        let earlier = earlier.filter(|of| is_later(&of.sums, &unit.sums))?;
         let mut values = of_commands(&since(&unit.sums, &earlier.sums), seconds);
         let p99 = |now: &Latencies, before| quantile(&now.since(before));
         values[commands::READ_P99] = p99(&unit.read_latency, &earlier.read_latency);
         values[commands::WRITE_P99] = p99(&unit.write_latency, &earlier.write_latency);
-        sample(HistoryKind::Unit, &unit.name, &unit.name, &values)
+        Some(sample(HistoryKind::Unit, &unit.name, &unit.name, &values))
     });
     units.collect()
 }
@@ -165,12 +171,11 @@ fn port_groups(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<Sample> {
         .iter()
         .map(|group| (key(group), group))
         .collect();
-    let none = PortGroupSnapshot::default();
-    let groups = now.port_groups.iter().map(|group| {
+    let none = is_zero(before).then(PortGroupSnapshot::default);
+    let groups = now.port_groups.iter().filter_map(|group| {
         let name = key(group);
-        let earlier = earlier.get(&name).copied();
-        let earlier = earlier.filter(|of| is_later(&of.sums, &group.sums));
-        let earlier = earlier.unwrap_or(&none);
+        let earlier = earlier.get(&name).copied().or(none.as_ref());
+        let earlier = earlier.filter(|of| is_later(&of.sums, &group.sums))?;
         let mut values = of_commands(&since(&group.sums, &earlier.sums), seconds);
         let reads = group
             .reads_by_stage
@@ -182,7 +187,7 @@ fn port_groups(before: &Snapshot, now: &Snapshot, seconds: f64) -> Vec<Sample> {
             .since(&earlier.writes_by_stage.whole);
         values[commands::READ_P99] = quantile(&reads);
         values[commands::WRITE_P99] = quantile(&writes);
-        sample(HistoryKind::PortGroup, &name, &name, &values)
+        Some(sample(HistoryKind::PortGroup, &name, &name, &values))
     });
     groups.collect()
 }
@@ -215,8 +220,13 @@ fn hosts(
     hosts.collect()
 }
 
-/// Reports whether sums may be later ones of the same object. Sums begin again with zero if the
-/// object was away for a moment.
+/// Reports whether all sums were zero at this reading, because counting began there.
+fn is_zero(before: &Snapshot) -> bool {
+    before.at_us == 0
+}
+
+/// Reports whether sums may be later ones of the same object. Sums begin again if the object was
+/// away for a moment; nobody knows then what belongs to the minute.
 fn is_later(before: &KindSums, now: &KindSums) -> bool {
     let both = [(&before.reads, &now.reads), (&before.writes, &now.writes)];
     both.into_iter()
@@ -389,11 +399,20 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_begin_again_count_from_zero() {
+    fn an_object_that_comes_back_is_a_gap_and_a_new_daemon_is_not() {
         let mut gauge = Gauge::default();
         gauge.samples(&readings(snapshot(60, 6000), None));
+        // Less than before, not there, and there again.
         let told = gauge.samples(&readings(snapshot(120, 600), None));
+        assert!(told[&HistoryKind::Unit].is_empty() && told[&HistoryKind::PortGroup].is_empty());
+        let mut empty = (*snapshot(180, 0)).clone();
+        empty.units.clear();
+        gauge.samples(&readings(Arc::new(empty), None));
+        let told = gauge.samples(&readings(snapshot(240, 90_000), None));
+        assert!(told[&HistoryKind::Unit].is_empty());
+        let told = gauge.samples(&readings(snapshot(300, 90_600), None));
         near(only(&told, HistoryKind::Unit).1[commands::READS], 10.0);
+        // Another daemon counts from zero.
         let mut another = (*snapshot(30, 900)).clone();
         another.began_unix_ms = 8;
         let told = gauge.samples(&readings(Arc::new(another), None));
@@ -480,9 +499,15 @@ mod tests {
             near(disk[commands::DEVICE], 90_000.0);
             near(disk[commands::QUEUE], 10_000.0);
         }
-        let told = gauge.samples(&readings(Arc::default(), Some(pool(900, 200))));
+        // Too short: the next minute has both.
+        let told = gauge.samples(&readings(Arc::default(), Some(pool(5, 300))));
+        assert!(told[&HistoryKind::Disk].is_empty());
+        let told = gauge.samples(&readings(Arc::default(), Some(pool(55, 700))));
+        near(only(&told, HistoryKind::Disk).1[commands::WRITES], 10.0);
+        // Too long: nobody knows when they came.
+        let told = gauge.samples(&readings(Arc::default(), Some(pool(900, 700))));
         let (_, tank) = only(&told, HistoryKind::Pool);
-        assert_eq!(tank[pool::WRITES], None, "nobody knows when they came");
+        assert_eq!(tank[pool::WRITES], None);
         assert!(tank[pool::SIZE].is_some());
         assert!(told[&HistoryKind::Disk].is_empty());
     }

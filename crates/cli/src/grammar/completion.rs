@@ -13,9 +13,12 @@ use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;
 use control::Endpoint;
 use control::endpoint::volume::Listed;
-use control::endpoint::{host, initiator, lu, pool, session, target, target_group, volume};
+use control::endpoint::{
+    history, host, initiator, lu, pool, session, target, target_group, volume,
+};
 use model::Error;
 use model::config::AluaState;
+use model::history::HistoryKind;
 use model::pool::vdev::VdevView;
 
 #[derive(Debug, ClapArgs)]
@@ -147,6 +150,18 @@ pub(crate) fn target_and_group_names() -> ArgValueCandidates {
 
 pub(crate) fn host_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&host::LIST, |host| host.spec.name.clone()))
+}
+
+/// Completes the objects of all kinds that have a history.
+pub(crate) fn names_with_history() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let client = daemon().client();
+        let objects = HistoryKind::ALL.map(|kind| client.call(&history::LIST, &[kind.as_str()]));
+        let objects = objects.into_iter().flat_map(Result::unwrap_or_default);
+        objects
+            .map(|object| CompletionCandidate::new(object.name))
+            .collect()
+    })
 }
 
 pub(crate) fn session_numbers() -> ArgValueCandidates {

@@ -142,7 +142,16 @@ fn pools_and_their_disks_have_a_history() {
     assert!(last("available_bytes").unwrap() > 0.0);
     assert_eq!(tank.key, shown.guid);
     assert_eq!(tank.outlook, None, "a minute is too little to tell");
-    assert!(!reads(&view(&served, "disk", disk.to_str().unwrap())).is_empty());
+    // The disk follows with the first interval of a second in which its pool was open.
+    let give_up = Instant::now() + PATIENCE;
+    let disks = || client(&served).call(&LIST, &["disk"]).unwrap();
+    while disks().is_empty() {
+        assert!(Instant::now() < give_up, "the disk never comes");
+        minute(&served, 0);
+    }
+    let told = view(&served, "disk", disk.to_str().unwrap());
+    assert_eq!((disks().len(), &told.key), (1, &disks()[0].key));
+    assert_eq!(reads(&told).len(), 1);
 }
 
 #[test]
