@@ -222,7 +222,7 @@ pub(crate) fn summed_up(kind: HistoryKind, steps: &[Slot]) -> Slot {
     for (at, field) in fields(kind).iter().enumerate() {
         let known = || steps.iter().filter_map(|step| Some((step, step[at]?)));
         values[at] = match field.summing {
-            Summing::Last => known().last().map(|(_, value)| value),
+            Summing::Last => known().next_back().map(|(_, value)| value),
             Summing::Worst => known().map(|(_, value)| value).reduce(f64::max),
             Summing::Mean(weight) => {
                 let weights: f64 = known().map(|(step, _)| weight(step)).sum();

@@ -1,4 +1,5 @@
-//! Keeper of all histories: records minutes, answers charts, and tells what is wrong with its files.
+//! Keeper of all histories: it records minutes, answers charts, and tells what is wrong with its
+//! files.
 //!
 //! A chart may wait for a file. Notices and outlooks never do, because the status shows them.
 

@@ -30,6 +30,7 @@ const LIST: &str = "
     multipath: scsi
     block: pages scsi hint
     model: scsi iscsi hint multipath
+    history: model
     config: state_folder multipath model
     initiator: scsi iscsi net multipath block model
     pools: pages store hint state_folder block model config initiator
@@ -38,11 +39,11 @@ const LIST: &str = "
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net block model config initiator backends pools isns unit
-    control: hint process multipath block model config initiator pools
+    control: hint process multipath block model history config initiator pools
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab
-    sandstone: hint process block model config initiator backends pools isns unit nbd_server target control cli
+    sandstone: hint process block model history config initiator backends pools isns unit nbd_server target control cli
     sim: pages scsi iscsi store
     testing
 ";

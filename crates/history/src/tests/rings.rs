@@ -166,8 +166,8 @@ proptest! {
         }
     }
 
-    /// Wherever the clock jumps, minutes are as they were recorded last, and no point is made up
-    /// or lost.
+    /// Minutes are as they were recorded last, wherever the clock jumps. No point is made up or
+    /// lost.
     #[test]
     fn no_clock_destroys_the_past(steps in steps(true)) {
         let mut run = Run::new();
