@@ -3,7 +3,7 @@
 //!
 //! A chart may wait for a file. Notices and outlooks never do, because the status shows them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,7 +73,7 @@ pub struct History {
 struct Told {
     /// Damage that was found, as notices.
     damage: HashMap<HistoryKind, String>,
-    /// Reason why the last minute could not be recorded, as a notice.
+    /// Reason why the last minute could not be recorded.
     failures: HashMap<HistoryKind, String>,
     /// Trends of pools, by number.
     trends: HashMap<String, Trend>,
@@ -110,10 +110,17 @@ impl History {
         let Some(minute) = self.clock.last_minute() else {
             return;
         };
+        let mut is_new = false;
         for kind in HistoryKind::ALL {
             let samples = samples.get(&kind).map_or(&[][..], Vec::as_slice);
             let recorded = self.record_kind(kind, minute, samples);
-            self.note_outcome(kind, recorded);
+            is_new |= self.note_outcome(kind, recorded);
+        }
+        if is_new {
+            let notices = self.failures(&self.told());
+            notices
+                .iter()
+                .for_each(|notice| tracing::error!("{notice}"));
         }
     }
 
@@ -155,8 +162,8 @@ impl History {
         Ok(())
     }
 
-    /// Notes what became of a record, and logs what is new about it.
-    fn note_outcome(&self, kind: HistoryKind, recorded: std::io::Result<usize>) {
+    /// Notes what became of a record, and reports whether a failure has begun.
+    fn note_outcome(&self, kind: HistoryKind, recorded: std::io::Result<usize>) -> bool {
         let mut told = self.told();
         match recorded {
             Ok(left_out) => {
@@ -169,26 +176,40 @@ impl History {
                     );
                 }
             }
-            Err(error) => {
-                let file = file::path(&self.folder, kind);
-                let notice = format!(
-                    "{} cannot be written, so the history of figures has a gap: {error}. Nothing else is \
-                     affected, and the daemon tries again every minute (df -h, the daemon's log)",
-                    file.display()
-                );
-                if told.failures.insert(kind, notice.clone()).is_none() {
-                    tracing::error!("{notice}");
-                }
-            }
+            Err(error) => return told.failures.insert(kind, error.to_string()).is_none(),
         }
+        false
     }
 
     /// Returns the damage that was found, and the files that cannot be written now.
     pub fn notices(&self) -> Vec<String> {
         let told = self.told();
-        let of = |kind| [told.damage.get(&kind), told.failures.get(&kind)];
-        let notices = HistoryKind::ALL.into_iter().flat_map(of).flatten();
-        notices.cloned().collect()
+        let damage = HistoryKind::ALL
+            .iter()
+            .filter_map(|kind| told.damage.get(kind));
+        damage.cloned().chain(self.failures(&told)).collect()
+    }
+
+    /// Returns the files that cannot be written, one notice for each reason.
+    fn failures(&self, told: &Told) -> Vec<String> {
+        let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for kind in HistoryKind::ALL {
+            if let Some(reason) = told.failures.get(&kind) {
+                let path = file::path(&self.folder, kind);
+                let name = path.file_name().unwrap_or_default();
+                let name = name.to_string_lossy().into_owned();
+                files.entry(reason).or_default().push(name);
+            }
+        }
+        let notice = |(reason, names): (&str, Vec<String>)| {
+            format!(
+                "{} in {} cannot be written, so the history of figures has a gap: {reason}. Nothing else is \
+                 affected, and the daemon tries again every minute (df -h, the daemon's log)",
+                names.join(", "),
+                self.folder.display()
+            )
+        };
+        files.into_iter().map(notice).collect()
     }
 
     /// Returns when a pool of this number is full, if at least two days of it are known. The pool
