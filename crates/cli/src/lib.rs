@@ -27,6 +27,7 @@ pub mod demo;
 mod edit;
 mod gateway;
 mod grammar;
+mod history;
 mod host;
 mod initiator;
 mod iostat;
@@ -107,6 +108,8 @@ enum Noun {
     Session(Later<session::SessionVerb>),
     /// Show the commands of logical units, and where their time goes
     Iostat(Later<iostat::Iostat>),
+    /// Show figures of the past: of logical units, pools, disks, hosts and port groups
+    History(Later<history::History>),
     /// Give a host a logical unit in one step, and print what to type there
     Share(Later<share::Args>),
     /// Measure storage, and compare results
@@ -323,6 +326,7 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Map(Later(verb)) => map::run(verb, connection, t),
         Noun::Session(Later(verb)) => session::run(verb, connection, t),
         Noun::Iostat(Later(args)) => iostat::run(&args, connection, t),
+        Noun::History(Later(args)) => history::run(&args, connection, t),
         Noun::Share(Later(args)) => share::run(&args, connection, t),
         Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
         Noun::Config(Later(verb)) => config::run(program, verb, connection, t),

@@ -336,6 +336,9 @@ fn report(pool: &PoolView, with_trim: bool) -> String {
     }
     let scan = pool.scan.replace('\n', "\n\t");
     text.push_str(&format!("  scan: {scan}\n"));
+    if let Some(outlook) = &pool.outlook {
+        text.push_str(&format!("  fill: {}\n", outlook.text));
+    }
     if let Some(multihost) = &pool.multihost {
         text.push_str(&format!(" hosts: {}\n", wrapped(multihost)));
     }

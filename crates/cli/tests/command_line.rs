@@ -9,6 +9,7 @@ mod command_line {
     mod backup;
     pub(crate) mod daemon;
     mod edits;
+    mod figures_history;
     mod history;
     mod listings;
     mod openapi;

@@ -23,12 +23,14 @@ use super::transaction::{Commit, Committed, Transactions};
 use crate::handlers::routes::Routes;
 use ::access::Access;
 use ::config::change::Change;
+use ::history::History;
 use model::{Config, Error, ErrorKind};
 use pools::Pools;
 
 mod access;
 mod config;
 mod document;
+mod history;
 mod host;
 mod initiator;
 mod lu;
@@ -63,6 +65,8 @@ pub struct Plane {
     pub snapshots: Snapshots,
     /// Tells about the console, once it is served.
     pub console: ConsoleTeller,
+    /// Figures of the past, minute by minute and coarser.
+    pub history: History,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
@@ -149,6 +153,7 @@ async fn apart<T: Send + 'static>(
         (name = "host", description = "Groups of initiators"),
         (name = "map", description = "Access of hosts to logical units, and the reasons for it"),
         (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
+        (name = "history", description = "Figures of the past two years"),
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "access", description = "Users, tokens, roles, and the audit log"),
         (name = "config", description = "The configuration as a whole"),
@@ -165,6 +170,7 @@ fn routes() -> Routes {
         stream::serve,
         target::serve,
         target_group::serve,
+        history::serve,
         host::serve,
         map::serve,
         session::serve,

@@ -11,6 +11,7 @@
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
 //! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/` |
+//! | Who records the history of figures? | `history_keeper.rs`, once a minute; files and charts: `history` |
 //!
 //! # Invariants
 //! - The configuration in force is on the disk. A configuration on the disk is in force, or was
@@ -30,6 +31,7 @@ mod door;
 pub mod endpoint;
 mod gate;
 pub mod handlers;
+mod history_keeper;
 mod json_list;
 mod metrics;
 mod names_in_use;
@@ -48,6 +50,7 @@ pub use client::Client;
 pub use door::Door;
 pub use endpoint::Endpoint;
 pub use handlers::Plane;
+pub use history_keeper::HistoryKeeper;
 pub use server::ControlServer;
 pub use snapshots::Snapshots;
 pub use transaction::Transactions;

@@ -12,6 +12,7 @@ pub mod error;
 pub mod figures;
 pub mod health;
 pub mod hindrance;
+pub mod history;
 pub mod initiator;
 pub mod name;
 pub mod pattern;

@@ -222,6 +222,8 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         available: bytes(status.available),
         capacity: Some(capacity(status.counts.size, status.counts.available)),
         open_for_us: Some(now_us),
+        // The history of figures knows it.
+        outlook: None,
         vdevs: status
             .top_levels
             .iter()

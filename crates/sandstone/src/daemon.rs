@@ -14,7 +14,10 @@ use config::history::Note;
 use config::placement;
 use config::store::Store;
 use control::address::SOCKET_NAME;
-use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
+use control::{
+    Author, ControlAddress, ControlServer, HistoryKeeper, Plane, Snapshots, Transactions,
+};
+use history::{Clock, History};
 use https::CertificateView;
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
@@ -59,6 +62,9 @@ pub struct DaemonOptions {
     pub default_portals: Vec<SocketAddr>,
     /// The console.
     pub console: ConsoleOptions,
+    /// Clock of the history of figures. A test gives its own, and then records each minute by hand
+    /// ([`Plane::record_history`]). `None` is the system's clock: each minute is recorded.
+    pub history_clock: Option<Clock>,
 }
 
 /// Stores and returns the configuration with the present names of volumes. If the folder cannot be
@@ -83,6 +89,16 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     config
 }
 
+fn keep_history(plane: &Arc<Plane>) -> Result<HistoryKeeper, Error> {
+    HistoryKeeper::start(Arc::clone(plane)).map_err(|error| {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the thread that records the history of figures cannot start: {error}"),
+            "raise the limit on threads (`ulimit -u`)",
+        )
+    })
+}
+
 /// Reports whether the program's file was replaced since the start.
 fn is_replaced() -> bool {
     std::fs::read_link("/proc/self/exe")
@@ -99,6 +115,8 @@ pub struct Daemon {
     /// Control socket beside a loopback address.
     socket: Option<ControlServer>,
     console: Option<Console>,
+    /// Thread that records the history of figures.
+    history: Option<HistoryKeeper>,
 }
 
 impl Daemon {
@@ -153,7 +171,10 @@ impl Daemon {
             )
         })?;
         let own_uid = rustix::process::geteuid().as_raw();
+        let is_by_hand = options.history_clock.is_some();
+        let clock = options.history_clock.unwrap_or_else(Clock::system);
         let plane = Arc::new(Plane {
+            history: History::new(&options.state, clock),
             snapshots,
             access: Arc::new(Access::open(&options.state, own_uid)),
             transactions: Transactions::new(store, config, service.clone()),
@@ -181,9 +202,14 @@ impl Daemon {
                 )?)
             }
         };
+        let history = match is_by_hand {
+            true => None,
+            false => Some(keep_history(&plane)?),
+        };
         let control = ControlServer::start(options.control, plane.clone())?;
         let console = Console::start(&options.console, &plane)?;
         Ok(Self {
+            history,
             service,
             plane,
             pools,
@@ -294,6 +320,7 @@ impl Daemon {
         drop(self.control);
         drop(self.socket);
         drop(self.console);
+        drop(self.history);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);

@@ -84,6 +84,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
         console: ConsoleOptions::off(),
+        history_clock: None,
     })?;
     let author = Arc::new(Author::here(COMMAND));
     match author.works(|| bring_up(args, &daemon, state)) {

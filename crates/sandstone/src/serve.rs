@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
             given: given(args),
             names: args.console_names.clone(),
         },
+        history_clock: None,
     };
     tracing::info!(
         target: EACH,

@@ -20,6 +20,8 @@
 //! The copy is never older than the file, and whatever was acknowledged is in both. Of those that
 //! are whole, the highest generation counts: after a crash between the two steps that is a change
 //! which nobody was told of, and may hold.
+//!
+//! The history of figures (`history/figures`) is no such file: `crates/history` has its own order.
 
 mod frame;
 mod kept_file;

@@ -31,20 +31,21 @@ const LIST: &str = "
     block: pages scsi hint
     model: scsi iscsi hint multipath
     access: state_folder model
+    history: model
     config: state_folder multipath model
     initiator: scsi iscsi net multipath block model
     pools: pages store hint state_folder block model config initiator
     backends: block model initiator pools
     isns: iscsi model
-    https: state_folder hint model
+    https: hint state_folder model
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
-    target: pages scsi iscsi hint net block model config initiator backends pools isns unit
-    control: access hint process multipath block model config initiator pools
+    target: pages scsi iscsi hint net block model config initiator pools backends isns unit
+    control: hint process multipath block model access history config initiator pools
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab
-    sandstone: access state_folder hint process block model config initiator https backends pools isns unit nbd_server target control cli
+    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target control cli
     sim: pages scsi iscsi store
     testing
 ";

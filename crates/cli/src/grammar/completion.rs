@@ -13,9 +13,12 @@ use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;
 use control::Endpoint;
 use control::endpoint::volume::Listed;
-use control::endpoint::{access, host, initiator, lu, pool, session, target, target_group, volume};
+use control::endpoint::{
+    access, history, host, initiator, lu, pool, session, target, target_group, volume,
+};
 use model::Error;
 use model::config::AluaState;
+use model::history::HistoryKind;
 use model::pool::vdev::VdevView;
 
 #[derive(Debug, ClapArgs)]
@@ -159,6 +162,18 @@ pub(crate) fn login_numbers() -> ArgValueCandidates {
 
 pub(crate) fn token_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&access::TOKEN_LIST, |token| token.name.clone()))
+}
+
+/// Completes the objects of all kinds that have a history.
+pub(crate) fn names_with_history() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let client = daemon().client();
+        let objects = HistoryKind::ALL.map(|kind| client.call(&history::LIST, &[kind.as_str()]));
+        let objects = objects.into_iter().flat_map(Result::unwrap_or_default);
+        objects
+            .map(|object| CompletionCandidate::new(object.name))
+            .collect()
+    })
 }
 
 pub(crate) fn session_numbers() -> ArgValueCandidates {

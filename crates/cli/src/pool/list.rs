@@ -31,7 +31,7 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &List) ->
     print(t, &args.list, &COLUMNS, &pools, none)
 }
 
-const COLUMNS: [Column<PoolView>; 9] = [
+const COLUMNS: [Column<PoolView>; 10] = [
     left("name", |p, _| p.name.clone()),
     right("size", |p, n| space(p, n, p.size)),
     right("alloc", |p, n| space(p, n, p.allocated)),
@@ -47,6 +47,10 @@ const COLUMNS: [Column<PoolView>; 9] = [
         state => state.to_owned(),
     }),
     extra(left("guid", |p, _| p.guid.clone())),
+    extra(left("outlook", |p, _| {
+        let outlook = p.outlook.as_ref();
+        outlook.map_or("-".to_owned(), |outlook| outlook.text.clone())
+    })),
 ];
 
 /// Returns bytes as text. They are unknown while a pool is not open.

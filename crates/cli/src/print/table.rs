@@ -61,6 +61,14 @@ pub(crate) struct Column<T> {
     cell: fn(&T, Numbers) -> String,
 }
 
+impl<T> Column<T> {
+    /// Returns the cell of a row.
+    #[cfg(test)]
+    pub(crate) fn cell(&self, row: &T, numbers: Numbers) -> String {
+        (self.cell)(row, numbers)
+    }
+}
+
 /// Returns a column of words.
 pub(crate) const fn left<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
     Column {

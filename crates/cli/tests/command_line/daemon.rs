@@ -10,6 +10,7 @@ use std::time::Instant;
 use cli::{Program, Terminal, run_client};
 use config::store::Store;
 use control::{ControlAddress, ControlServer, Plane, Snapshots, Transactions};
+use history::{Clock, History};
 use model::config::BackendSpec;
 use model::data_plane::{
     ApplyError, ConnectionInfo, DataPlane, PortalStatus, SessionInfo, UnitStatus,
@@ -17,6 +18,9 @@ use model::data_plane::{
 use model::hindrance::{Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 use model::{Config, Error};
+
+/// Time at which the clock of the history of figures stands.
+pub(crate) const NOW_S: u64 = 1_790_000_460;
 
 #[derive(Default)]
 pub(crate) struct FakeDataPlane {
@@ -181,6 +185,7 @@ impl Daemon {
         let plane = Plane {
             access: Arc::new(access::Access::open(self.folder.path(), own_uid)),
             snapshots: Snapshots::start(Arc::clone(&data_plane)).unwrap(),
+            history: History::new(self.folder.path(), Clock::of(|| NOW_S)),
             default_portals: Vec::new(),
             transactions: Transactions::new(store, config, data_plane),
             pools: pools::Pools::none(self.folder.path()),

@@ -18,6 +18,7 @@ use model::access::Role;
 pub mod access;
 pub mod config;
 pub mod description;
+pub mod history;
 pub mod host;
 pub mod initiator;
 pub mod lu;
@@ -128,6 +129,7 @@ pub(crate) fn all() -> Vec<&'static str> {
     let files = [
         access::all(),
         config::all(),
+        history::all(),
         host::all(),
         initiator::all(),
         lu::all(),

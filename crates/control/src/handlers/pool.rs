@@ -47,17 +47,28 @@ impl Plane {
         let number = self.pools.get(name).ok().map(|pool| pool.guid);
         self.served().refuse_pool(name, number)
     }
+
+    /// Adds to an open pool the time until it is full, if it is known.
+    fn with_outlook(&self, mut view: PoolView) -> PoolView {
+        let is_open = view.open_for_us.is_some();
+        view.outlook = self
+            .history
+            .outlook(&view.guid, view.available)
+            .filter(|_| is_open);
+        view
+    }
 }
 
 pub(super) fn list(call: Call) -> Result<Vec<PoolView>, Error> {
     let Call { plane, .. } = call;
-    Ok(plane.pools.views())
+    let views = plane.pools.views().into_iter();
+    Ok(views.map(|view| plane.with_outlook(view)).collect())
 }
 
 pub(super) fn show(call: Call) -> Result<PoolView, Error> {
     let Call { plane, at, .. } = call;
     let [name] = at.names();
-    plane.pools.view(&name)
+    Ok(plane.with_outlook(plane.pools.view(&name)?))
 }
 
 pub(super) fn create(call: Call<(), CreatePool>) -> Result<PoolView, Error> {

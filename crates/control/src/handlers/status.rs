@@ -38,6 +38,7 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
     notices.extend(plane.pools.notices());
     notices.extend(data_plane.notices());
     notices.extend(plane.access.notices());
+    notices.extend(plane.history.notices());
     let hindered = units.iter().filter(|unit| !unit.hindrances.is_empty());
     let hindrances = hindered.map(|unit| UnitHindrances {
         unit: unit.name.clone(),

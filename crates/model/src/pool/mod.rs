@@ -11,6 +11,7 @@ pub mod health;
 pub mod history;
 pub mod import;
 pub mod io;
+pub mod outlook;
 pub mod properties;
 pub mod rebuild_labels;
 pub mod reguid;

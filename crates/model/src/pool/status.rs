@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::damaged::{DamagedView, LostView};
+use super::outlook::FillOutlook;
 use super::properties::{FeatureView, PoolPropertyView};
 use super::scan::ScanView;
 use super::vdev::VdevView;
@@ -55,6 +56,9 @@ pub struct PoolView {
     /// pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<u8>,
+    /// Time until the pool is full. `None` means that less than two days of its history are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<FillOutlook>,
     /// Microseconds since the pool was opened. `None` means that it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_for_us: Option<u64>,

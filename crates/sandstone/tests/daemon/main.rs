@@ -12,6 +12,7 @@ mod backup;
 mod completion;
 mod demo;
 mod duplicate_backing;
+mod figures_history;
 mod full_disk;
 mod health;
 mod hindrances;

@@ -3,10 +3,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use config::history::Note;
 use config::store::Store;
 use control::ControlAddress;
+use history::Clock;
 use initiator::connection::{Connection, Outcome};
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
@@ -27,6 +30,8 @@ pub(crate) struct Served {
     pub(crate) daemon: Option<Daemon>,
     /// Portal of the daemon.
     pub(crate) portal: SocketAddr,
+    /// Time of the history of figures, in seconds since 1970. The test turns it, and records.
+    pub(crate) now_s: Arc<AtomicU64>,
     state: tempfile::TempDir,
 }
 
@@ -69,6 +74,7 @@ impl Served {
         let mut served = Self {
             daemon: None,
             portal,
+            now_s: Arc::new(AtomicU64::new(1_790_000_040)),
             state,
         };
         served.begin();
@@ -76,6 +82,7 @@ impl Served {
     }
 
     fn begin(&mut self) {
+        let now_s = Arc::clone(&self.now_s);
         let options = DaemonOptions {
             state: self.folder().to_owned(),
             control: ControlAddress::Unix(self.folder().join("control.sock")),
@@ -85,6 +92,7 @@ impl Served {
             io_uring: false,
             default_portals: Vec::new(),
             console: ConsoleOptions::off(),
+            history_clock: Some(Clock::of(move || now_s.load(Ordering::Relaxed))),
         };
         self.daemon = Some(Daemon::start(options).unwrap());
     }

@@ -313,6 +313,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "iostat",
         &["iostat vm1 5", "iostat -s -y 1 10", "iostat -x -n -M 5"],
     ),
+    (
+        "history",
+        &[
+            "history unit vm1",
+            "history pool tank --span 14d",
+            "history disk",
+        ],
+    ),
     // This machine as a client.
     (
         "initiator discover",
