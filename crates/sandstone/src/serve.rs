@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
 use block::budget::DEFAULT_MEMORY_CAP;
 use cli::Connection;
-use cli::serve::{Args, failed, signals};
+use cli::serve::{Args, Service, failed, signals};
 use control::ControlAddress;
 use hint::Place;
 use process::log::{self, EACH};
@@ -14,20 +14,20 @@ use process::notify;
 use process::signals::StopSignals;
 use target::try_listening;
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop. With `--check`, it only looks at the options and the settings
+/// file.
 pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
-    log::to_stderr(&args.log);
-    let options = DaemonOptions {
-        state: connection.state_folder().to_owned(),
-        control: connection.listening_address(),
-        threads: args.threads.map(usize::from),
-        memory_cap: args.memory_cap.unwrap_or(DEFAULT_MEMORY_CAP),
-        cache: args.cache.map_or_else(default_cache, |bytes| {
-            usize::try_from(bytes).unwrap_or(usize::MAX)
-        }),
-        io_uring: !args.no_io_uring,
-        default_portals: args.portals.clone(),
+    let service = match Service::new(args, connection) {
+        Ok(service) => service,
+        Err(error) => return failed(&error),
     };
+    if args.check {
+        println!("the options and the settings file are right; nothing was started");
+        return ExitCode::SUCCESS;
+    }
+    service.begin_log();
+    let Service { args, connection } = service;
+    let options = options(&args, &connection);
     tracing::info!(
         target: EACH,
         version = env!("CARGO_PKG_VERSION"),
@@ -39,8 +39,11 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
     let started = signals.and_then(|signals| Ok((signals, Daemon::start(options)?)));
     match started {
         Ok((signals, daemon)) => {
-            tell_addresses(args, &daemon);
+            tell_addresses(&args, &daemon);
             notify::ready(&daemon.in_words());
+            if let Err(error) = daemon.watch() {
+                tracing::error!(%error, "the watchdog is not fed: the service manager will restart the daemon");
+            }
             daemon.run_until(signals);
             ExitCode::SUCCESS
         }
@@ -48,6 +51,20 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
             log::flush();
             failed(&error)
         }
+    }
+}
+
+fn options(args: &Args, connection: &Connection) -> DaemonOptions {
+    DaemonOptions {
+        state: connection.state_folder().to_owned(),
+        control: connection.listening_address(),
+        threads: args.threads.map(usize::from),
+        memory_cap: args.memory_cap.unwrap_or(DEFAULT_MEMORY_CAP),
+        cache: args.cache.map_or_else(default_cache, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX)
+        }),
+        io_uring: !args.no_io_uring,
+        default_portals: args.portals.clone(),
     }
 }
 

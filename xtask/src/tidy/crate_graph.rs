@@ -32,12 +32,12 @@ const LIST: &str = "
     model: scsi iscsi hint multipath
     config: state_folder multipath model
     initiator: scsi iscsi net multipath block model
-    pools: pages store hint state_folder block model config initiator
+    pools: pages store hint state_folder process block model config initiator
     backends: block model initiator pools
     isns: iscsi model
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
-    target: pages scsi iscsi hint net block model config initiator backends pools isns unit
+    target: pages scsi iscsi hint net process block model config initiator backends pools isns unit
     control: hint process multipath block model config initiator pools
     bench: pages iometer net multipath block model
     lab: block model config control bench
