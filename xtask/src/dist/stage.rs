@@ -13,7 +13,7 @@ const FILES: &[(&str, &str)] = &[
         "usr/lib/systemd/system/sandstone.service",
     ),
     ("packaging/sandstone.toml", "etc/sandstone/sandstone.toml"),
-    ("CHANGELOG.md", "usr/share/doc/sandstone/CHANGELOG.md"),
+    ("CHANGELOG.md", "usr/share/doc/sandstone/changelog"),
     ("docs/first-lun.md", "usr/share/doc/sandstone/first-lun.md"),
     ("docs/clients.md", "usr/share/doc/sandstone/clients.md"),
     (
@@ -100,7 +100,7 @@ fn changelog(sources: &Sources, revision: u32) -> Result<String, String> {
     let date = text(Command::new("date").args(["-u", "-R", "-d", &at]))?;
     Ok(format!(
         "sandstone ({}-{revision}) unstable; urgency=medium\n\n  \
-         * /usr/share/doc/sandstone/CHANGELOG.md lists what users notice.\n\n \
+         * /usr/share/doc/sandstone/changelog.gz lists what users notice.\n\n \
          -- Sandstone packagers <packages@sandstone.example>  {}\n",
         sources.version,
         date.trim()
