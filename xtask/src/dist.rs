@@ -17,7 +17,7 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::crate_root;
+use crate::{crate_root, debian};
 
 const USAGE: &str = "\
 usage: cargo xtask dist [OPTIONS]
@@ -28,6 +28,8 @@ linked libraries. The tools cargo-deb and cargo-generate-rpm are built once, int
 
 options:
   --check-reproducible   build the last commit twice, in two folders, and compare the bytes
+  --test                 install the .deb in a bare Debian, and under systemd in a guest: first LUN,
+                         upgrade under writes, watchdog, purge (needs root and mmdebstrap)
   --program FILE         pack this program, and build none (for tests of packages)
   --revision N           number of the package of this version (default: 1)
   --output DIR           folder of the packages (default: target/packages)";
@@ -36,6 +38,7 @@ options:
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     is_compared: bool,
+    is_tested: bool,
     program: Option<PathBuf>,
     revision: u32,
     output: PathBuf,
@@ -45,6 +48,7 @@ impl Options {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             is_compared: false,
+            is_tested: false,
             program: None,
             revision: 1,
             output: crate_root().join("target/packages"),
@@ -57,6 +61,7 @@ impl Options {
             };
             match word.as_str() {
                 "--check-reproducible" => options.is_compared = true,
+                "--test" => options.is_tested = true,
                 "--program" => options.program = Some(value()?.into()),
                 "--revision" => {
                     let number = value()?.parse().ok().filter(|number| *number > 0);
@@ -69,6 +74,11 @@ impl Options {
         }
         if options.is_compared && options.program.is_some() {
             return Err("--check-reproducible builds the program: omit --program".into());
+        }
+        if options.is_compared && options.is_tested {
+            return Err(
+                "--check-reproducible removes what it built: test in a run of its own".into(),
+            );
         }
         Ok(options)
     }
@@ -123,15 +133,47 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let options = Options::parse(arguments)?;
-    let files = if options.is_compared {
-        reproducible::check(&options)?
-    } else {
-        make(&Sources::of(&crate_root())?, &options)?
+    let sources = Sources::of(&crate_root())?;
+    let files = match options.is_compared {
+        true => reproducible::check(&options)?,
+        false => make(&sources, &options)?,
     };
     for file in files {
         println!("{}", options.output.join(file).display());
     }
-    Ok(())
+    match options.is_tested {
+        true => test(&sources),
+        false => Ok(()),
+    }
+}
+
+/// Runs the labs of the package, with a second revision to upgrade to.
+fn test(sources: &Sources) -> Result<(), String> {
+    debian::ensure("/usr/bin/mmdebstrap", "mmdebstrap")?;
+    let folder = sources.root.join("target/package-revisions");
+    stage::remove(&folder)?;
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    for revision in [1, 2] {
+        pack::deb(sources, revision, &folder)?;
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    done(
+        Command::new(cargo)
+            .args([
+                "run",
+                "--package",
+                "conformance",
+                "--",
+                "--one",
+                "--packages",
+            ])
+            .arg(&folder)
+            .arg("--server")
+            .arg(sources.stage().join("root/usr/bin/sandstone"))
+            .arg("package-")
+            .current_dir(&sources.root),
+    )
 }
 
 /// Makes all packages of a checkout, and returns their names.
@@ -185,6 +227,7 @@ mod tests {
         let options = parsed(&["--revision", "2", "--program", "p", "--output", "/o"]);
         let expected = Options {
             is_compared: false,
+            is_tested: false,
             program: Some("p".into()),
             revision: 2,
             output: "/o".into(),

@@ -43,9 +43,9 @@ impl Round {
     }
 }
 
-/// Tells the service manager that the daemon lives, from now to the end of the process, each time
-/// that every thread to which `ask` put a question has had a turn. Does nothing if the manager has
-/// no watchdog.
+/// Tells the service manager that the daemon lives, each time that every thread has had a turn.
+/// `ask` puts the questions to the threads. This goes on to the end of the process. Without a
+/// watchdog of the manager, nothing is done.
 ///
 /// # Errors
 /// The system has no thread left.

@@ -19,41 +19,14 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
     let output = output
         .canonicalize()
         .map_err(|error| format!("cannot find {}: {error}", output.display()))?;
+    deb(sources, options.revision, &output)?;
     let tools = tools()?;
     let machine = text(Command::new("uname").arg("-m"))?;
     let name = format!("sandstone-{}", sources.version);
     let of_machine = format!("{name}-{}-linux", machine.trim());
-    let run = |program: &Path| {
-        let mut command = Command::new(program);
-        command
-            .current_dir(&sources.root)
-            .env("SOURCE_DATE_EPOCH", sources.epoch.to_string())
-            .env_remove("CARGO_TARGET_DIR");
-        command
-    };
-    done(
-        run(&tools.join("cargo-deb"))
-            .args([
-                "--package",
-                "sandstone",
-                "--no-build",
-                "--no-strip",
-                "--quiet",
-            ])
-            // The program is among the gathered files already: the profile only names a folder.
-            .args([
-                "--profile",
-                "dist",
-                "--no-separate-debug-symbols",
-                "--no-dbgsym",
-            ])
-            .args(["--deb-revision", &options.revision.to_string()])
-            .arg("--output")
-            .arg(&output),
-    )?;
     let release = format!("release = \"{}\"", options.revision);
     done(
-        run(&tools.join("cargo-generate-rpm"))
+        tool(sources, &tools.join("cargo-generate-rpm"))
             .args(["--package", "crates/sandstone", "--set-metadata", &release])
             .args(["--source-date", &sources.epoch.to_string()])
             .args(["--payload-compress", "zstd", "--output"])
@@ -65,6 +38,40 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
         .map_err(|error| format!("cannot copy the symbols: {error}"))?;
     sbom::write(sources, &output.join("sandstone.cdx.json"))?;
     sums(&output)
+}
+
+/// Makes the .deb of a revision in a folder.
+pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(), String> {
+    let mut command = tool(sources, &tools()?.join("cargo-deb"));
+    command
+        .args([
+            "--package",
+            "sandstone",
+            "--no-build",
+            "--no-strip",
+            "--quiet",
+        ])
+        // The program is among the gathered files already: the profile only names a folder.
+        .args([
+            "--profile",
+            "dist",
+            "--no-separate-debug-symbols",
+            "--no-dbgsym",
+        ])
+        .args(["--deb-revision", &revision.to_string()])
+        .arg("--output")
+        .arg(output);
+    done(&mut command)
+}
+
+/// Returns the command of a tool that packs the gathered files of a checkout.
+fn tool(sources: &Sources, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(&sources.root)
+        .env("SOURCE_DATE_EPOCH", sources.epoch.to_string())
+        .env_remove("CARGO_TARGET_DIR");
+    command
 }
 
 /// Packs the gathered files as they lie on a machine, below one folder.

@@ -1,7 +1,7 @@
 //! The list of what is linked into the program, in CycloneDX's JSON: a document for those who must
 //! know whether a library with a fault is in their machines.
 //!
-//! It is made of cargo's own answer, without a tool: a walk over the dependencies that are built in.
+//! It is made of cargo's own answer, without a tool: a walk over the dependencies that are linked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

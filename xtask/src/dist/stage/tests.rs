@@ -80,13 +80,13 @@ fn maintainer_scripts_are_correct_shell() {
     }
 }
 
-/// `systemd-analyze` reads the unit as the service manager does. Machines without systemd have none.
+/// `systemd-analyze` reads the unit as the service manager does. Machines without systemd lack it.
 #[test]
 fn the_unit_is_correct_and_hardened() {
     let folder = std::env::temp_dir().join(format!("sandstone-unit-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
-    // The unit is checked on machines without the package: a program that is there stands in, and no
-    // manual page.
+    // The package may not be installed here: a program that is there stands in, and no manual page
+    // is looked for.
     let unit = read("packaging/systemd/sandstone.service")
         .replace("/usr/bin/sandstone", "/bin/true")
         .replace("man:sandstone(1) ", "");
