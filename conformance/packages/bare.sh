@@ -36,7 +36,7 @@ sandstone target create iqn.2026-01.org.sandstone.conformance:bare --portal "127
 sandstone map add vm1 --every-host --target iqn.2026-01.org.sandstone.conformance:bare --lun 0
 target=$(sandstone target list -H -o iqn)
 # The first LUN: blocks are written and read back over iSCSI, each with its mark.
-sandstone bench run "iscsi://127.0.0.1:$1/$target/0" --only 4K --time 1s --destroy-data --verify \
+sandstone bench run "iscsi://127.0.0.1:$1/$target/0" --profile vmktree --only 8k --time 1s --destroy-data --verify \
     >/tmp/bench 2>&1 || fail "$(cat /tmp/bench)"
 naa=$(sandstone lu list -H -o naa)
 

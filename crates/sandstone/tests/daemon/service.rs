@@ -221,8 +221,12 @@ fn a_settings_file_is_obeyed_and_the_command_line_beats_it() {
         "--log-format",
         "text",
     ];
-    let mut service = Service::with(&options, |_| ());
+    let mut service = Service::with(&options, |command| {
+        command.env("WATCHDOG_USEC", "200000");
+    });
     assert!(service.told().starts_with("READY=1"));
+    // Now every event loop has had a turn, and so its name.
+    assert_eq!(service.told(), "WATCHDOG=1");
     assert!(socket.exists());
     let log = service.log();
     assert!(log.contains("INFO Sandstone starts"), "{log}");
