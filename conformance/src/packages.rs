@@ -1,9 +1,7 @@
-//! Labs of the Debian package: in a bare system, and under a real systemd in a guest.
+//! Lab of the Debian package in a bare system.
 //!
-//! They need two revisions of the package, so they run only by `cargo xtask dist --test`, which
-//! builds them. The systems are made by mmdebstrap from Debian, once, and kept in the cache.
-
-mod guest;
+//! It needs two revisions of the package, so it runs only by `cargo xtask dist --test`, which builds
+//! them. The system is made by mmdebstrap from Debian, once, and kept in the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,20 +24,12 @@ const SUITE: &str = "bookworm";
 const BARE: &str = "adduser,debconf,init-system-helpers";
 
 /// Labs of packages.
-pub(crate) const LABS: &[Lab] = &[
-    Lab {
-        name: "package-bare",
-        about: "the .deb in a bare Debian: install, first LUN, upgrade, removal, purge that asks",
-        room: Room::Packages,
-        run: bare,
-    },
-    Lab {
-        name: "package-systemd",
-        about: "the .deb under systemd in a guest: upgrade and watchdog while open-iscsi writes",
-        room: Room::Packages,
-        run: guest::run,
-    },
-];
+pub(crate) const LABS: &[Lab] = &[Lab {
+    name: "package-bare",
+    about: "the .deb in a bare Debian: install, first LUN, upgrade, removal, purge that asks",
+    room: Room::Packages,
+    run: bare,
+}];
 
 /// Returns the folder of a Debian system with these packages, unpacked for the caller alone; or
 /// why there can be none.

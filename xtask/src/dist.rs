@@ -28,8 +28,8 @@ linked libraries. The tools cargo-deb and cargo-generate-rpm are built once, int
 
 options:
   --check-reproducible   build the last commit twice, in two folders, and compare the bytes
-  --test                 install the .deb in a bare Debian, and under systemd in a guest: first LUN,
-                         upgrade under writes, watchdog, purge (needs root and mmdebstrap)
+  --test                 install the .deb in a bare Debian: first LUN, upgrade, removal, purge
+                         (needs root and mmdebstrap)
   --program FILE         pack this program, and build none (for tests of packages)
   --revision N           number of the package of this version (default: 1)
   --output DIR           folder of the packages (default: target/packages)";
