@@ -12,6 +12,8 @@ pub(crate) struct Bench {
     pub(crate) kind: ServerKind,
     /// Duration of a storm in seconds.
     pub(crate) seconds: u64,
+    /// Folder with two revisions of the package.
+    pub(crate) packages: Option<std::path::PathBuf>,
     /// Programs of other projects.
     pub(crate) tools: Tools,
 }
@@ -63,6 +65,8 @@ pub(crate) enum Room {
     /// Room for other labs beside a guest that this one boots, which keeps a processor busy. Quick
     /// runs leave this lab out.
     Guest,
+    /// No room for other labs, and none at all without packages (`--packages`).
+    Packages,
     /// No room for other labs, because they would spoil the measurements.
     Alone,
 }

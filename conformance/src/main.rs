@@ -21,6 +21,7 @@ mod machine;
 mod nbd;
 mod nbdkit;
 mod openapi;
+mod packages;
 mod pool_hosts;
 mod qemu_img;
 mod report_page;
@@ -51,6 +52,7 @@ options:
   --one            one lab after the other
   --beside         only labs that may run beside other programs
   --alone          only labs that measure time, and must run alone
+  --packages DIR   two revisions of the package, for the labs of packages, which run only then
   --seconds N      how long a storm of path failures rages (default: SANDSTONE_STORM_SECONDS, else 60)
 
 SANDSTONE_SEED=N repeats a storm.";
@@ -70,6 +72,7 @@ struct Arguments {
     alone: bool,
     peer: bool,
     server: Option<PathBuf>,
+    packages: Option<PathBuf>,
     seconds: u64,
     names: Vec<String>,
 }
@@ -106,6 +109,7 @@ fn labs() -> Vec<Lab> {
         openapi::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
+        packages::LABS,
     ]
     .concat()
 }
@@ -120,6 +124,7 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
         alone: false,
         peer: false,
         server: None,
+        packages: None,
         seconds: match storms {
             Some(seconds) => whole_seconds(seconds, STORM_SECONDS)?,
             None => 60,
@@ -137,6 +142,14 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
             "--peer" => parsed.peer = true,
             "--server" => {
                 parsed.server = Some(arguments.next().context("--server needs a path")?.into())
+            }
+            "--packages" => {
+                parsed.packages = Some(
+                    arguments
+                        .next()
+                        .context("--packages needs a folder")?
+                        .into(),
+                );
             }
             "--seconds" => {
                 let value = arguments.next().context("--seconds needs a number")?;
@@ -179,6 +192,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 .any(|name| lab.name.starts_with(name))
         });
     }
+    if arguments.packages.is_none() && !arguments.list {
+        chosen.retain(|lab| lab.room != Room::Packages);
+    }
     if arguments.quick {
         chosen.retain(|lab| lab.room != Room::Guest);
     }
@@ -204,6 +220,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let bench = Bench {
         kind,
         seconds: arguments.seconds,
+        packages: arguments.packages.clone(),
         tools: Tools::prepare().context("the programs that the labs need")?,
     };
     let rows = if arguments.one {
@@ -246,6 +263,7 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
             scope.spawn(|| drain(&others));
         }
     });
+    drain(&queue(Room::Packages));
     drain(&alone);
     let mut rows = rows
         .into_inner()

@@ -2,6 +2,7 @@
 
 mod bench;
 mod debian;
+mod dist;
 mod fuzz;
 mod mutate;
 mod test;
@@ -14,6 +15,7 @@ usage: cargo xtask COMMAND [OPTIONS]
 
 commands:
   bench    measure Sandstone beside Debian's tgt, its initiator beside libiscsi, its store beside btrfs
+  dist     build the packages: .deb, .rpm, tarball, with checksums
   fuzz     run the fuzz targets for a bounded time
   mutate   show that the crash laboratory finds faults in the order of the store's writes
   test     check and test everything, also with outside suites and real clients
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let command = arguments.remove(0);
     let outcome = match command.as_str() {
         "bench" => bench::run(&arguments),
+        "dist" => dist::run(&arguments),
         "fuzz" => fuzz::run(&arguments),
         "mutate" => mutate::run(&arguments),
         "test" => test::run(&arguments),

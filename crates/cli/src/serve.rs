@@ -1,4 +1,6 @@
-//! `serve`: the options of the daemon.
+//! `serve`: the options of the daemon, and the file that may hold them.
+
+mod settings;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -6,14 +8,18 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 
-use super::report;
 use super::target::portal;
+use super::{Connection, report};
 use crate::grammar::completion::size;
 use model::{Error, ErrorKind};
+use process::log::{self, Format};
 use process::signals::StopSignals;
 
+/// Levels of the log, the gravest first.
+const LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
+
 /// Options of the daemon. [`Connection`] holds the state folder and the control address.
-#[derive(Clone, Debug, ClapArgs)]
+#[derive(Clone, Debug, Default, ClapArgs)]
 pub struct Args {
     /// Listen at this address for targets that are made without a portal; may be given several
     /// times
@@ -43,12 +49,59 @@ pub struct Args {
     /// Most memory that blocks of pools may take [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache: Option<u64>,
-    /// Least grave level to log
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
-    pub log: String,
+    /// Least grave level to log [default: info]
+    #[arg(long, value_name = "LEVEL", value_parser = LEVELS)]
+    pub log: Option<String>,
+    /// Form of the log [default: auto, which is journal where stderr leads to the journal, and text
+    /// elsewhere]
+    #[arg(long, value_name = "auto|text|json|journal", value_parser = log_format)]
+    pub log_format: Option<Format>,
     /// Use threads for file I/O even where io_uring works
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Settings file; options that are typed win over it [default: /etc/sandstone/sandstone.toml,
+    /// if it exists and --state names no other folder than the service's]
+    #[arg(long, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+    /// Check the options and the settings file, and serve nothing
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Reads the form of the log, for clap.
+fn log_format(text: &str) -> Result<Format, String> {
+    text.parse()
+}
+
+/// All that the daemon is told at its start.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// Options of its own.
+    pub args: Args,
+    /// State folder and control address.
+    pub connection: Connection,
+}
+
+impl Service {
+    /// Returns the options of the command line, and of the settings file where the command line
+    /// leaves them open.
+    ///
+    /// # Errors
+    /// The settings file cannot be read, or a line of it is wrong.
+    pub fn new(args: &Args, connection: &Connection) -> Result<Self, Error> {
+        let mut service = Self {
+            args: args.clone(),
+            connection: connection.clone(),
+        };
+        settings::fill_in(&mut service)?;
+        Ok(service)
+    }
+
+    /// Starts the log as the options want it.
+    pub fn begin_log(&self) {
+        let level = self.args.log.as_deref().unwrap_or("info");
+        log::begin(level, self.args.log_format.unwrap_or_default());
+    }
 }
 
 /// Address of the console, if it is served.

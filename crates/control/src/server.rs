@@ -17,6 +17,7 @@ use axum::http::header::HOST;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use tokio::net::{TcpListener, UnixListener, UnixSocket};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::address::ControlAddress;
@@ -24,6 +25,7 @@ use super::answer::Problem;
 use super::asker::Peer;
 use crate::handlers::{Plane, router};
 use model::{Error, ErrorKind};
+use process::watchdog::Round;
 
 /// Longest time that connections may take to end when the daemon ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
@@ -32,6 +34,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct ControlServer {
     address: ControlAddress,
+    runtime: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,6 +60,7 @@ impl ControlServer {
             let _inside = runtime.enter();
             listen(&address, &plane.access).map_err(failed)?
         };
+        let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             let (begun, has_begun) = oneshot::channel();
@@ -102,9 +106,19 @@ impl ControlServer {
             .map_err(failed)?;
         Ok(Self {
             address: bound,
+            runtime: handle,
             stop: Some(stop),
             thread: Some(thread),
         })
+    }
+
+    /// Returns a function that asks the control thread for a turn.
+    pub fn asker(&self) -> impl Fn(&mut Round) + Send + 'static {
+        let runtime = self.runtime.clone();
+        move |round| {
+            let turn = round.ask("control");
+            runtime.spawn(async move { drop(turn) });
+        }
     }
 
     /// Returns the address on which the server listens. If port 0 was requested, it holds the

@@ -265,7 +265,11 @@ impl Engine {
         let order = match order {
             // The requester may have stopped waiting.
             Order::LetGo { reply } => return drop(reply.send(self.let_go())),
-            Order::Reopen { setup, reply } => return drop(reply.send(self.reopen(*setup))),
+            Order::Reopen { setup, reply } => {
+                let reopened = self.reopen(*setup);
+                self.shared.end_opening();
+                return drop(reply.send(reopened));
+            }
             Order::Serve {
                 request,
                 awaited,

@@ -38,6 +38,7 @@ use crate::read_ahead::Awaited;
 use block::lane::{Remote, Waker};
 use block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 use model::pool::history::Happening;
+use process::watchdog::Round;
 
 /// Longest wait for the last writes to the devices of a pool that cannot be opened.
 const LAST_WRITES: Duration = Duration::from_secs(10);
@@ -278,6 +279,8 @@ struct Inbox {
     orders: Vec<Order>,
     /// Whether no thread takes orders any more.
     is_ended: bool,
+    /// Whether the pool is to be opened anew, until it was.
+    is_opening: bool,
 }
 
 impl PoolThread {
@@ -288,7 +291,7 @@ impl PoolThread {
     pub(super) fn start(name: &str, setup: Setup) -> Result<Self, NotOpen> {
         let failed = |error: std::io::Error| format!("the system cannot start a thread: {error}");
         let (opened, is_open) = channel();
-        let (cache, thread_name) = (Arc::clone(&setup.cache), format!("pool-{name}"));
+        let (cache, thread) = (Arc::clone(&setup.cache), thread_name(name));
         let places = Mutex::new(setup.places.clone());
         let disks = setup.disks.clone();
         let is_read_only = setup.is_read_only;
@@ -332,7 +335,7 @@ impl PoolThread {
                 }
             }
         };
-        let builder = std::thread::Builder::new().name(thread_name);
+        let builder = std::thread::Builder::new().name(thread);
         let thread = builder.spawn(work).map_err(failed)?;
         let shared = is_open.recv().unwrap_or_else(|_| {
             let reason = "the opening failed unexpectedly; see the daemon's log";
@@ -424,6 +427,18 @@ impl PoolThread {
         question: impl FnOnce(&Pool) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         self.answer_of(|slot| Order::Ask(Box::new(move |pool| slot.fill(question(pool)))))
+    }
+
+    /// Asks the engine's thread for a turn. A thread that opens the pool anew is not asked, because
+    /// that takes as long as its devices need.
+    pub(super) fn ask_for_turn(&self, round: &mut Round) {
+        let inbox = self.shared.lock();
+        if inbox.is_opening {
+            return;
+        }
+        let turn = round.ask(thread_name(&self.shared.name));
+        let question = Order::Ask(Box::new(move |_| drop(turn)));
+        self.shared.queue(inbox, question);
     }
 
     /// Runs a piece of work on the engine's thread, with access to the pool and its devices.
@@ -603,10 +618,14 @@ impl Shared {
 
     /// Queues an order, and reports whether the thread will take it.
     fn send(&self, order: Order) -> bool {
-        let mut inbox = self.lock();
+        self.queue(self.lock(), order)
+    }
+
+    fn queue(&self, mut inbox: MutexGuard<'_, Inbox>, order: Order) -> bool {
         if inbox.is_ended {
             return false;
         }
+        inbox.is_opening |= matches!(order, Order::Reopen { .. });
         inbox.orders.push(order);
         drop(inbox);
         if !self.filled.swap(true, Ordering::AcqRel) {
@@ -620,6 +639,11 @@ impl Shared {
         if self.filled.swap(false, Ordering::AcqRel) {
             orders.extend(self.lock().orders.drain(..));
         }
+    }
+
+    /// Notes that the pool was opened anew, or could not be.
+    pub(super) fn end_opening(&self) {
+        self.lock().is_opening = false;
     }
 
     /// Accepts no more orders, and returns those that were not taken.
@@ -721,6 +745,11 @@ impl Shared {
         // Every change is one push or take: a panic leaves nothing half done.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the name of a pool's thread.
+fn thread_name(pool: &str) -> String {
+    format!("pool-{pool}")
 }
 
 impl Drop for PoolThread {

@@ -22,6 +22,7 @@ use model::device_name::is_remote;
 use model::pool::import::WaitView;
 use model::volume_id::VolumeId;
 use model::{Error, ErrorKind};
+use process::watchdog::Round;
 
 /// Options of the set of pools.
 #[derive(Clone, Debug)]
@@ -286,6 +287,13 @@ impl Pools {
         pools
             .map(|(name, pool)| (name.clone(), Arc::clone(pool)))
             .collect()
+    }
+
+    /// Asks the thread of each open pool for a turn.
+    pub fn ask_for_turns(&self, round: &mut Round) {
+        for (_, pool) in self.all() {
+            pool.host.ask_for_turn(round);
+        }
     }
 
     /// Returns why a known pool is not open, or `None` if it is open or unknown.

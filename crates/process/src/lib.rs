@@ -3,3 +3,4 @@
 pub mod log;
 pub mod notify;
 pub mod signals;
+pub mod watchdog;

@@ -1,4 +1,5 @@
-//! Reports the daemon's state to a service manager (`sd_notify(3)`): ready, reloading, stopping.
+//! Reports the daemon's state to a service manager (`sd_notify(3)`): ready, reloading, alive,
+//! stopping.
 //! Without a service manager (`NOTIFY_SOCKET`), nothing is sent.
 
 use std::ffi::OsStr;
@@ -19,6 +20,11 @@ pub fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+}
+
+/// Reports that the daemon lives, which its watchdog waits for.
+pub(super) fn alive() {
+    tell("WATCHDOG=1");
 }
 
 /// Reports that the daemon stops, and why.

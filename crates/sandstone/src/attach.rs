@@ -14,6 +14,7 @@ use hint::Place;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 use nbd_server::{Endpoint, Loops, Server, ServerOptions, StartError, TlsOptions};
+use process::log::Format;
 use unit::unit::Unit;
 
 /// Line of `--json`.
@@ -29,7 +30,7 @@ struct Attached {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
-    process::log::to_stderr(if args.json { "warn" } else { "info" });
+    process::log::begin(if args.json { "warn" } else { "info" }, Format::Text);
     // The signals are caught before the socket exists, so that it never stays behind.
     let signals = match catch_signals() {
         Ok(signals) => signals,

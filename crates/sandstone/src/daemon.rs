@@ -1,6 +1,7 @@
 //! The daemon: state folder, data plane and control plane joined, from the start to an orderly end.
 
 use std::collections::HashSet;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use pools::{Disks, Pools, PoolsOptions};
 use process::log::{self, EACH};
 use process::notify;
 use process::signals::{Asked, StopSignals};
+use process::watchdog;
 use target::{DaemonLimits, Service, ServiceOptions};
 
 /// Time that I/O of logical units to another machine's disks may take at the end: storage that is
@@ -243,6 +245,26 @@ impl Daemon {
     /// Returns the certificate of the console, if it is served.
     pub fn console_certificate(&self) -> Option<CertificateView> {
         self.console.as_ref().map(Console::certificate)
+    }
+
+    /// Feeds the service manager's watchdog, if it has one, as long as all threads that serve have
+    /// their turns.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn watch(&self) -> io::Result<()> {
+        // The watchdog goes on to the end of the process, and must not keep its parts alive.
+        let (service, pools) = (Arc::downgrade(&self.service), Arc::downgrade(&self.pools));
+        let control = self.control.asker();
+        watchdog::feed(move |round| {
+            if let Some(service) = service.upgrade() {
+                service.ask_for_turns(round);
+            }
+            if let Some(pools) = pools.upgrade() {
+                pools.ask_for_turns(round);
+            }
+            control(round);
+        })
     }
 
     /// Waits for SIGINT or SIGTERM, then ends in order. Reloads at each SIGHUP until then.

@@ -31,6 +31,7 @@ use model::pool::history::Deed;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
+use process::log::Format;
 
 /// Default size of the volume, in bytes.
 const DEFAULT_SIZE: u64 = 10 << 30;
@@ -55,11 +56,12 @@ struct Served {
 
 /// Runs until Ctrl-C, or with `--once` until the self-test is over.
 pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
-    process::log::to_stderr(if args.once || args.json {
+    let level = if args.once || args.json {
         "warn"
     } else {
         "info"
-    });
+    };
+    process::log::begin(level, Format::Text);
     let started = Folder::choose(args, connection).and_then(|folder| {
         let (daemon, access) = start(args, connection, &folder.path)?;
         Ok((folder, daemon, access))

@@ -7,7 +7,7 @@ use crate::console::ConsoleOptions;
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
 use block::budget::DEFAULT_MEMORY_CAP;
 use cli::Connection;
-use cli::serve::{Args, failed, signals};
+use cli::serve::{Args, Service, failed, signals};
 use control::ControlAddress;
 use hint::Place;
 use https::Given;
@@ -16,10 +16,54 @@ use process::notify;
 use process::signals::StopSignals;
 use target::try_listening;
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop. With `--check`, it only looks at the options and the settings
+/// file.
 pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
-    log::to_stderr(&args.log);
-    let options = DaemonOptions {
+    let service = match Service::new(args, connection) {
+        Ok(service) => service,
+        Err(error) => return failed(&error),
+    };
+    if args.check {
+        println!("the options and the settings file are right; nothing was started");
+        return ExitCode::SUCCESS;
+    }
+    service.begin_log();
+    let Service { args, connection } = service;
+    let options = options(&args, &connection);
+    tracing::info!(
+        target: EACH,
+        version = env!("CARGO_PKG_VERSION"),
+        state = %options.state.display(),
+        pid = std::process::id(),
+        "Sandstone starts"
+    );
+    let signals = signals(StopSignals::catch_with_reload());
+    let started = signals.and_then(|signals| Ok((signals, Daemon::start(options)?)));
+    match started {
+        Ok((signals, daemon)) => {
+            tell_addresses(&args, &daemon);
+            notify::ready(&daemon.in_words());
+            if let Err(error) = daemon.watch() {
+                tracing::error!(%error, "the watchdog is not fed: the service manager will restart the daemon");
+            }
+            daemon.run_until(signals);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            log::flush();
+            failed(&error)
+        }
+    }
+}
+
+/// Returns the certificate that the command line names.
+fn given(args: &Args) -> Option<Given> {
+    let (certificate, key) = (args.console_cert.clone()?, args.console_key.clone()?);
+    Some(Given { certificate, key })
+}
+
+fn options(args: &Args, connection: &Connection) -> DaemonOptions {
+    DaemonOptions {
         state: connection.state_folder().to_owned(),
         control: connection.listening_address(),
         threads: args.threads.map(usize::from),
@@ -35,34 +79,7 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
             names: args.console_names.clone(),
         },
         history_clock: None,
-    };
-    tracing::info!(
-        target: EACH,
-        version = env!("CARGO_PKG_VERSION"),
-        state = %options.state.display(),
-        pid = std::process::id(),
-        "Sandstone starts"
-    );
-    let signals = signals(StopSignals::catch_with_reload());
-    let started = signals.and_then(|signals| Ok((signals, Daemon::start(options)?)));
-    match started {
-        Ok((signals, daemon)) => {
-            tell_addresses(args, &daemon);
-            notify::ready(&daemon.in_words());
-            daemon.run_until(signals);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            log::flush();
-            failed(&error)
-        }
     }
-}
-
-/// Returns the certificate that the command line names.
-fn given(args: &Args) -> Option<Given> {
-    let (certificate, key) = (args.console_cert.clone()?, args.console_key.clone()?);
-    Some(Given { certificate, key })
 }
 
 /// Prints the addresses of targets, of the control API and of the metrics.

@@ -348,6 +348,7 @@ impl EventLoop {
                 Message::Describe(reply) => {
                     let _ = reply.send(self.describe());
                 }
+                Message::Turn(turn) => drop(turn),
                 Message::Stop => self.stop(),
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use iscsi::pdu::TaskManagementRequest;
+use process::watchdog::Turn;
 
 use super::directory::Directory;
 use crate::connection::listener::Arrived;
@@ -37,6 +38,8 @@ pub(super) enum Message {
     DismissTarget(Spelled, &'static str),
     /// Order to describe the sessions of this loop.
     Describe(Sender<Vec<model::data_plane::SessionInfo>>),
+    /// Question whether the loop still turns. It is answered by being dropped.
+    Turn(Turn),
     /// Order to end the loop.
     Stop,
 }

@@ -30,6 +30,7 @@ pub(super) use self::applied::Applied;
 use self::layout::{group_layout, portals};
 use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
+use super::message::Message;
 use super::opening::{DeviceLayer, Opener};
 use super::recurring::Recurring;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
@@ -42,6 +43,7 @@ use initiator::host_adapter::HostAdapter;
 use isns::{Announcement, Registrar, Timing};
 use model::config::Config;
 use pools::Pools;
+use process::watchdog::Round;
 use unit::unit::Unit;
 
 /// Options with which the data plane is started.
@@ -114,7 +116,7 @@ impl Service {
         for (index, (poll, receiver)) in parts.into_iter().enumerate() {
             let shared = shared.clone();
             let mut event_loop = EventLoop::new(index, poll, receiver, shared, options.io_uring)?;
-            let builder = std::thread::Builder::new().name(format!("loop{index}"));
+            let builder = std::thread::Builder::new().name(loop_name(index));
             threads.push(builder.spawn(move || {
                 let _whole = WholeOrNothing;
                 event_loop.run();
@@ -171,6 +173,16 @@ impl Service {
     pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
         // This is set once, at the start.
         let _ = self.follow.set(Follow(Box::new(follow)));
+    }
+
+    /// Asks each thread that initiators depend on for a turn: the event loops, and the thread that
+    /// accepts connections.
+    pub fn ask_for_turns(&self, round: &mut Round) {
+        for index in 0..self.shared.loops() {
+            let turn = round.ask(loop_name(index));
+            self.shared.send(index, Message::Turn(turn));
+        }
+        self.acceptor.ask(round.ask("accept"));
     }
 
     /// Returns a unit that is in force, for another protocol to serve beside iSCSI.
@@ -254,6 +266,11 @@ impl Service {
     fn lock(&self) -> MutexGuard<'_, Applied> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the name of an event loop's thread.
+fn loop_name(index: usize) -> String {
+    format!("loop{index}")
 }
 
 /// Guard that ends the process if its thread panics. Without one of its loops, the daemon would go

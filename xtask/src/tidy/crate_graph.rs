@@ -34,13 +34,13 @@ const LIST: &str = "
     history: model
     config: state_folder multipath model
     initiator: scsi iscsi net multipath block model
-    pools: pages store hint state_folder block model config initiator
+    pools: pages store hint state_folder process block model config initiator
     backends: block model initiator pools
     isns: iscsi model
     https: hint state_folder model
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
-    target: pages scsi iscsi hint net block model config initiator pools backends isns unit
+    target: pages scsi iscsi hint net process block model config initiator pools backends isns unit
     control: hint process multipath block model access history config initiator pools
     bench: pages iometer net multipath block model
     lab: block model config control bench

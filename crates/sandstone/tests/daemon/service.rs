@@ -25,20 +25,27 @@ struct Service {
 
 impl Service {
     fn start() -> Self {
+        Self::with(&[], |_| ())
+    }
+
+    /// Starts the daemon with further options, and with what `prepare` adds to its environment.
+    fn with(options: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let state = tempfile::tempdir().unwrap();
         let socket = state.path().join("notify");
         let manager = UnixDatagram::bind(&socket).unwrap();
         manager
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sandstone"));
+        command
             .args(["serve", "--console", "off", "--cache", "64M", "--state"])
             .arg(state.path().join("state"))
+            .args(options)
             .env("NOTIFY_SOCKET", &socket)
             .stdin(Stdio::null())
-            .stderr(File::create(state.path().join("log")).unwrap())
-            .spawn()
-            .unwrap();
+            .stderr(File::create(state.path().join("log")).unwrap());
+        prepare(&mut command);
+        let child = command.spawn().unwrap();
         Self {
             state,
             manager,
@@ -51,6 +58,15 @@ impl Service {
         let mut bytes = [0; 4096];
         let length = self.manager.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    /// Returns the names of the daemon's threads.
+    fn threads(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+        names
+            .map(|name| name.unwrap().trim_end().to_owned())
+            .collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -138,6 +154,126 @@ fn a_hangup_reloads_and_ends_neither_the_daemon_nor_a_session() {
         "{log}"
     );
     assert!(service.stop().success());
+}
+
+#[test]
+fn the_watchdog_is_fed_from_the_start_to_the_stop() {
+    let mut service = Service::with(&[], |command| {
+        command.env("WATCHDOG_USEC", "200000");
+    });
+    assert!(service.told().starts_with("READY=1"));
+    service.done("pool create --size 256M tank a");
+    for _ in 0..3 {
+        assert_eq!(service.told(), "WATCHDOG=1");
+    }
+    service.signal(Signal::TERM);
+    let mut told = service.told();
+    while told == "WATCHDOG=1" {
+        told = service.told();
+    }
+    assert_eq!(told, "STOPPING=1\nSTATUS=stopping: SIGTERM");
+    assert!(service.child.wait().unwrap().success());
+}
+
+#[test]
+fn without_a_watchdog_of_its_own_the_daemon_feeds_none() {
+    for (usec, pid) in [("0", None), ("1000", Some("1"))] {
+        let mut service = Service::with(&[], |command| {
+            command.env("WATCHDOG_USEC", usec);
+            command.envs(pid.map(|pid| ("WATCHDOG_PID", pid)));
+        });
+        assert!(service.told().starts_with("READY=1"));
+        assert!(service.stop().success());
+        assert!(service.told().starts_with("STOPPING=1"), "{usec}");
+    }
+}
+
+#[test]
+fn the_log_goes_to_lines_of_json_or_to_the_journal_if_it_is_told_to() {
+    let mut service = Service::with(&["--log-format", "json"], |_| ());
+    service.told();
+    assert!(service.stop().success());
+    let log = service.log();
+    let first: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!(first["message"], "Sandstone starts");
+    assert_eq!(first["level"], "INFO");
+    assert_eq!(first["version"], env!("CARGO_PKG_VERSION"));
+    // Where no journal takes the entries, stderr has them, with the priority in front.
+    if !Path::new("/run/systemd/journal/socket").exists() {
+        let mut service = Service::with(&["--log-format", "journal"], |_| ());
+        service.told();
+        assert!(service.stop().success());
+        let log = service.log();
+        assert!(log.starts_with("<6>Sandstone starts version="), "{log}");
+    }
+}
+
+#[test]
+fn a_settings_file_is_obeyed_and_the_command_line_beats_it() {
+    let place = tempfile::tempdir().unwrap();
+    let (file, socket) = (place.path().join("s.toml"), place.path().join("api.sock"));
+    let text =
+        format!("control = {socket:?}\nthreads = 1\n[log]\nlevel = \"debug\"\nformat = \"json\"\n");
+    std::fs::write(&file, text).unwrap();
+    let options = [
+        "--config-file",
+        file.to_str().unwrap(),
+        "--log-format",
+        "text",
+    ];
+    let mut service = Service::with(&options, |command| {
+        command.env("WATCHDOG_USEC", "200000");
+    });
+    assert!(service.told().starts_with("READY=1"));
+    // Now every event loop has had a turn, and so its name.
+    assert_eq!(service.told(), "WATCHDOG=1");
+    assert!(socket.exists());
+    let log = service.log();
+    assert!(log.contains("INFO Sandstone starts"), "{log}");
+    let loops = service
+        .threads()
+        .iter()
+        .filter(|name| name.starts_with("loop"))
+        .count();
+    assert_eq!(loops, 1);
+    assert!(service.stop().success());
+}
+
+#[test]
+fn a_wrong_settings_file_is_refused_and_check_says_so_without_a_start() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("s.toml");
+    let run = |text: &str, options: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+            .args(["serve", "--state"])
+            .arg(place.path().join("state"))
+            .arg("--config-file")
+            .arg(&file)
+            .args(options)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), told)
+    };
+    let (code, told) = run("\ntread = 2\n", &[]);
+    assert_eq!(code, Some(1));
+    let place_of_it = format!("sandstone: {}:2: there is no key tread\n", file.display());
+    assert!(told.starts_with(&place_of_it), "{told}");
+    assert!(told.contains("state: nothing is served\n"), "{told}");
+    assert!(told.contains("next:  did you mean threads?\n"), "{told}");
+    assert_eq!(run("threads = 2\n", &["--check"]), (Some(0), String::new()));
+    assert_eq!(run("threads = 0\n", &["--check"]).0, Some(1));
+    std::fs::remove_file(&file).unwrap();
+    assert!(!place.path().join("state").exists(), "nothing was started");
+    let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .args(["serve", "--check", "--config-file"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("could not read the settings file"), "{told}");
 }
 
 /// A user edits the file and reloads: the log says where the configuration is changed.

@@ -16,6 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::dealer::Dealt;
 use crate::message::Message;
 use crate::shared::Shared;
+use process::watchdog::Turn;
 
 /// Most connections that may wait to be accepted: a login storm of a whole cluster.
 const BACKLOG: i32 = 4096;
@@ -89,6 +90,8 @@ pub(crate) struct Acceptor {
 enum Command {
     /// Order to listen on exactly these sockets, by the address that was configured.
     Listen(HashMap<SocketAddr, Arc<TcpListener>>),
+    /// Question whether the thread still turns. It is answered by being dropped.
+    Turn(Turn),
     Stop,
 }
 
@@ -118,6 +121,11 @@ impl Acceptor {
         self.send(Command::Listen(listeners));
     }
 
+    /// Asks the thread for a turn.
+    pub(crate) fn ask(&self, turn: Turn) {
+        self.send(Command::Turn(turn));
+    }
+
     /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.send(Command::Stop);
@@ -145,8 +153,13 @@ fn run(mut poll: Poll, commands: &Receiver<Command>, shared: &Shared) {
             return;
         }
         while let Ok(command) = commands.try_recv() {
-            let Command::Listen(wanted) = command else {
-                return;
+            let wanted = match command {
+                Command::Listen(wanted) => wanted,
+                Command::Turn(turn) => {
+                    drop(turn);
+                    continue;
+                }
+                Command::Stop => return,
             };
             for listener in listeners.drain(..) {
                 let _ = poll

@@ -12,6 +12,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "serve",
             "serve --state /var/lib/sandstone --portal 192.0.2.10",
+            "serve --check",
         ],
     ),
     ("status", &["status", "status --json"]),

@@ -1,0 +1,147 @@
+//! The packages, made of the gathered files: .deb, .rpm, tarball, checksums.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::stage::remove;
+use super::{Options, Sources, done, sbom, text};
+
+/// Programs that make packages, and the version of each. They are tools: nothing of them is linked.
+const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm", "0.21.1")];
+
+/// Makes the packages in the folder of the options, and returns the names of all files there.
+pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, String> {
+    let output = &options.output;
+    remove(output)?;
+    fs::create_dir_all(output)
+        .map_err(|error| format!("cannot make {}: {error}", output.display()))?;
+    let output = output
+        .canonicalize()
+        .map_err(|error| format!("cannot find {}: {error}", output.display()))?;
+    deb(sources, options.revision, &output)?;
+    let tools = tools()?;
+    let machine = text(Command::new("uname").arg("-m"))?;
+    let name = format!("sandstone-{}", sources.version);
+    let of_machine = format!("{name}-{}-linux", machine.trim());
+    let release = format!("release = \"{}\"", options.revision);
+    done(
+        tool(sources, &tools.join("cargo-generate-rpm"))
+            .args(["--package", "crates/sandstone", "--set-metadata", &release])
+            .args(["--source-date", &sources.epoch.to_string()])
+            .args(["--payload-compress", "zstd", "--output"])
+            .arg(&output),
+    )?;
+    tarball(sources, &name, &output.join(format!("{of_machine}.tar.gz")))?;
+    let symbols = output.join(format!("{of_machine}.debug"));
+    fs::copy(sources.stage().join("sandstone.debug"), &symbols)
+        .map_err(|error| format!("cannot copy the symbols: {error}"))?;
+    sbom::write(sources, &output.join("sandstone.cdx.json"))?;
+    sums(&output)
+}
+
+/// Makes the .deb of a revision in a folder.
+pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(), String> {
+    let mut command = tool(sources, &tools()?.join("cargo-deb"));
+    command
+        .args([
+            "--package",
+            "sandstone",
+            "--no-build",
+            "--no-strip",
+            "--quiet",
+        ])
+        // The program is among the gathered files already: the profile only names a folder.
+        .args([
+            "--profile",
+            "dist",
+            "--no-separate-debug-symbols",
+            "--no-dbgsym",
+        ])
+        .args(["--deb-revision", &revision.to_string()])
+        .arg("--output")
+        .arg(output);
+    done(&mut command)
+}
+
+/// Returns the command of a tool that packs the gathered files of a checkout.
+fn tool(sources: &Sources, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(&sources.root)
+        .env("SOURCE_DATE_EPOCH", sources.epoch.to_string())
+        .env_remove("CARGO_TARGET_DIR");
+    command
+}
+
+/// Packs the gathered files as they lie on a machine, below one folder.
+fn tarball(sources: &Sources, name: &str, file: &Path) -> Result<(), String> {
+    let plain = file.with_extension("");
+    done(
+        Command::new("tar")
+            .args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"])
+            .args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX"])
+            .arg(format!("--mtime=@{}", sources.epoch))
+            .arg(format!("--transform=s,^root,{name},"))
+            .arg("--directory")
+            .arg(sources.stage())
+            .arg("--file")
+            .arg(&plain)
+            .arg("root"),
+    )?;
+    done(
+        Command::new("gzip")
+            .args(["-9", "-n", "--force"])
+            .arg(&plain),
+    )
+}
+
+/// Writes the checksums of all files of the folder, and returns their names.
+fn sums(folder: &Path) -> Result<Vec<String>, String> {
+    let listed = fs::read_dir(folder)
+        .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    let mut names: Vec<String> = listed
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let sums = text(Command::new("sha256sum").args(&names).current_dir(folder))?;
+    fs::write(folder.join("SHA256SUMS"), sums)
+        .map_err(|error| format!("cannot write the checksums: {error}"))?;
+    names.push("SHA256SUMS".into());
+    Ok(names)
+}
+
+/// Returns the folder of the tools, which are built the first time.
+fn tools() -> Result<PathBuf, String> {
+    let home = std::env::home_dir().ok_or("HOME is not set")?;
+    let root = home.join(".cache/sandstone/tools");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    for (tool, version) in TOOLS {
+        let program = root.join("bin").join(tool);
+        let told = Command::new(&program).arg("--version").output();
+        let is_there = told.is_ok_and(|told| {
+            let told = String::from_utf8_lossy(&told.stdout).into_owned();
+            told.split_whitespace().any(|word| word == version)
+        });
+        if is_there {
+            continue;
+        }
+        eprintln!("xtask: building {tool} {version} into {}", root.display());
+        done(
+            Command::new(&cargo)
+                .args([
+                    "install",
+                    "--locked",
+                    "--force",
+                    "--version",
+                    version,
+                    tool,
+                    "--root",
+                ])
+                .arg(&root)
+                .env_remove("CARGO_ENCODED_RUSTFLAGS")
+                .env_remove("CARGO_TARGET_DIR"),
+        )?;
+    }
+    Ok(root.join("bin"))
+}
