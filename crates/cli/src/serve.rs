@@ -28,12 +28,27 @@ pub struct Args {
     /// Most memory that blocks of pools may take [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache: Option<u64>,
+    /// Serve metrics for Prometheus at this address, as http://ADDR:PORT/metrics, without a password.
+    /// Other machines may then read the names of all objects, and no secrets [default: only at the
+    /// control socket]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
+    pub metrics: Option<SocketAddr>,
     /// Least grave level to log
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     pub log: String,
     /// Use threads for file I/O even where io_uring works
     #[arg(long)]
     pub no_io_uring: bool,
+}
+
+/// Reads the address of `--metrics`. Metrics have no usual port, so it must be named.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is not an address with a port, such as 127.0.0.1:9860, or [::]:9860 for every address \
+             of this machine"
+        )
+    })
 }
 
 /// Catches the signals that end a daemon in order.

@@ -16,6 +16,7 @@ use utoipa::OpenApi as _;
 
 use super::answer::Problem;
 use super::author::{self, Author};
+use super::metrics::Readings;
 use super::names_in_use::NamesInUse;
 use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
@@ -56,6 +57,8 @@ pub struct Plane {
     pub since: Instant,
     /// Figures of the data plane, second by second.
     pub snapshots: Snapshots,
+    /// States as metrics tell them.
+    pub readings: Readings,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }

@@ -9,7 +9,7 @@
 //! | Who may ask, and who asked? | `asker.rs`, `author.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
-//! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/` |
+//! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/`, with a listener of its own, and alert rules |
 //!
 //! # Invariants
 //! - The configuration in force is on the disk. A configuration on the disk is in force, or was
@@ -28,7 +28,7 @@ mod disks_of_units;
 pub mod endpoint;
 pub mod handlers;
 mod json_list;
-mod metrics;
+pub mod metrics;
 mod names_in_use;
 mod new_unit;
 pub mod server;
@@ -42,6 +42,7 @@ pub use author::Author;
 pub use client::Client;
 pub use endpoint::Endpoint;
 pub use handlers::Plane;
+pub use metrics::{MetricsListener, MetricsServer};
 pub use server::ControlServer;
 pub use snapshots::Snapshots;
 pub use transaction::Transactions;

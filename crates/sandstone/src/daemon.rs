@@ -11,7 +11,10 @@ use config::diff::diff;
 use config::history::Note;
 use config::placement;
 use config::store::Store;
-use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
+use control::{
+    Author, ControlAddress, ControlServer, MetricsListener, MetricsServer, Plane, Snapshots,
+    Transactions,
+};
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
@@ -53,6 +56,8 @@ pub struct DaemonOptions {
     pub io_uring: bool,
     /// Addresses of targets that are made without a portal; empty is every address, port 3260.
     pub default_portals: Vec<SocketAddr>,
+    /// Address at which metrics are served, beside the control API.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Stores and returns the configuration with the present names of volumes. If the folder cannot be
@@ -90,6 +95,7 @@ pub struct Daemon {
     pools: Arc<Pools>,
     initiator: Arc<HostAdapter>,
     control: ControlServer,
+    metrics: Option<MetricsServer>,
 }
 
 impl Daemon {
@@ -98,6 +104,8 @@ impl Daemon {
     /// # Errors
     /// The folder is damaged or in use, or a thread or socket cannot be had.
     pub fn start(options: DaemonOptions) -> Result<Self, Error> {
+        // An address that is taken is told before anything is served.
+        let metrics = options.metrics.map(MetricsListener::bind).transpose()?;
         let (mut store, config) = Store::open(&options.state)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Pools and logical units may lie on disks that the initiator reaches. Its sessions come up
@@ -150,6 +158,7 @@ impl Daemon {
             state_folder: options.state,
             default_portals: options.default_portals,
             since: Instant::now(),
+            readings: Default::default(),
             making: Default::default(),
         });
         let follower = Arc::downgrade(&plane);
@@ -158,6 +167,8 @@ impl Daemon {
                 Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
             }
         });
+        let metrics = metrics.map(|listener| listener.serve(plane.clone()));
+        let metrics = metrics.transpose()?;
         let control = ControlServer::start(options.control, plane.clone())?;
         Ok(Self {
             service,
@@ -165,6 +176,7 @@ impl Daemon {
             pools,
             initiator,
             control,
+            metrics,
         })
     }
 
@@ -181,6 +193,11 @@ impl Daemon {
     /// Returns the address of the control API.
     pub fn control(&self) -> &ControlAddress {
         self.control.address()
+    }
+
+    /// Returns the address at which metrics are served, beside the control API.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
     }
 
     /// Waits for SIGINT or SIGTERM, then ends in order. Reloads at each SIGHUP until then.
@@ -256,6 +273,7 @@ impl Daemon {
     pub fn stop(self) {
         self.pools.begin_ending();
         drop(self.control);
+        drop(self.metrics);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);

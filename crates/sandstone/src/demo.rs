@@ -82,6 +82,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         cache: default_cache(),
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
+        metrics: None,
     })?;
     let author = Arc::new(Author::here(COMMAND));
     match author.works(|| bring_up(args, &daemon, state)) {

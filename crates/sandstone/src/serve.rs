@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
         }),
         io_uring: !args.no_io_uring,
         default_portals: args.portals.clone(),
+        metrics: args.metrics,
     };
     tracing::info!(
         target: EACH,
@@ -67,9 +68,10 @@ fn tell_addresses(args: &Args, daemon: &Daemon) {
     let idle = args.portals.iter().filter(|address| !is_served(address));
     idle.for_each(try_portal);
     let control = daemon.control();
-    let metrics = match control {
-        ControlAddress::Tcp(address) => format!("http://{address}/metrics"),
-        ControlAddress::Unix(path) => {
+    let metrics = match (daemon.metrics(), control) {
+        (Some(address), _) => format!("http://{address}/metrics"),
+        (None, ControlAddress::Tcp(address)) => format!("http://{address}/metrics"),
+        (None, ControlAddress::Unix(path)) => {
             format!("http://localhost/metrics at the socket {}", path.display())
         }
     };

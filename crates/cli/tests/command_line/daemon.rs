@@ -184,6 +184,7 @@ impl Daemon {
             pools: pools::Pools::none(self.folder.path()),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
+            readings: Default::default(),
             making: Default::default(),
         };
         let plane = Arc::new(plane);

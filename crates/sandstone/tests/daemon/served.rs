@@ -83,6 +83,7 @@ impl Served {
             cache: 64 << 20,
             io_uring: false,
             default_portals: Vec::new(),
+            metrics: None,
         };
         self.daemon = Some(Daemon::start(options).unwrap());
     }
