@@ -236,7 +236,8 @@ pub(super) fn everything() -> (Reading, Snapshot) {
     config.hosts.push(HostSpec {
         name: HOSTILE.to_owned(),
         initiators: vec!["*".to_owned()],
-        ..HostSpec::default()
+        except: Vec::new(),
+        chap: None,
     });
     let mut unit = unit_status(HOSTILE);
     unit.hindrances.push(Hindrance {

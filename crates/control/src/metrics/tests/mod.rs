@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use std::sync::Mutex;
 
 /// Returns all families of the code, in their order.
-pub(super) fn all_families() -> Vec<&'static Family> {
+pub(in crate::metrics) fn all_families() -> Vec<&'static Family> {
     #[derive(Debug)]
     struct Recorder(Arc<Mutex<Vec<&'static Family>>>);
     impl Collector for Recorder {
