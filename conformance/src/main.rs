@@ -22,6 +22,7 @@ mod nbd;
 mod nbdkit;
 mod openapi;
 mod pool_hosts;
+mod prometheus;
 mod qemu_img;
 mod report_page;
 mod servers;
@@ -104,6 +105,7 @@ fn labs() -> Vec<Lab> {
         bench_volumes::LABS,
         report_page::LABS,
         openapi::LABS,
+        prometheus::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
     ]
