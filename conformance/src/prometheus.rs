@@ -34,7 +34,9 @@ pub(crate) const LABS: &[Lab] = &[Lab {
 
 /// Returns a file that is shipped.
 fn packaged(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../packaging")
+        .join(name)
 }
 
 fn run(bench: &Bench) -> Result<Outcome> {
@@ -50,7 +52,10 @@ fn run(bench: &Bench) -> Result<Outcome> {
     let prometheus = start(bundle, folder.path(), daemon.metrics)?;
     let rule_tests = promtool(bundle, &["test", "rules", "sandstone.rules.test.yml"])?;
     promtool(bundle, &["check", "rules", "sandstone.rules.yml"])?;
-    ensure!(rule_tests.contains("SUCCESS"), "promtool test rules: {rule_tests}");
+    ensure!(
+        rule_tests.contains("SUCCESS"),
+        "promtool test rules: {rule_tests}"
+    );
     lint(bundle, folder.path(), daemon.metrics)?;
 
     let scraped = |api: &Api| -> Result<bool> {
@@ -64,7 +69,9 @@ fn run(bench: &Bench) -> Result<Outcome> {
     prometheus.api.rules_are_well()?;
     let answered = queries::all_have_answers(&prometheus.api, &packaged("grafana/sandstone.json"))?;
     let series = prometheus.api.number("count({job=\"sandstone\"})")?;
-    let seconds = prometheus.api.number("max_over_time(scrape_duration_seconds[1m])")?;
+    let seconds = prometheus
+        .api
+        .number("max_over_time(scrape_duration_seconds[1m])")?;
     daemon.check_alive()?;
     Ok(Outcome::passed(format!(
         "{answered} queries answered, {} series, at most {:.0} ms for a scrape",
@@ -102,13 +109,17 @@ impl Daemon {
             metrics,
             portal,
         };
-        process::until("the daemon answers", LIMIT, || daemon.ask(&["status"]).is_ok())?;
+        process::until("the daemon answers", LIMIT, || {
+            daemon.ask(&["status"]).is_ok()
+        })?;
         let file = |name: &str| folder.join(name).display().to_string();
         let vdevs = ["mirror", &file("a"), &file("b")];
         let others = ["log", &file("c"), "cache", &file("d"), "spare", &file("e")];
         let pool = ["pool", "create", "--size", "256M", "tank"];
         daemon.ask(&[&pool[..], &vdevs, &others].concat())?;
-        daemon.ask(&["lu", "create", "vm1", "--volume", "tank/vm1", "--size", "64M"])?;
+        daemon.ask(&[
+            "lu", "create", "vm1", "--volume", "tank/vm1", "--size", "64M",
+        ])?;
         daemon.ask(&["lu", "create", "far", "--backend", &other.url(0)])?;
         let address = format!("127.0.0.1:{portal}");
         daemon.ask(&["target", "create", TARGET, "--portal", &address])?;
@@ -198,7 +209,10 @@ fn start(bundle: &Bundle, folder: &Path, metrics: u16) -> Result<Prometheus> {
     let mut command = bundle.command("prometheus")?;
     command
         .arg(format!("--config.file={}", configuration.display()))
-        .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            folder.join("data").display()
+        ))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"));
     let log = folder.join("prometheus.log");
     let process = process::start_logged(command, &log)?;

@@ -22,7 +22,9 @@ impl Api {
     /// Prometheus refuses the query.
     pub(super) fn query(&self, query: &str) -> Result<Vec<Value>> {
         let data = self.ask(&format!("/api/v1/query?query={}", escaped(query)))?;
-        let result = data["result"].as_array().context("an answer without a result")?;
+        let result = data["result"]
+            .as_array()
+            .context("an answer without a result")?;
         Ok(result.clone())
     }
 
@@ -32,7 +34,9 @@ impl Api {
         let Some(first) = series.first() else {
             return Ok(None);
         };
-        let value = first["value"][1].as_str().context("a series without a value")?;
+        let value = first["value"][1]
+            .as_str()
+            .context("a series without a value")?;
         Ok(Some(value.parse()?))
     }
 
@@ -86,7 +90,9 @@ pub(super) fn get(port: u16, path: &str, accept: &str) -> Result<(u16, String)> 
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no head of an answer")?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("no head of an answer")?;
     let status = head.split(' ').nth(1).context("no status of an answer")?;
     Ok((status.parse()?, body.to_owned()))
 }

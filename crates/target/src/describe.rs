@@ -15,7 +15,11 @@ impl EventLoop {
         let counts = &self.core.shared.portal_counts;
         for (_, connection) in &mut self.connections {
             if let Role::Session(..) = connection.role {
-                counts.add(connection.local, &connection.stream, &mut connection.counted);
+                counts.add(
+                    connection.local,
+                    &connection.stream,
+                    &mut connection.counted,
+                );
             }
         }
         self.sessions

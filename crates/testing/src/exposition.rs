@@ -59,8 +59,14 @@ pub fn parse(text: &str, format: Format) -> Families {
         }
         let (name, family) = current.as_mut().expect(line);
         if let Some(rest) = line.strip_prefix("# TYPE ") {
-            assert!(family.kind.is_empty() && family.samples.is_empty(), "{line}");
-            family.kind = rest.strip_prefix(&format!("{name} ")).expect(line).to_owned();
+            assert!(
+                family.kind.is_empty() && family.samples.is_empty(),
+                "{line}"
+            );
+            family.kind = rest
+                .strip_prefix(&format!("{name} "))
+                .expect(line)
+                .to_owned();
         } else if let Some(rest) = line.strip_prefix("# UNIT ") {
             assert_eq!(format, Format::OpenMetrics, "{line}");
             assert!(family.unit.is_none() && family.samples.is_empty(), "{line}");
@@ -69,7 +75,10 @@ pub fn parse(text: &str, format: Format) -> Families {
             family.unit = Some(unit.to_owned());
         } else {
             let sample = sample(line);
-            assert!(seen.insert((sample.0.clone(), sample.1.clone())), "twice: {line}");
+            assert!(
+                seen.insert((sample.0.clone(), sample.1.clone())),
+                "twice: {line}"
+            );
             family.samples.push(sample);
         }
     }
@@ -90,7 +99,10 @@ fn close(families: &mut Families, family: Option<(String, Family)>) {
 /// Checks a family by itself.
 fn check(name: &str, family: &Family, format: Format) {
     assert!(is_name(name), "{name:?} is no name");
-    assert!(family.help.ends_with('.'), "the help of {name} is no sentence");
+    assert!(
+        family.help.ends_with('.'),
+        "the help of {name} is no sentence"
+    );
     let suffix = match (family.kind.as_str(), format) {
         ("counter", Format::Text) => {
             assert!(name.ends_with("_total"), "{name}");
@@ -109,8 +121,14 @@ fn check(name: &str, family: &Family, format: Format) {
     for (sample, _, value) in &family.samples {
         assert_eq!(*sample, whole);
         assert!(value.is_finite(), "{sample} is {value}");
-        assert!(family.kind != "counter" || *value >= 0.0, "{sample} is {value}");
-        assert!(family.kind != "info" || *value == 1.0, "{sample} is {value}");
+        assert!(
+            family.kind != "counter" || *value >= 0.0,
+            "{sample} is {value}"
+        );
+        assert!(
+            family.kind != "info" || *value == 1.0,
+            "{sample} is {value}"
+        );
     }
 }
 
@@ -132,7 +150,10 @@ fn check_histogram(name: &str, family: &Family) {
         }
     }
     for (labels, histogram) in series {
-        let (sum, count) = (histogram.sum.expect("a sum"), histogram.count.expect("a count"));
+        let (sum, count) = (
+            histogram.sum.expect("a sum"),
+            histogram.count.expect("a count"),
+        );
         let last = histogram.buckets.last().expect("buckets");
         assert_eq!(*last, (f64::INFINITY, count), "{name}{labels:?}");
         assert!(sum >= 0.0, "{name}{labels:?}");
@@ -217,7 +238,10 @@ pub fn value_of(families: &Families, name: &str, wanted: &[(&str, &str)]) -> Opt
         sample == name && wanted.iter().all(has)
     });
     let value = found.next().map(|(_, _, value)| *value);
-    assert!(found.next().is_none(), "several series {name} with {wanted:?}");
+    assert!(
+        found.next().is_none(),
+        "several series {name} with {wanted:?}"
+    );
     value
 }
 
@@ -233,7 +257,10 @@ mod tests {
     #[test]
     fn good_text_is_read() {
         let families = parse(GOOD, Format::Text);
-        assert_eq!(value_of(&families, "b_total", &[("n", "a\"b\\c\nd")]), Some(5.0));
+        assert_eq!(
+            value_of(&families, "b_total", &[("n", "a\"b\\c\nd")]),
+            Some(5.0)
+        );
         assert_eq!(value_of(&families, "b_total", &[("n", "x")]), None);
         assert_eq!(families["a_seconds"].kind, "histogram");
     }

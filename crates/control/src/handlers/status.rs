@@ -39,12 +39,7 @@ pub(super) fn figures(call: Call) -> Result<Snapshot, Error> {
     Ok((*call.plane.snapshots.latest()).clone())
 }
 
-fn in_short(
-    plane: &Plane,
-    units: &[UnitStatus],
-    pools: &[PoolView],
-    sessions: usize,
-) -> Status {
+fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView], sessions: usize) -> Status {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
     let mut notices: Vec<String> = plane.transactions.notice().into_iter().collect();

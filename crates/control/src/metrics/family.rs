@@ -138,9 +138,9 @@ impl<'a> Exposition<'a> {
             Kind::Info => MetricType::Info,
         };
         let (name, unit) = family.parts();
-        let encoder =
-            self.encoder
-                .encode_descriptor(name, family.help, unit.as_ref(), kind)?;
+        let encoder = self
+            .encoder
+            .encode_descriptor(name, family.help, unit.as_ref(), kind)?;
         write(&mut Samples { encoder, family })
     }
 

@@ -87,7 +87,10 @@ mod tests {
             (newer, Format::OpenMetrics),
             ("application/openmetrics-text", Format::OpenMetrics),
             ("application/openmetrics-text;version=9.0.0", Format::Text),
-            ("application/openmetrics-text;q=0.3,text/plain", Format::Text),
+            (
+                "application/openmetrics-text;q=0.3,text/plain",
+                Format::Text,
+            ),
             ("application/openmetrics-text;q=x", Format::Text),
             ("text/plain", Format::Text),
             ("*/*", Format::Text),

@@ -10,7 +10,11 @@ use model::pool::status::PoolView;
 const STATES: [&str; 4] = ["ONLINE", "DEGRADED", "SUSPENDED", "UNAVAIL"];
 const SCAN_STATES: [&str; 4] = ["running", "paused", "finished", "canceled"];
 
-const INFO: Family = info("sandstone_pool_info", &["pool", "guid"], "Describes a pool.");
+const INFO: Family = info(
+    "sandstone_pool_info",
+    &["pool", "guid"],
+    "Describes a pool.",
+);
 const STATE: Family = gauge(
     "sandstone_pool_state",
     &["pool", "state"],
@@ -192,7 +196,9 @@ fn is_open(pool: &PoolView) -> bool {
 
 pub(super) fn tell(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result {
     out.family(&INFO, &mut |to| {
-        pools.iter().try_for_each(|pool| to.describe(&[&pool.name, &pool.guid]))
+        pools
+            .iter()
+            .try_for_each(|pool| to.describe(&[&pool.name, &pool.guid]))
     })?;
     out.family(&STATE, &mut |to| {
         pools
@@ -211,7 +217,10 @@ pub(super) fn tell(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result 
 }
 
 /// Function for hits or misses of a pool in memory, and of one cache vdev.
-type OfTiers = (fn(&PoolView) -> u64, fn(&model::pool::vdev::CacheView) -> u64);
+type OfTiers = (
+    fn(&PoolView) -> u64,
+    fn(&model::pool::vdev::CacheView) -> u64,
+);
 
 fn tell_caches(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result {
     let hits: OfTiers = (|pool| pool.memory_hits, |cache| cache.hits);

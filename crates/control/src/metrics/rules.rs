@@ -116,7 +116,9 @@ fn write_groups(out: &mut String) -> std::fmt::Result {
 fn write_expression(out: &mut String, expression: &str) -> std::fmt::Result {
     writeln!(out, "        expr: |-")?;
     let lines = expression.lines();
-    lines.map(str::trim_end).try_for_each(|line| writeln!(out, "          {line}"))
+    lines
+        .map(str::trim_end)
+        .try_for_each(|line| writeln!(out, "          {line}"))
 }
 
 /// Returns a string of YAML.

@@ -117,19 +117,28 @@ pub(super) fn tell(out: &mut Exposition<'_>, metrics: &Metrics) -> fmt::Result {
                 host.copied().unwrap_or_default(),
                 session.target.as_deref().unwrap_or_default(),
                 &session.portal_group.to_string(),
-                &connection.map(|of| of.local.to_string()).unwrap_or_default(),
-                &connection.map(|of| of.peer.ip().to_string()).unwrap_or_default(),
+                &connection
+                    .map(|of| of.local.to_string())
+                    .unwrap_or_default(),
+                &connection
+                    .map(|of| of.peer.ip().to_string())
+                    .unwrap_or_default(),
             ])
         })
     })?;
     out.figures(&FIGURES, &labelled)?;
     for (family, count) in [
-        (&HOST_SESSIONS, (|host| host.sessions) as fn(&Host<'_>) -> usize),
+        (
+            &HOST_SESSIONS,
+            (|host| host.sessions) as fn(&Host<'_>) -> usize,
+        ),
         (&HOST_INITIATORS, |host| host.initiators.len()),
         (&HOST_PORTALS, |host| host.portals.len()),
     ] {
         out.family(family, &mut |to| {
-            hosts.iter().try_for_each(|(name, host)| to.put(&[name], count(host)))
+            hosts
+                .iter()
+                .try_for_each(|(name, host)| to.put(&[name], count(host)))
         })?;
     }
     Ok(())

@@ -83,15 +83,16 @@ pub(super) fn tell(out: &mut Exposition<'_>, metrics: &Metrics) -> fmt::Result {
         }
         Ok(())
     })?;
-    let mut sessions: BTreeMap<&str, usize> =
-        units.iter().map(|unit| (&*unit.name, 0)).collect();
+    let mut sessions: BTreeMap<&str, usize> = units.iter().map(|unit| (&*unit.name, 0)).collect();
     for lun in metrics.snapshot.sessions.iter().flat_map(|of| &of.luns) {
         if let Some(count) = sessions.get_mut(&*lun.unit) {
             *count += 1;
         }
     }
     out.family(&SESSIONS, &mut |to| {
-        sessions.iter().try_for_each(|(unit, count)| to.put(&[unit], *count))
+        sessions
+            .iter()
+            .try_for_each(|(unit, count)| to.put(&[unit], *count))
     })
 }
 

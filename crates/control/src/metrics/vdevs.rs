@@ -213,7 +213,10 @@ pub(super) fn tell(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result 
             })
     })?;
     tell_io(out, &all)?;
-    let labelled: Vec<_> = all.iter().map(|of| (of.labels().to_vec(), of.vdev)).collect();
+    let labelled: Vec<_> = all
+        .iter()
+        .map(|of| (of.labels().to_vec(), of.vdev))
+        .collect();
     out.figures(&FIGURES, &labelled)
 }
 

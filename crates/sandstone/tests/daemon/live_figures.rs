@@ -79,13 +79,13 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     process.done("pool create --size 512M tank mirror a b");
     let portal = serve(&process, "64M");
     write_all(portal, 0..8);
-    let written = |metrics: &str| sample(metrics, "sandstone_lu_writes_total{lu=\"vm1\"}");
+    let written = number(&process, "lu list -H -p -o writes vm1") as f64;
     let writes = "sandstone_lu_command_duration_seconds_count{lu=\"vm1\",op=\"write\"}";
     let give_up = Instant::now() + PATIENCE;
     let told = loop {
         let told = metrics(&process);
         // A new unit is in no snapshot yet.
-        if told.contains(writes) && sample(&told, writes) >= written(&told) {
+        if told.contains(writes) && sample(&told, writes) >= written {
             break told;
         }
         assert!(Instant::now() < give_up, "the snapshot never comes: {told}");
@@ -93,7 +93,9 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     };
     let commands = sample(&told, writes);
     assert!(commands >= 8.0, "{commands}");
-    assert_eq!(commands, written(&told));
+    assert_eq!(commands, written);
+    let total = "sandstone_lu_commands_total{lu=\"vm1\",op=\"write\"}";
+    assert_eq!(sample(&told, total), written);
     let seconds = |stage| {
         let labels = format!("lu=\"vm1\",op=\"write\",stage=\"{stage}\"");
         sample(

@@ -14,7 +14,9 @@ const DASHBOARD: &str = "grafana/sandstone.json";
 const WRITE: &str = "SANDSTONE_WRITE_RULES";
 
 fn packaged(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../packaging")
+        .join(name)
 }
 
 fn read(name: &str) -> String {
@@ -37,7 +39,8 @@ fn conditions_have_names_of_their_own_and_whole_words() {
     let names: BTreeSet<_> = RULES.iter().map(|rule| rule.condition).collect();
     assert_eq!(names.len(), RULES.len());
     for rule in RULES {
-        let is_kebab = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        let is_kebab =
+            |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
         assert!(rule.condition.chars().all(is_kebab), "{}", rule.condition);
         assert!(!rule.finding.ends_with('.'), "{}", rule.condition);
         assert!(rule.next.ends_with('.'), "{}", rule.condition);
@@ -52,7 +55,11 @@ fn each_alert_has_a_test_that_it_fires_and_one_that_it_does_not() {
         let alert = format!("alertname: {}\n", rule.alert());
         let parts: Vec<&str> = tests.split(&alert).skip(1).collect();
         let is_silent = |part: &&str| part.trim_start().starts_with("exp_alerts: []");
-        assert!(parts.iter().any(is_silent), "{} is never silent", rule.alert());
+        assert!(
+            parts.iter().any(is_silent),
+            "{} is never silent",
+            rule.alert()
+        );
         assert!(!parts.iter().all(is_silent), "{} never fires", rule.alert());
     }
 }

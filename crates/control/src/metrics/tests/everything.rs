@@ -140,7 +140,10 @@ fn vdev(name: &str, state: &str) -> VdevView {
 fn pool() -> PoolView {
     let mirror = VdevView {
         guid: None,
-        children: vec![vdev(HOSTILE, "ONLINE"), vdev("/dev/disk/by-id/b", "FAULTED")],
+        children: vec![
+            vdev(HOSTILE, "ONLINE"),
+            vdev("/dev/disk/by-id/b", "FAULTED"),
+        ],
         ..vdev("mirror-0", "DEGRADED")
     };
     PoolView {
