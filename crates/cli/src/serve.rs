@@ -28,9 +28,8 @@ pub struct Args {
     /// Most memory that blocks of pools may take [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache: Option<u64>,
-    /// Serve metrics for Prometheus at this address, as http://ADDR:PORT/metrics, without a password.
-    /// Other machines may then read the names of all objects, and no secrets [default: only at the
-    /// control socket]
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics, without a password: names of all
+    /// objects, and no secrets [default: only at the control socket]
     #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
     pub metrics: Option<SocketAddr>,
     /// Least grave level to log

@@ -9,7 +9,7 @@
 //! | Who may ask, and who asked? | `asker.rs`, `author.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
-//! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/`, with a listener of its own, and alert rules |
+//! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/`, with alert rules; at an address of their own: `metrics_listener.rs` |
 //!
 //! # Invariants
 //! - The configuration in force is on the disk. A configuration on the disk is in force, or was
@@ -29,6 +29,7 @@ pub mod endpoint;
 pub mod handlers;
 mod json_list;
 pub mod metrics;
+mod metrics_listener;
 mod names_in_use;
 mod new_unit;
 pub mod server;
@@ -42,7 +43,7 @@ pub use author::Author;
 pub use client::Client;
 pub use endpoint::Endpoint;
 pub use handlers::Plane;
-pub use metrics::{MetricsListener, MetricsServer};
+pub use metrics_listener::{MetricsListener, MetricsServer};
 pub use server::ControlServer;
 pub use snapshots::Snapshots;
 pub use transaction::Transactions;

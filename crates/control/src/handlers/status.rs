@@ -93,8 +93,11 @@ impl Plane {
 /// Reads all states.
 fn read(plane: &Plane) -> Reading {
     let data_plane = plane.transactions.data_plane();
-    let units = data_plane.units();
-    let pools = plane.pools.views();
+    let mut units = data_plane.units();
+    let mut pools = plane.pools.views();
+    // Collectors refuse an answer in which a series appears twice. Both lists are sorted by name.
+    units.dedup_by(|later, first| later.name == first.name);
+    pools.dedup_by(|later, first| later.name == first.name);
     let sessions = data_plane.sessions();
     let status = in_short(plane, &units, &pools, sessions.len());
     Reading {

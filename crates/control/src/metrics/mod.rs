@@ -18,7 +18,6 @@ use prometheus_client::registry::Registry;
 
 use self::family::Exposition;
 pub(crate) use self::format::Format;
-pub use self::listener::{MetricsListener, MetricsServer};
 pub(crate) use self::readings::Reading;
 pub use self::readings::Readings;
 use model::figures::Snapshot;
@@ -28,7 +27,6 @@ mod daemon;
 mod family;
 mod format;
 mod initiator;
-mod listener;
 mod pools;
 mod readings;
 pub mod rules;

@@ -252,7 +252,7 @@ rate(sandstone_tcp_retransmits_total[5m]) / (rate(sandstone_tcp_segments_total[5
         expression: "changes(sandstone_daemon_start_timestamp_seconds[15m]) > 0",
         hold_s: 0,
         finding: "The daemon at {instance} has started again",
-        next: "If nobody restarted it, look at its log for the reason.",
+        next: "If no administrator restarted it, look at its log for the reason.",
     },
     Rule {
         condition: "daemon-readings-old",

@@ -128,7 +128,7 @@ fn names_of_families_say_their_kind_and_object() {
     }
 }
 
-/// Without a reading nothing may claim that all is well, or that nothing is there.
+/// No sample may claim that all is well while nothing was read.
 #[test]
 fn without_a_reading_the_age_is_told_and_no_state() {
     let families = text(nothing());

@@ -23,9 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::Format;
-use crate::endpoint::status;
-use crate::handlers::Plane;
+use super::endpoint::status;
+use super::handlers::Plane;
+use super::metrics::Format;
 use hint::Place;
 use model::{Error, ErrorKind};
 
