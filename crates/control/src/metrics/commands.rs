@@ -19,6 +19,11 @@ const LU_BYTES: Family = counter(
     &["lu", "op"],
     "Bytes that commands read and wrote.",
 );
+const LU_ERRORS: Family = counter(
+    "sandstone_lu_errors_total",
+    &["lu"],
+    "Commands that ended with an error of the medium or the backend.",
+);
 const LU_DURATION: Family = histogram(
     "sandstone_lu_command_duration_seconds",
     &["lu", "op"],
@@ -77,6 +82,11 @@ pub(super) fn tell_units(out: &mut Exposition<'_>, snapshot: &Snapshot) -> fmt::
         units
             .iter()
             .try_for_each(|unit| bytes(to, &[&unit.name], &unit.sums))
+    })?;
+    out.family(&LU_ERRORS, &mut |to| {
+        units
+            .iter()
+            .try_for_each(|unit| to.put(&[&unit.name], unit.errors))
     })?;
     out.family(&LU_DURATION, &mut |to| {
         units.iter().try_for_each(|unit| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Metrics;
-use super::family::{Exposition, Family, Figure, counter, gauge};
+use super::family::{Exposition, Family, Figure, gauge};
 use model::data_plane::UnitStatus;
 use model::hindrance::HindranceKind;
 
@@ -26,7 +26,7 @@ const SESSIONS: Family = gauge(
     "Sessions logged in that have used the logical unit.",
 );
 
-const FIGURES: [Figure<UnitStatus>; 4] = [
+const FIGURES: [Figure<UnitStatus>; 3] = [
     Figure {
         family: gauge(
             "sandstone_lu_size_bytes",
@@ -51,14 +51,6 @@ const FIGURES: [Figure<UnitStatus>; 4] = [
             "Space that the logical unit can still take from the pool or file system beneath.",
         ),
         of: |unit| Some(unit.available?.into()),
-    },
-    Figure {
-        family: counter(
-            "sandstone_lu_errors_total",
-            &["lu"],
-            "Commands that ended with an error of the medium or the backend.",
-        ),
-        of: |unit| Some(unit.errors.into()),
     },
 ];
 

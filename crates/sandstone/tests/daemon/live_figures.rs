@@ -1,5 +1,6 @@
 //! Figures of data that was just written or received are shown at once, and equally by every view.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::process::Process;
 use crate::pools::devices::{serve, write_all};
 use crate::volumes::stream::{pipe, source};
+use testing::exposition::{Family, Format, parse};
 
 /// Longest wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -127,6 +129,51 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     assert!((bytes - (8 * PIECE) as f64).abs() < 1.0, "{unit}");
     assert!(process.refused("iostat vm2").contains("no lu vm2"));
     assert!(process.refused("iostat 0.5").contains("too short"));
+}
+
+/// Returns the values of all counters of the unit vm1, by series.
+fn counters_of_unit(process: &Process) -> BTreeMap<String, f64> {
+    let families = parse(&metrics(process), Format::Text);
+    let grows = |family: &&Family| matches!(&*family.kind, "counter" | "histogram");
+    let samples = families.values().filter(grows).flat_map(|of| &of.samples);
+    samples
+        .filter(|(_, labels, _)| labels.get("lu").is_some_and(|unit| unit == "vm1"))
+        .map(|(name, labels, value)| (format!("{name}{labels:?}"), *value))
+        .collect()
+}
+
+#[test]
+fn counters_of_a_unit_never_go_back_when_it_is_opened_anew() {
+    let process = Process::start();
+    process.done("pool create --size 512M tank a");
+    let portal = serve(&process, "64M");
+    process.done("volume create -s -V 64M tank/other");
+    let writes = |counters: &BTreeMap<String, f64>| {
+        let series = "sandstone_lu_commands_total{\"lu\": \"vm1\", \"op\": \"write\"}";
+        counters.get(series).copied().unwrap_or_default()
+    };
+    let mut before = counters_of_unit(&process);
+    for volume in ["tank/other", "tank/vm1", "tank/other"] {
+        write_all(portal, 0..4);
+        let (at_least, give_up) = (writes(&before) + 4.0, Instant::now() + PATIENCE);
+        while writes(&before) < at_least {
+            assert!(
+                Instant::now() < give_up,
+                "the snapshot never comes: {before:?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+            let now = counters_of_unit(&process);
+            for (series, value) in &before {
+                assert!(
+                    now[series] >= *value,
+                    "{series}: {value} to {}",
+                    now[series]
+                );
+            }
+            before = now;
+        }
+        process.done(&format!("lu modify vm1 --volume {volume}"));
+    }
 }
 
 #[test]

@@ -225,6 +225,7 @@ fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
         name: unit.name.clone(),
         number,
         totals,
+        errors: unit.errors(),
         latency: (!rests).then(|| unit.tally.latency()),
     }
 }

@@ -48,6 +48,7 @@ fn unit_snapshot(name: &str) -> UnitSnapshot {
     UnitSnapshot {
         name: name.to_owned(),
         sums: kind_sums(10),
+        errors: 1,
         read_latency: latencies(10, 600_000),
         write_latency: latencies(10, 600_000),
     }

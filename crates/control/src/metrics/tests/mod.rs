@@ -111,7 +111,7 @@ fn names_of_families_say_their_kind_and_object() {
             rest.strip_prefix(*object)
                 .is_some_and(|of| of.starts_with('_'))
         };
-        assert!(objects.iter().any(|object| is_of(object)), "{name}");
+        assert!(objects.iter().any(is_of), "{name}");
         assert_eq!(
             name.ends_with("_total"),
             family.kind == Kind::Counter,
