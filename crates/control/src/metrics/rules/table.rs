@@ -38,12 +38,12 @@ pub const RULES: &[Rule] = &[
         condition: "pool-not-open",
         severity: Critical,
         expression: "sandstone_pool_state{state=\"UNAVAIL\"} == 1",
-        hold_s: 60,
+        hold_s: 10,
         finding: "Pool {pool} cannot be opened",
         next: "Look at `sandstone pool status`: it names the devices that are missing.",
     },
     Rule {
-        condition: "pool-data-lost",
+        condition: "data-lost",
         severity: Critical,
         expression: "\
 sandstone_pool_lost_bytes > 0
@@ -56,7 +56,7 @@ sandstone_pool_lost_bytes > 0
         condition: "pool-degraded",
         severity: Error,
         expression: "sandstone_pool_state{state=\"DEGRADED\"} == 1",
-        hold_s: 30,
+        hold_s: 10,
         finding: "Pool {pool} is degraded: a part of its redundancy is missing",
         next: "Look at `sandstone pool status`, and replace the device that it names.",
     },
@@ -64,7 +64,7 @@ sandstone_pool_lost_bytes > 0
         condition: "spare-in-use",
         severity: Error,
         expression: "sandstone_pool_vdev_state{class=\"spare\", state=\"INUSE\"} == 1",
-        hold_s: 30,
+        hold_s: 0,
         finding: "Spare {vdev} of pool {pool} stands in for a device that failed",
         next: "Replace the failed device with `sandstone pool replace`; the spare then becomes free.",
     },
@@ -74,7 +74,7 @@ sandstone_pool_lost_bytes > 0
         expression: "\
 count by (job, instance, pool) (sandstone_pool_vdev_state{class=\"spare\", state=\"INUSE\"} == 1)
   unless on (job, instance, pool) (sandstone_pool_vdev_state{class=\"spare\", state=\"AVAIL\"} == 1)",
-        hold_s: 30,
+        hold_s: 60,
         finding: "Pool {pool} has no spare left",
         next: "Add a spare with `sandstone pool add`, or replace the failed device.",
     },
@@ -83,7 +83,7 @@ count by (job, instance, pool) (sandstone_pool_vdev_state{class=\"spare\", state
         severity: Error,
         expression: "\
 sandstone_pool_vdev_state{class!=\"spare\", state=~\"FAULTED|UNAVAIL|REMOVED\"} == 1",
-        hold_s: 30,
+        hold_s: 5,
         finding: "Device {vdev} of pool {pool} is {state}",
         next: "Replace the device with `sandstone pool replace`, or bring it back.",
     },
@@ -104,7 +104,7 @@ sandstone_pool_vdev_state{class!=\"spare\", state=~\"FAULTED|UNAVAIL|REMOVED\"} 
         next: "The pool corrected what had a copy. Scrub it with `sandstone pool scrub`, and watch the device.",
     },
     Rule {
-        condition: "device-slower-than-its-mirror",
+        condition: "slower-than-mirror",
         severity: Warning,
         expression: "\
 sandstone:pool_vdev_disk_wait_seconds:mean10m
@@ -144,7 +144,7 @@ sandstone_pool_available_bytes == 0
         next: "Remove snapshots, or add a vdev.",
     },
     Rule {
-        condition: "pool-full-in-14-days",
+        condition: "full-within-14-days",
         severity: Warning,
         expression: "\
 predict_linear(sandstone_pool_free_bytes[2d], 14 * 86400) < 0
@@ -166,7 +166,7 @@ predict_linear(sandstone_pool_free_bytes[2d], 14 * 86400) < 0
         severity: Warning,
         expression: "\
 time() - sandstone_pool_scan_end_timestamp_seconds{scan=\"scrub\"} > 62 * 86400",
-        hold_s: 3600,
+        hold_s: 0,
         finding: "The last scrub of pool {pool} ended more than two months ago",
         next: "Start one with `sandstone pool scrub`, monthly.",
     },
@@ -174,9 +174,35 @@ time() - sandstone_pool_scan_end_timestamp_seconds{scan=\"scrub\"} > 62 * 86400"
         condition: "unit-faulted",
         severity: Critical,
         expression: "sandstone_lu_state{state=\"faulted\"} == 1",
-        hold_s: 10,
+        hold_s: 30,
         finding: "Logical unit {lu} cannot be served",
         next: "Look at `sandstone lu list -o name,state,remedy` and `sandstone status` for the reason.",
+    },
+    Rule {
+        condition: "unit-lost-writes",
+        severity: Critical,
+        expression: "sandstone_lu_hindrances{kind=~\"lost-writes|sanitize-failed\"} > 0",
+        hold_s: 0,
+        finding: "Logical unit {lu} is in the state {kind}: it refuses I/O until it is cleared",
+        next: "Look at `sandstone lu list -o name,hindrances,remedy`, then `sandstone lu clear`.",
+    },
+    Rule {
+        condition: "unit-full",
+        severity: Critical,
+        expression: "sandstone_lu_hindrances{kind=\"full\"} > 0",
+        hold_s: 10,
+        finding: "Logical unit {lu} refuses writes, because no space is left beneath it",
+        next: "Make space in the pool or file system beneath; writes then go on by themselves.",
+    },
+    Rule {
+        condition: "unit-threshold",
+        severity: Warning,
+        expression: "\
+sandstone_lu_hindrances{kind=\"threshold\"} > 0
+  unless on (job, instance, lu) sandstone_lu_hindrances{kind=\"full\"} > 0",
+        hold_s: 60,
+        finding: "Logical unit {lu} has reached its soft threshold",
+        next: "Make space in the pool or file system beneath before writes are refused.",
     },
     Rule {
         condition: "unit-one-path",
@@ -193,17 +219,29 @@ sandstone_lu_sessions == 1
         severity: Warning,
         expression: "\
 sandstone_host_portals < on (job, instance, host) max_over_time(sandstone_host_portals[1d])",
-        hold_s: 300,
+        hold_s: 60,
         finding: "Host {host} has fewer paths than it had within a day",
         next: "Look at `sandstone session list`, and at the links of the host.",
     },
     Rule {
-        condition: "initiator-path-dead",
+        condition: "device-one-path",
         severity: Warning,
-        expression: "sandstone_initiator_path_state{state=\"dead\"} == 1",
-        hold_s: 60,
-        finding: "Path {path} of this machine to device {device} is dead",
-        next: "Look at `sandstone initiator path list` for the reason.",
+        expression: "\
+count by (job, instance, device) (sandstone_initiator_path_state{state=\"dead\"} == 0) == 1
+  and on (job, instance, device)
+    count by (job, instance, device) (sandstone_initiator_path_state{state=\"dead\"}) > 1",
+        hold_s: 30,
+        finding: "One path of this machine to device {device} is left",
+        next: "Look at `sandstone initiator path list` for the dead ones and the reason.",
+    },
+    Rule {
+        condition: "device-no-path",
+        severity: Critical,
+        expression: "\
+min by (job, instance, device) (sandstone_initiator_path_state{state=\"dead\"}) == 1",
+        hold_s: 10,
+        finding: "No path of this machine to device {device} is alive",
+        next: "Look at `sandstone initiator session list`, at the other machine and at the network.",
     },
     Rule {
         condition: "digest-errors",
@@ -223,7 +261,7 @@ rate(sandstone_tcp_retransmits_total[5m]) / (rate(sandstone_tcp_segments_total[5
         next: "Look at drops of switches and cards on this link, and at the MTU of its whole way.",
     },
     Rule {
-        condition: "queue-time-high",
+        condition: "kavg-high",
         severity: Warning,
         expression: "sandstone:lu_stage_seconds:mean5m{stage=\"queue\"} > 0.001",
         hold_s: 300,
@@ -231,7 +269,7 @@ rate(sandstone_tcp_retransmits_total[5m]) / (rate(sandstone_tcp_segments_total[5
         next: "Look at `sandstone iostat`: a smaller queue depth of hosts, or a faster device, helps.",
     },
     Rule {
-        condition: "device-time-high",
+        condition: "davg-high",
         severity: Warning,
         expression: "sandstone:lu_stage_seconds:mean5m{stage=\"device\"} > 0.02",
         hold_s: 300,
