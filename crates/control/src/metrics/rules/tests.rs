@@ -9,6 +9,8 @@ use crate::metrics::tests::all_families;
 
 const RULES_FILE: &str = "prometheus/sandstone.rules.yml";
 const TESTS_FILE: &str = "prometheus/sandstone.rules.test.yml";
+/// Tests of rules that look at days.
+const DAYS_FILE: &str = "prometheus/sandstone.rules.days.test.yml";
 const DASHBOARD: &str = "grafana/sandstone.json";
 /// Variable with which the test writes the file of rules instead of comparing it.
 const WRITE: &str = "SANDSTONE_WRITE_RULES";
@@ -50,7 +52,7 @@ fn conditions_have_names_of_their_own_and_whole_words() {
 /// Each alert fires in a test of promtool, and is silent in another.
 #[test]
 fn each_alert_has_a_test_that_it_fires_and_one_that_it_does_not() {
-    let tests = read(TESTS_FILE);
+    let tests = [read(TESTS_FILE), read(DAYS_FILE)].concat();
     for rule in RULES {
         let alert = format!("alertname: {}\n", rule.alert());
         let parts: Vec<&str> = tests.split(&alert).skip(1).collect();
