@@ -23,6 +23,7 @@ mod nbdkit;
 mod openapi;
 mod packages;
 mod pool_hosts;
+mod prometheus;
 mod qemu_img;
 mod report_page;
 mod servers;
@@ -107,6 +108,7 @@ fn labs() -> Vec<Lab> {
         bench_volumes::LABS,
         report_page::LABS,
         openapi::LABS,
+        prometheus::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
         packages::LABS,

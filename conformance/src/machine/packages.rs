@@ -53,6 +53,9 @@ pub(crate) const MACHINES: &[&str] = &[
 /// openssl to make certificates.
 pub(crate) const NBD: &[&str] = &["libnbd-bin", "nbdkit", "fio", "openssl"];
 
+/// Package of Prometheus and promtool.
+pub(crate) const PROMETHEUS: &[&str] = &["prometheus"];
+
 /// Unpacked set of packages.
 #[derive(Clone, Debug)]
 pub(crate) struct Bundle {
@@ -193,6 +196,7 @@ pub(crate) struct Tools {
     clients: Option<Bundle>,
     machines: std::sync::OnceLock<Bundle>,
     nbd: std::sync::OnceLock<Bundle>,
+    prometheus: std::sync::OnceLock<Bundle>,
 }
 
 impl Tools {
@@ -221,6 +225,7 @@ impl Tools {
             clients,
             machines: std::sync::OnceLock::new(),
             nbd: std::sync::OnceLock::new(),
+            prometheus: std::sync::OnceLock::new(),
         })
     }
 
@@ -251,6 +256,14 @@ impl Tools {
     /// Fails as [`Bundle::prepare`] does.
     pub(crate) fn nbd(&self) -> Result<&Bundle> {
         once(&self.nbd, "nbd", NBD)
+    }
+
+    /// Returns the bundle of [`PROMETHEUS`].
+    ///
+    /// # Errors
+    /// Fails as [`Bundle::prepare`] does.
+    pub(crate) fn prometheus(&self) -> Result<&Bundle> {
+        once(&self.prometheus, "prometheus", PROMETHEUS)
     }
 }
 

@@ -49,6 +49,10 @@ pub struct Args {
     /// Most memory that blocks of pools may take [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache: Option<u64>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics, without a password: names of all
+    /// objects, and no secrets [default: only at the control socket]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
+    pub metrics: Option<SocketAddr>,
     /// Least grave level to log [default: info]
     #[arg(long, value_name = "LEVEL", value_parser = LEVELS)]
     pub log: Option<String>,
@@ -126,6 +130,16 @@ fn console_address(text: &str) -> Result<ConsoleAddress, String> {
     address.map(ConsoleAddress::At).map_err(|_| {
         format!(
             "{text:?} is not an address; write one such as 192.0.2.10:8443 or [::]:8443, or off"
+        )
+    })
+}
+
+/// Reads the address of `--metrics`. Metrics have no usual port, so it must be named.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is not an address with a port, such as 127.0.0.1:9860, or [::]:9860 for every address \
+             of this machine"
         )
     })
 }

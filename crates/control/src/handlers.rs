@@ -17,6 +17,7 @@ use utoipa::OpenApi as _;
 use super::answer::{ConsoleStatus, Problem};
 use super::author::{self, Author};
 use super::door::Door;
+use super::metrics::Readings;
 use super::names_in_use::NamesInUse;
 use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
@@ -67,6 +68,8 @@ pub struct Plane {
     pub console: ConsoleTeller,
     /// Figures of the past, minute by minute and coarser.
     pub history: History,
+    /// States as metrics tell them.
+    pub readings: Readings,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }

@@ -10,8 +10,9 @@
 //! | How do pages of this process ask endpoints? | `door.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
-//! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/` |
+//! | Where do figures of commands come from? | `snapshots.rs`, once a second |
 //! | Who records the history of figures? | `history_keeper.rs`, once a minute; files and charts: `history` |
+//! | How are figures told as metrics? | `metrics/`, with alert rules; at an address of their own: `metrics_listener.rs` |
 //!
 //! # Invariants
 //! - The configuration in force is on the disk. A configuration on the disk is in force, or was
@@ -33,7 +34,8 @@ mod gate;
 pub mod handlers;
 mod history_keeper;
 mod json_list;
-mod metrics;
+pub mod metrics;
+mod metrics_listener;
 mod names_in_use;
 mod new_unit;
 mod origin;
@@ -51,6 +53,7 @@ pub use door::Door;
 pub use endpoint::Endpoint;
 pub use handlers::Plane;
 pub use history_keeper::HistoryKeeper;
+pub use metrics_listener::{MetricsListener, MetricsServer};
 pub use server::ControlServer;
 pub use snapshots::Snapshots;
 pub use transaction::Transactions;

@@ -100,8 +100,10 @@ struct UnitSums {
     name: String,
     number: u64,
     read: StageTotals,
+    errors_read: u64,
     latency_read: [LatencyCounts; WITH_HISTOGRAM],
     totals: StageTotals,
+    errors: u64,
     latency: [Latencies; WITH_HISTOGRAM],
 }
 
@@ -167,6 +169,7 @@ impl UnitSums {
         if read.number != self.number {
             self.number = read.number;
             self.read = StageTotals::default();
+            self.errors_read = 0;
             self.latency_read = Default::default();
         }
         let totals = self.totals.iter_mut().zip(&self.read);
@@ -174,6 +177,8 @@ impl UnitSums {
             sum.add(&now.since(earlier));
         }
         self.read = read.totals;
+        self.errors += read.errors.saturating_sub(self.errors_read);
+        self.errors_read = read.errors;
         if let Some(latency) = read.latency {
             add_between(&mut self.latency, &self.latency_read, &latency);
             self.latency_read = latency;
@@ -186,6 +191,7 @@ impl UnitSums {
         UnitSnapshot {
             name: self.name.clone(),
             sums: self.totals.into(),
+            errors: self.errors,
             read_latency,
             write_latency,
         }
@@ -268,6 +274,7 @@ mod tests {
             name: "lu".into(),
             number,
             totals: [reads, KindTotals::default(), KindTotals::default()],
+            errors: reads.commands,
             latency: Some(latency),
         }
     }
@@ -292,6 +299,7 @@ mod tests {
             let unit = &snapshot.units[0];
             assert_eq!(unit.sums.reads.commands, expected);
             assert_eq!(unit.sums.reads.device_ns, expected * 10_000);
+            assert_eq!(unit.errors, expected);
             assert_eq!(unit.read_latency.commands(), expected);
             assert_eq!(unit.write_latency.commands(), 0);
         }

@@ -39,6 +39,12 @@ pub trait DataPlane: Send + Sync {
     /// Returns the sessions that are logged in.
     fn sessions(&self) -> Vec<SessionInfo>;
 
+    /// Returns what TCP has sent from each portal to initiators, as of the last call of
+    /// [`DataPlane::sessions`].
+    fn portal_tcp(&self) -> Vec<PortalTcp> {
+        Vec::new()
+    }
+
     /// Ends the session of number `tsih`, and reports whether it existed.
     fn kill_session(&self, tsih: u16) -> bool;
 
@@ -192,6 +198,9 @@ pub struct SessionInfo {
     pub written_bytes: u64,
     /// Number of commands in flight now.
     pub in_flight: u32,
+    /// Number of data segments that arrived with a wrong data digest.
+    #[serde(default)]
+    pub digest_errors: u64,
     /// Seconds since the session logged in.
     pub age_s: u64,
 }
@@ -211,6 +220,17 @@ pub struct ConnectionInfo {
     pub header_digest: bool,
     /// Whether CRC32C protects data.
     pub data_digest: bool,
+}
+
+/// TCP segments of all sessions that used one address of this machine, since the daemon began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortalTcp {
+    /// Address to which initiators connected.
+    pub address: SocketAddr,
+    /// Number of segments with payload that were sent, retransmits included.
+    pub segments: u64,
+    /// Number of segments that were retransmitted.
+    pub retransmits: u64,
 }
 
 /// Current state of one logical unit.

@@ -128,6 +128,8 @@ pub struct UnitFigures {
     pub number: u64,
     /// Sums by kind.
     pub totals: StageTotals,
+    /// Commands that ended with an error of the medium or the backend.
+    pub errors: u64,
     /// Latencies of reads, and those of writes. `None` means that they are those of the last
     /// reading.
     pub latency: Option<[LatencyCounts; WITH_HISTOGRAM]>,
@@ -300,6 +302,9 @@ pub struct UnitSnapshot {
     /// Sums of its commands.
     #[serde(flatten)]
     pub sums: KindSums,
+    /// Number of commands that ended with an error of the medium or the backend.
+    #[serde(default)]
+    pub errors: u64,
     /// Latencies of READ commands.
     pub read_latency: Latencies,
     /// Latencies of WRITE commands.

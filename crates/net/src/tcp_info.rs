@@ -22,14 +22,17 @@ pub struct TcpInfo {
     pub min_rtt_us: u32,
     /// Congestion window in segments.
     pub snd_cwnd: u32,
-    /// Segments retransmitted since the connection began.
+    /// Segments retransmitted since the connection began. The counter wraps.
     pub total_retrans: u32,
+    /// Segments with payload sent since the connection began, retransmits included. The counter
+    /// wraps.
+    pub data_segs_out: u32,
     /// Bytes that the other end has acknowledged.
     pub bytes_acked: u64,
 }
 
 /// Bytes of the structure up to the last field that is read.
-const LEN: usize = 152;
+const LEN: usize = 160;
 
 impl TcpInfo {
     /// Reads the state of a socket's connection from the kernel.
@@ -71,6 +74,7 @@ impl TcpInfo {
             min_rtt_us: word(148),
             snd_cwnd: word(80),
             total_retrans: word(100),
+            data_segs_out: word(156),
             bytes_acked: u64::from_ne_bytes(acked),
         }
     }
@@ -100,7 +104,7 @@ mod tests {
             info.rtt_us > 0 && info.min_rtt_us <= info.rtt_us,
             "{info:?}"
         );
-        assert_eq!(info.total_retrans, 0);
+        assert_eq!((info.total_retrans, info.data_segs_out), (0, 1));
         assert!(TcpInfo::of(std::fs::File::open("/dev/null").unwrap()).is_err());
     }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use store::cache::Statistics;
+use store::catalog::{Catalog, Dataset};
 use store::format::SECTOR_SIZE;
 use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
 use store::vdev::{
@@ -66,7 +69,8 @@ impl Pools {
 }
 
 fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
-    let asked = pool.host.handle(|hands| {
+    let cache = Arc::clone(pool.host.cache());
+    let asked = pool.host.handle(move |hands| {
         let lost = hands.unflushed.lost().into_iter();
         let lost = lost.map(|volume| hands.pool.catalog().full_name(volume));
         Asked {
@@ -80,6 +84,8 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
             damaged: hands.damaged.views(hands.pool.catalog()),
             sums: hands.damaged.sums(hands.pool.catalog()),
             fences: hands.named_devices(),
+            promised: promised(hands.pool.catalog()),
+            memory: cache.statistics(),
             now_us: hands.now_us,
         }
     });
@@ -87,6 +93,12 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
         |_| shut_view(name, pool, disks),
         |asked| of_status(&asked, &pool.host.places()),
     )
+}
+
+/// Returns the bytes that all volumes have as their size.
+fn promised(catalog: &Catalog) -> u64 {
+    let volumes = catalog.datasets().filter_map(Dataset::as_volume);
+    volumes.map(|volume| volume.size).sum()
 }
 
 /// Facts that a pool's engine reports.
@@ -107,6 +119,10 @@ struct Asked {
     sums: Vec<LostView>,
     /// Devices that other hosts may be kept from.
     fences: Vec<Named>,
+    /// Bytes of all volumes together.
+    promised: u64,
+    /// Counts of the blocks in memory.
+    memory: Statistics,
     now_us: u64,
 }
 
@@ -220,6 +236,9 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         freeing: bytes(status.counts.deferred),
         free: bytes(status.counts.available),
         available: bytes(status.available),
+        promised: asked.promised,
+        memory_hits: asked.memory.hits,
+        memory_misses: asked.memory.misses,
         capacity: Some(capacity(status.counts.size, status.counts.available)),
         open_for_us: Some(now_us),
         // The history of figures knows it.

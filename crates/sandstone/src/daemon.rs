@@ -16,7 +16,8 @@ use config::placement;
 use config::store::Store;
 use control::address::SOCKET_NAME;
 use control::{
-    Author, ControlAddress, ControlServer, HistoryKeeper, Plane, Snapshots, Transactions,
+    Author, ControlAddress, ControlServer, HistoryKeeper, MetricsListener, MetricsServer, Plane,
+    Snapshots, Transactions,
 };
 use history::{Clock, History};
 use https::CertificateView;
@@ -67,6 +68,8 @@ pub struct DaemonOptions {
     /// Clock of the history of figures. A test gives its own, and then records each minute by hand
     /// ([`Plane::record_history`]). `None` is the system's clock: each minute is recorded.
     pub history_clock: Option<Clock>,
+    /// Address at which metrics are served, beside the control API.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Stores and returns the configuration with the present names of volumes. If the folder cannot be
@@ -119,6 +122,7 @@ pub struct Daemon {
     console: Option<Console>,
     /// Thread that records the history of figures.
     history: Option<HistoryKeeper>,
+    metrics: Option<MetricsServer>,
 }
 
 impl Daemon {
@@ -127,6 +131,8 @@ impl Daemon {
     /// # Errors
     /// The folder is damaged or in use, or a thread or socket cannot be had.
     pub fn start(options: DaemonOptions) -> Result<Self, Error> {
+        // An address that is taken is told before anything is served.
+        let metrics = options.metrics.map(MetricsListener::bind).transpose()?;
         let (mut store, config) = Store::open(&options.state)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Pools and logical units may lie on disks that the initiator reaches. Its sessions come up
@@ -185,6 +191,7 @@ impl Daemon {
             default_portals: options.default_portals,
             since: Instant::now(),
             console: Default::default(),
+            readings: Default::default(),
             making: Default::default(),
         });
         let follower = Arc::downgrade(&plane);
@@ -208,6 +215,8 @@ impl Daemon {
             true => None,
             false => Some(keep_history(&plane)?),
         };
+        let metrics = metrics.map(|listener| listener.serve(plane.clone()));
+        let metrics = metrics.transpose()?;
         let control = ControlServer::start(options.control, plane.clone())?;
         let console = Console::start(&options.console, &plane)?;
         Ok(Self {
@@ -219,6 +228,7 @@ impl Daemon {
             control,
             socket,
             console,
+            metrics,
         })
     }
 
@@ -265,6 +275,11 @@ impl Daemon {
             }
             control(round);
         })
+    }
+
+    /// Returns the address at which metrics are served, beside the control API.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
     }
 
     /// Waits for SIGINT or SIGTERM, then ends in order. Reloads at each SIGHUP until then.
@@ -343,6 +358,7 @@ impl Daemon {
         drop(self.socket);
         drop(self.console);
         drop(self.history);
+        drop(self.metrics);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);

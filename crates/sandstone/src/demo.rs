@@ -87,6 +87,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         default_portals: Vec::new(),
         console: ConsoleOptions::off(),
         history_clock: None,
+        metrics: None,
     })?;
     let author = Arc::new(Author::here(COMMAND));
     match author.works(|| bring_up(args, &daemon, state)) {

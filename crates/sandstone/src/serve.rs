@@ -79,6 +79,7 @@ fn options(args: &Args, connection: &Connection) -> DaemonOptions {
             names: args.console_names.clone(),
         },
         history_clock: None,
+        metrics: args.metrics,
     }
 }
 
@@ -98,9 +99,10 @@ fn tell_addresses(args: &Args, daemon: &Daemon) {
     let idle = args.portals.iter().filter(|address| !is_served(address));
     idle.for_each(try_portal);
     let control = daemon.control();
-    let metrics = match control {
-        ControlAddress::Tcp(address) => format!("http://{address}/metrics"),
-        ControlAddress::Unix(path) => {
+    let metrics = match (daemon.metrics(), control) {
+        (Some(address), _) => format!("http://{address}/metrics"),
+        (None, ControlAddress::Tcp(address)) => format!("http://{address}/metrics"),
+        (None, ControlAddress::Unix(path)) => {
             format!("http://localhost/metrics at the socket {}", path.display())
         }
     };

@@ -4,12 +4,24 @@ use iscsi::negotiation::SessionParameters;
 use iscsi::target::login::SessionKind;
 
 use super::event_loop::EventLoop;
+use crate::session::connection::Role;
 use crate::session::served_session::ServedSession;
 use model::data_plane::{ConnectionInfo, SessionInfo};
 
 impl EventLoop {
-    /// Returns the sessions of this loop.
-    pub(super) fn describe(&self) -> Vec<SessionInfo> {
+    /// Returns the sessions of this loop. Counts their TCP segments first, so that the sums of
+    /// portals are as new as the sessions.
+    pub(super) fn describe(&mut self) -> Vec<SessionInfo> {
+        let counts = &self.core.shared.portal_counts;
+        for (_, connection) in &mut self.connections {
+            if let Role::Session(..) = connection.role {
+                counts.add(
+                    connection.local,
+                    &connection.stream,
+                    &mut connection.counted,
+                );
+            }
+        }
         self.sessions
             .values()
             .map(|session| self.describe_session(session))
@@ -51,6 +63,7 @@ impl EventLoop {
             read_bytes: counters.data_in_bytes,
             written_bytes: counters.data_out_bytes,
             in_flight: session.protocol.in_flight() as u32,
+            digest_errors: counters.digest_errors,
             age_s: session.since.elapsed().as_secs(),
         }
     }

@@ -12,6 +12,7 @@ use scsi::nexus::TargetPort;
 use super::directory::Directory;
 use super::message::{AbortOrder, Function, Message};
 use crate::connection::dealer::Dealer;
+use crate::connection::tcp_counts::PortalCounts;
 use crate::session::registry::Registry;
 use block::budget::Budget;
 use model::figures::PortGroupFigures;
@@ -74,6 +75,8 @@ pub(super) struct Shared {
     loops: Vec<LoopHandle>,
     /// Dealer that gives each new connection to a loop.
     pub dealer: Arc<Dealer>,
+    /// TCP segments of each portal.
+    pub portal_counts: PortalCounts,
     /// Memory for data in flight.
     pub budget: Arc<Budget>,
     /// Limits of the daemon.
@@ -120,6 +123,7 @@ impl Shared {
                 seats: (0..loops.len()).map_while(join).collect(),
                 serving: Arc::clone(&serving),
                 port_group_tallies: Mutex::default(),
+                portal_counts: PortalCounts::default(),
                 loops,
                 budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,

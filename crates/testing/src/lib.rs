@@ -3,6 +3,7 @@
 // A helper that fails ends the test that called it.
 #![allow(clippy::unwrap_used)]
 
+pub mod exposition;
 pub mod loop_device;
 pub mod skipped;
 pub mod user;

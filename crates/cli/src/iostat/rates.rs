@@ -232,6 +232,7 @@ mod tests {
                 writes: sums(writes),
                 others: sums(1),
             },
+            errors: 0,
             read_latency: latency(reads),
             write_latency: latency(writes),
         };

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use hint::Place;
 use toml::de::{DeTable, DeValue};
 
-use super::{Args, LEVELS, Service, console_address, log_format};
+use super::{Args, LEVELS, Service, console_address, log_format, metrics_address};
 use crate::connection::SERVICE_STATE;
 use crate::grammar::completion::size;
 use crate::target::portal;
@@ -99,6 +99,10 @@ const KEYS: &[Key] = &[
             }
             Ok(())
         },
+    },
+    Key {
+        name: "metrics.listen",
+        set: |to, value| fill(&mut to.args.metrics, metrics_address(&value.text()?)?),
     },
     Key {
         name: "log.level",

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
+use testing::exposition::{Format, parse, value_of};
 
 use super::daemon::Daemon;
 
@@ -139,18 +140,9 @@ fn metrics_are_in_the_text_format_of_prometheus() {
     let (code, text) = http(&daemon, "GET /metrics", "");
     assert_eq!(code, 200);
     assert_eq!(questions() - before, 1, "units are asked once");
-    assert!(
-        text.contains(
-            "# TYPE sandstone_lu_reads_total counter\nsandstone_lu_reads_total{lu=\"vol1\"} 0\n"
-        ),
-        "{text}"
-    );
-    assert!(
-        text.contains("sandstone_lu_size_bytes{lu=\"vol1\"} 10737418240\n"),
-        "{text}"
-    );
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let value = line.rsplit(' ').next().unwrap();
-        assert!(value.parse::<f64>().is_ok(), "{line}");
-    }
+    let families = parse(&text, Format::Text);
+    let of_unit = |name: &str| value_of(&families, name, &[("lu", "vol1")]);
+    assert_eq!(of_unit("sandstone_lu_size_bytes"), Some(10737418240.0));
+    let online = [("lu", "vol1"), ("state", "online")];
+    assert_eq!(value_of(&families, "sandstone_lu_state", &online), Some(1.0));
 }

@@ -192,6 +192,7 @@ impl Daemon {
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
             console: Default::default(),
+            readings: Default::default(),
             making: Default::default(),
         };
         let plane = Arc::new(plane);

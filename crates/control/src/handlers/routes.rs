@@ -3,7 +3,6 @@
 //! The types of an endpoint are those of its function. So the OpenAPI document, which follows from
 //! the endpoint, describes what the function takes and returns.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -11,7 +10,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State};
 use axum::handler::Handler;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
@@ -212,13 +210,8 @@ fn unreadable(part: &str, error: &dyn std::fmt::Display) -> Error {
     )
 }
 
-/// Writes an answer as its type wants it: text, nothing, or JSON.
+/// Writes an answer as its type wants it: nothing, or JSON.
 fn answer<A: Serialize + 'static>(answer: &A) -> Response {
-    let any: &dyn Any = answer;
-    if let Some(text) = any.downcast_ref::<String>() {
-        // The version is that of Prometheus's text format: no other text is served.
-        return ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text.clone()).into_response();
-    }
     match media_type::<A>() {
         None => StatusCode::NO_CONTENT.into_response(),
         Some(_) => json(answer),

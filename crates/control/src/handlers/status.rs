@@ -1,12 +1,19 @@
 //! Handlers of requests about the daemon itself: a summary of its state, and its metrics for
 //! Prometheus.
 
-use super::Plane;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+
 use super::routes::Routes;
-use crate::answer::Status;
+use super::{Plane, Shared, apart};
+use crate::answer::{Problem, Status};
 use crate::call::Call;
 use crate::endpoint::status as at;
-use crate::metrics::{self, Daemon};
+use crate::metrics::{Format, Metrics, Reading};
 use model::Error;
 use model::data_plane::UnitStatus;
 use model::figures::Snapshot;
@@ -18,20 +25,21 @@ pub(super) fn serve(routes: Routes) -> Routes {
     routes
         .serve(&at::STATUS, status)
         .serve(&at::FIGURES, figures)
-        .serve(&at::METRICS, metrics)
+        .stream(&at::METRICS, metrics)
 }
 
 pub(super) fn status(call: Call) -> Result<Status, Error> {
     let Call { plane, .. } = call;
     let units = plane.transactions.data_plane().units();
-    Ok(in_short(&plane, &units, &plane.pools.views()))
+    let sessions = plane.transactions.data_plane().sessions().len();
+    Ok(in_short(&plane, &units, &plane.pools.views(), sessions))
 }
 
 pub(super) fn figures(call: Call) -> Result<Snapshot, Error> {
     Ok((*call.plane.snapshots.latest()).clone())
 }
 
-fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
+fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView], sessions: usize) -> Status {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
     let mut notices: Vec<String> = plane.transactions.notice().into_iter().collect();
@@ -55,7 +63,7 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
         hindrances: hindrances.collect(),
         targets: config.targets.len(),
         hosts: config.hosts.len(),
-        sessions: data_plane.sessions().len(),
+        sessions,
         health: Default::default(),
         pools: pools.iter().map(PoolView::in_short).collect(),
         portals: data_plane.portals(),
@@ -68,15 +76,43 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
     }
 }
 
-pub(super) fn metrics(call: Call) -> Result<String, Error> {
-    let Call { plane, .. } = call;
-    let units = plane.transactions.data_plane().units();
-    let pools = plane.pools.views();
-    let daemon = Daemon {
-        status: in_short(&plane, &units, &pools),
+async fn metrics(State(plane): State<Shared>, headers: HeaderMap) -> Result<Response, Problem> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::preferred(accept);
+    let text = apart(move || Ok(plane.metrics(format))).await?;
+    Ok(([(CONTENT_TYPE, format.content_type())], text).into_response())
+}
+
+impl Plane {
+    /// Returns the metrics. Blocks, but not for long: what does not answer is left out, or told
+    /// as it was.
+    pub(crate) fn metrics(self: &Arc<Self>, format: Format) -> String {
+        let plane = Arc::clone(self);
+        let reading = self.readings.take(move || read(&plane));
+        Metrics::new(reading, self.snapshots.latest(), self.since).encode(format)
+    }
+}
+
+/// Reads all states.
+fn read(plane: &Plane) -> Reading {
+    let data_plane = plane.transactions.data_plane();
+    let mut units = data_plane.units();
+    let mut pools = plane.pools.views();
+    // Collectors refuse an answer in which a series appears twice. Both lists are sorted by name.
+    units.dedup_by(|later, first| later.name == first.name);
+    pools.dedup_by(|later, first| later.name == first.name);
+    let sessions = data_plane.sessions();
+    let status = in_short(plane, &units, &pools, sessions.len());
+    Reading {
+        health: Some(status.health),
+        notices: status.notices.len(),
+        config: plane.config(),
         units,
         pools,
-        snapshot: plane.snapshots.latest(),
-    };
-    Ok(metrics::text(&daemon))
+        sessions,
+        portals: status.portals,
+        portal_tcp: data_plane.portal_tcp(),
+        initiator_sessions: data_plane.initiator_sessions(),
+        initiator_devices: data_plane.initiator_devices(),
+    }
 }

@@ -1,183 +1,96 @@
-//! The text of `/metrics`, in Prometheus' text format and by its conventions: base units, `_total`
-//! for counters, and a help text for each family. Its source is the views behind the listings, so
-//! that metrics and listings agree.
+//! The text of `/metrics`, for Prometheus and collectors like it.
+//!
+//! Nothing is counted here. The figures of commands come from the snapshot that is taken once a
+//! second ([`crate::snapshots`]), and states come from one reading for each answer ([`readings`]).
+//! So metrics, listings and pages agree.
+//!
+//! Names are `sandstone_OBJECT_WHAT_UNIT`, with base units and `_total` for counters. States are
+//! one series for each state, of which the present one is 1. Labels that only describe an object
+//! stand in a series `…_info`. The list for users is in `docs/operations.md`.
 
-mod exposition;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, prometheus_text, text};
+use prometheus_client::registry::Registry;
+
+use self::family::Exposition;
+pub(crate) use self::format::Format;
+pub(crate) use self::readings::Reading;
+pub use self::readings::Readings;
+use model::figures::Snapshot;
+
+mod commands;
+mod daemon;
+mod family;
+mod format;
+mod initiator;
 mod pools;
-mod stages;
+mod readings;
+pub mod rules;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod units;
 mod vdevs;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use self::exposition::{Exposition, MetricKind};
-use super::answer::Status;
-use model::data_plane::UnitStatus;
-use model::figures::Snapshot;
-use model::hindrance::HindranceKind;
-use model::pool::status::PoolView;
-
-/// Data from which the metrics are made.
-pub(super) struct Daemon {
-    pub(super) status: Status,
-    pub(super) units: Vec<UnitStatus>,
-    pub(super) pools: Vec<PoolView>,
-    pub(super) snapshot: Arc<Snapshot>,
+/// Everything from which one answer is made.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    reading: Arc<Reading>,
+    /// Age of the reading.
+    age: Duration,
+    snapshot: Arc<Snapshot>,
 }
 
-/// Returns the text of all metrics.
-pub(super) fn text(daemon: &Daemon) -> String {
-    let mut out = Exposition::default();
-    whole(&mut out, &daemon.status);
-    units(&mut out, &daemon.units);
-    hindrances(&mut out, &daemon.units);
-    stages::tell(&mut out, &daemon.snapshot);
-    pools::tell(&mut out, &daemon.pools);
-    vdevs::tell(&mut out, &daemon.pools);
-    out.into_text()
-}
+impl Metrics {
+    /// Joins a snapshot with the latest reading. `since` is the start of the daemon: the age of
+    /// everything while there is no reading yet.
+    pub(crate) fn new(
+        reading: Option<(Instant, Arc<Reading>)>,
+        snapshot: Arc<Snapshot>,
+        since: Instant,
+    ) -> Self {
+        let (taken, reading) = reading.unwrap_or_else(|| (since, Arc::default()));
+        Self {
+            reading,
+            age: taken.elapsed(),
+            snapshot,
+        }
+    }
 
-/// Adds the metrics of the daemon as a whole.
-fn whole(out: &mut Exposition, status: &Status) {
-    out.family(
-        "sandstone_build_info",
-        MetricKind::Gauge,
-        "Version of the running daemon; the value is always 1.",
-    );
-    out.sample(&[("version", &status.version)], 1);
-    let failed = status.portals.iter().filter(|of| of.error.is_some());
-    let failed = failed.count() as u64;
-    let figures = [
-        (
-            "sandstone_uptime_seconds",
-            "Time since the daemon started.",
-            status.uptime_s,
-        ),
-        (
-            "sandstone_health",
-            "Health of the daemon: 0 healthy, 1 needs attention, 2 impaired.",
-            status.health as u64,
-        ),
-        (
-            "sandstone_config_generation",
-            "The generation of the configuration in force.",
-            status.generation,
-        ),
-        (
-            "sandstone_sessions",
-            "Sessions logged in.",
-            status.sessions as u64,
-        ),
-        (
-            "sandstone_portals_bound",
-            "Portals that listen.",
-            status.portals.len() as u64 - failed,
-        ),
-        (
-            "sandstone_portals_failed",
-            "Portals that cannot be bound.",
-            failed,
-        ),
-        (
-            "sandstone_notices",
-            "Notices of `sandstone status`, such as damage to files of the state folder.",
-            status.notices.len() as u64,
-        ),
-    ];
-    for (name, help, value) in figures {
-        out.family(name, MetricKind::Gauge, help);
-        out.sample(&[], value);
+    /// Returns the answer in a format.
+    pub(crate) fn encode(self, format: Format) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        let written = match format {
+            Format::Text => prometheus_text::encode(&mut text, &registry),
+            Format::OpenMetrics => text::encode(&mut text, &registry),
+        };
+        // Writing to a String cannot fail.
+        debug_assert!(written.is_ok());
+        text
+    }
+
+    /// Adds all families.
+    fn tell(&self, out: &mut Exposition<'_>) -> fmt::Result {
+        daemon::tell(out, self)?;
+        units::tell(out, self)?;
+        commands::tell_units(out, &self.snapshot)?;
+        sessions::tell(out, self)?;
+        commands::tell_sessions(out, &self.snapshot)?;
+        commands::tell_port_groups(out, &self.snapshot)?;
+        pools::tell(out, &self.reading.pools)?;
+        vdevs::tell(out, &self.reading.pools)?;
+        initiator::tell(out, self)
     }
 }
 
-/// Function for a figure of a logical unit. It returns `None` if the figure is unknown.
-type OfUnit = fn(&UnitStatus) -> Option<u64>;
-
-fn units(out: &mut Exposition, units: &[UnitStatus]) {
-    use MetricKind::{Counter, Gauge};
-    let families: [(&str, MetricKind, &str, OfUnit); 10] = [
-        (
-            "sandstone_lu_online",
-            Gauge,
-            "Whether the logical unit serves commands.",
-            |of| Some(of.online.into()),
-        ),
-        (
-            "sandstone_lu_faulted",
-            Gauge,
-            "Whether the logical unit cannot be served although it should be.",
-            |of| Some(of.fault.is_some().into()),
-        ),
-        ("sandstone_lu_size_bytes", Gauge, "Capacity.", |of| {
-            Some(of.size)
-        }),
-        (
-            "sandstone_lu_allocated_bytes",
-            Gauge,
-            "Space allocated.",
-            |of| of.allocated,
-        ),
-        (
-            "sandstone_lu_available_bytes",
-            Gauge,
-            "Free space of the backend.",
-            |of| of.available,
-        ),
-        (
-            "sandstone_lu_reads_total",
-            Counter,
-            "READs completed.",
-            |of| Some(of.reads),
-        ),
-        (
-            "sandstone_lu_writes_total",
-            Counter,
-            "WRITEs completed.",
-            |of| Some(of.writes),
-        ),
-        (
-            "sandstone_lu_read_bytes_total",
-            Counter,
-            "Bytes read.",
-            |of| Some(of.read_bytes),
-        ),
-        (
-            "sandstone_lu_written_bytes_total",
-            Counter,
-            "Bytes written.",
-            |of| Some(of.written_bytes),
-        ),
-        (
-            "sandstone_lu_errors_total",
-            Counter,
-            "Commands that failed at the backend.",
-            |of| Some(of.errors),
-        ),
-    ];
-    for (name, kind, help, value) in families {
-        out.family(name, kind, help);
-        for unit in units {
-            if let Some(value) = value(unit) {
-                out.sample(&[("lu", &unit.name)], value);
-            }
-        }
-    }
-}
-
-/// Adds one sample for each kind of hindrance.
-fn hindrances(out: &mut Exposition, units: &[UnitStatus]) {
-    out.family(
-        "sandstone_lu_hindrances",
-        MetricKind::Gauge,
-        "Number of states of each kind that stop or refuse I/O of a logical unit, or soon will.",
-    );
-    for unit in units {
-        let mut counts: BTreeMap<HindranceKind, usize> = BTreeMap::new();
-        for hindrance in &unit.hindrances {
-            *counts.entry(hindrance.kind).or_default() += 1;
-        }
-        for (kind, count) in counts {
-            out.sample(&[("lu", &unit.name), ("kind", kind.word())], count);
-        }
+impl Collector for Metrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.tell(&mut Exposition::new(encoder))
     }
 }

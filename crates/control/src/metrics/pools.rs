@@ -1,154 +1,261 @@
-//! Metrics of whole pools: their state, their space, and their scrubs and resilvers.
+//! Metrics of whole pools: their state, their space, their caches, and their scrubs and resilvers.
 
-use super::exposition::{Exposition, MetricKind};
+use std::fmt;
+
+use super::daemon::states_of_health;
+use super::family::{Exposition, Family, Figure, Labelled, counter, gauge, info};
 use model::pool::scan::ScanView;
 use model::pool::status::PoolView;
 
-/// States of pools. Each is a sample, and exactly one of them is 1.
 const STATES: [&str; 4] = ["ONLINE", "DEGRADED", "SUSPENDED", "UNAVAIL"];
+const SCAN_STATES: [&str; 4] = ["running", "paused", "finished", "canceled"];
 
-pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
-    out.family(
-        "sandstone_pool_state",
-        MetricKind::Gauge,
-        "Whether the pool is in this state.",
-    );
-    for pool in pools {
-        for state in STATES {
-            let labels = [("pool", &*pool.name), ("state", state)];
-            out.sample(&labels, u64::from(pool.state == state));
-        }
-    }
-    figures(out, pools);
-    out.family(
-        "sandstone_pool_lost_bytes",
-        MetricKind::Gauge,
-        "Bytes of volumes and snapshots without a correct copy, found since the pool was opened or cleared; \
-         a lower bound.",
-    );
-    for pool in pools.iter().filter(|pool| pool.open_for_us.is_some()) {
-        let lost: u64 = pool.lost.iter().map(|lost| lost.bytes).sum();
-        out.sample(&[("pool", &pool.name)], lost);
-    }
-    scans(out, pools);
-}
+const INFO: Family = info(
+    "sandstone_pool_info",
+    &["pool", "guid"],
+    "Describes a pool.",
+);
+const STATE: Family = gauge(
+    "sandstone_pool_state",
+    &["pool", "state"],
+    "Whether the pool is in this state.",
+);
+const HEALTH: Family = gauge(
+    "sandstone_pool_health",
+    &["pool", "state"],
+    "Whether the pool is in this state of health: healthy, attention or impaired.",
+);
+const SCAN_STATE: Family = gauge(
+    "sandstone_pool_scan_state",
+    &["pool", "scan", "state"],
+    "Whether the last scrub or resilver is in this state.",
+);
+const CACHE_HITS: Family = counter(
+    "sandstone_pool_cache_hits_total",
+    &["pool", "tier"],
+    "Blocks that reads found in this tier since the pool was opened: memory or device.",
+);
+const CACHE_MISSES: Family = counter(
+    "sandstone_pool_cache_misses_total",
+    &["pool", "tier"],
+    "Blocks that reads did not find in this tier since the pool was opened: memory or device.",
+);
 
-/// Function for a figure of a pool. It returns `None` if the figure is unknown, as for a pool that
-/// is not open.
-type OfPool = fn(&PoolView) -> Option<f64>;
-
-fn figures(out: &mut Exposition, pools: &[PoolView]) {
-    fn open(pool: &PoolView, value: u64) -> Option<f64> {
-        pool.open_for_us.map(|_| value as f64)
-    }
-    let families: [(&str, &str, OfPool); 9] = [
-        (
-            "sandstone_pool_health",
-            "Health of the pool: 0 healthy, 1 needs attention, 2 impaired.",
-            |of| Some(f64::from(of.health() as u8)),
-        ),
-        (
+/// Figures of pools. Those of a pool that is not open are unknown.
+const FIGURES: [Figure<PoolView>; 11] = [
+    Figure {
+        family: gauge(
             "sandstone_pool_read_only",
+            &["pool"],
             "Whether the pool was imported read-only.",
-            |of| open(of, of.is_read_only.into()),
         ),
-        (
+        of: |pool| Some(pool.is_read_only.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
             "sandstone_pool_size_bytes",
+            &["pool"],
             "Bytes of all vdevs, parity included.",
-            |of| open(of, of.size),
         ),
-        (
+        of: |pool| Some(pool.size.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
             "sandstone_pool_allocated_bytes",
+            &["pool"],
             "Bytes in use, parity included.",
-            |of| open(of, of.allocated),
         ),
-        ("sandstone_pool_free_bytes", "Bytes that are free.", |of| {
-            open(of, of.free)
-        }),
-        (
+        of: |pool| Some(pool.allocated.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_free_bytes",
+            &["pool"],
+            "Bytes that are free.",
+        ),
+        of: |pool| Some(pool.free.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
             "sandstone_pool_available_bytes",
+            &["pool"],
             "Free bytes that data may take, parity included.",
-            |of| open(of, of.available),
         ),
-        (
+        of: |pool| Some(pool.available.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
             "sandstone_pool_freeing_bytes",
+            &["pool"],
             "Freed bytes that become free after two checkpoints.",
-            |of| open(of, of.freeing),
         ),
-        (
+        of: |pool| Some(pool.freeing.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_promised_bytes",
+            &["pool"],
+            "Sizes of all volumes together: the space that was promised to hosts.",
+        ),
+        of: |pool| Some(pool.promised.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
             "sandstone_pool_fragmentation_ratio",
+            &["pool"],
             "Share of the free space that lies in small pieces, from 0 to 1.",
-            |of| of.fragmentation.map(|percent| f64::from(percent) / 100.0),
         ),
-        (
-            "sandstone_pool_single_copies",
-            "Blocks of metadata written without a second copy since the pool was opened, because space was \
-             short.",
-            |of| open(of, of.written_once),
+        of: |pool| Some((f64::from(pool.fragmentation?) / 100.0).into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_lost_bytes",
+            &["pool"],
+            "Bytes of volumes and snapshots without a correct copy, found since the pool was opened or \
+             cleared; a lower bound.",
         ),
-    ];
-    for (name, help, value) in families {
-        out.family(name, MetricKind::Gauge, help);
-        for pool in pools {
-            if let Some(value) = value(pool) {
-                out.sample(&[("pool", &pool.name)], value);
-            }
-        }
-    }
+        of: |pool| {
+            let lost: u64 = pool.lost.iter().map(|lost| lost.bytes).sum();
+            Some(lost.into()).filter(|_| is_open(pool))
+        },
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_single_copies_total",
+            &["pool"],
+            "Blocks of metadata written without a second copy since the pool was opened, because space \
+             was short.",
+        ),
+        of: |pool| Some(pool.written_once.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_trimmed_bytes_total",
+            &["pool"],
+            "Bytes that autotrim has trimmed on devices since the pool was opened.",
+        ),
+        of: |pool| Some(pool.auto_trimmed.into()).filter(|_| is_open(pool)),
+    },
+];
+
+/// Figures of the last scrub or resilver of a pool.
+const SCAN_FIGURES: [Figure<ScanView>; 6] = [
+    Figure {
+        family: gauge(
+            "sandstone_pool_scan_progress_ratio",
+            &["pool", "scan"],
+            "Finished share of the scrub or resilver, from 0 to 1.",
+        ),
+        of: |scan| Some(progress(scan).into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_scan_start_timestamp_seconds",
+            &["pool", "scan"],
+            "Start of the scrub or resilver, in seconds since 1970.",
+        ),
+        of: |scan| Some(scan.started_s.into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_scan_end_timestamp_seconds",
+            &["pool", "scan"],
+            "End of the scrub or resilver, in seconds since 1970; absent before its end.",
+        ),
+        of: |scan| Some(scan.ended_s.into()).filter(|_| scan.ended_s > 0),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_scan_examined_bytes",
+            &["pool", "scan"],
+            "Bytes on devices that the scrub or resilver has processed.",
+        ),
+        of: |scan| Some(scan.issued.into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_scan_repaired_bytes",
+            &["pool", "scan"],
+            "Bytes that the scrub or resilver rewrote because they were bad or missing.",
+        ),
+        of: |scan| Some(scan.repaired.into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_scan_unrecoverable_blocks",
+            &["pool", "scan"],
+            "Blocks of which the scrub or resilver found no correct copy.",
+        ),
+        of: |scan| Some(scan.errors.into()),
+    },
+];
+
+fn is_open(pool: &PoolView) -> bool {
+    pool.open_for_us.is_some()
 }
 
-/// Function for a figure of a pool's last scrub or resilver.
-type OfScan = fn(&ScanView) -> Option<f64>;
+pub(super) fn tell(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result {
+    out.family(&INFO, &mut |to| {
+        pools
+            .iter()
+            .try_for_each(|pool| to.describe(&[&pool.name, &pool.guid]))
+    })?;
+    out.family(&STATE, &mut |to| {
+        pools
+            .iter()
+            .try_for_each(|pool| to.put_states(&[&pool.name], &STATES, &pool.state))
+    })?;
+    out.family(&HEALTH, &mut |to| {
+        pools.iter().try_for_each(|pool| {
+            to.put_states(&[&pool.name], &states_of_health(), pool.health().as_str())
+        })
+    })?;
+    let labelled: Vec<_> = pools.iter().map(|pool| (vec![&*pool.name], pool)).collect();
+    out.figures(&FIGURES, &labelled)?;
+    tell_caches(out, pools)?;
+    tell_scans(out, pools)
+}
 
-fn scans(out: &mut Exposition, pools: &[PoolView]) {
-    let families: [(&str, &str, OfScan); 7] = [
-        (
-            "sandstone_pool_scan_running",
-            "Whether the scrub or resilver is running.",
-            |of| Some(f64::from(u8::from(of.state == "running"))),
-        ),
-        (
-            "sandstone_pool_scan_progress_ratio",
-            "Finished share of the scrub or resilver, from 0 to 1.",
-            |of| Some(progress(of)),
-        ),
-        (
-            "sandstone_pool_scan_start_timestamp_seconds",
-            "Start of the scrub or resilver.",
-            |of| Some(of.started_s as f64),
-        ),
-        (
-            "sandstone_pool_scan_end_timestamp_seconds",
-            "End of the scrub or resilver; absent before its end.",
-            |of| Some(of.ended_s as f64).filter(|_| of.ended_s > 0),
-        ),
-        (
-            "sandstone_pool_scan_examined_bytes",
-            "Bytes on devices that the scrub or resilver has processed.",
-            |of| Some(of.issued as f64),
-        ),
-        (
-            "sandstone_pool_scan_repaired_bytes",
-            "Bytes that the scrub or resilver rewrote because they were bad or missing.",
-            |of| Some(of.repaired as f64),
-        ),
-        (
-            "sandstone_pool_scan_unrecoverable_blocks",
-            "Blocks of which the scrub or resilver found no correct copy.",
-            |of| Some(of.errors as f64),
-        ),
-    ];
-    for (name, help, value) in families {
-        out.family(name, MetricKind::Gauge, help);
-        for pool in pools {
-            let Some(scan) = &pool.scan_status else {
-                continue;
-            };
-            if let Some(value) = value(scan) {
-                out.sample(&[("pool", &pool.name), ("scan", &scan.kind)], value);
+/// Function for hits or misses of a pool in memory, and of one cache vdev.
+type OfTiers = (
+    fn(&PoolView) -> u64,
+    fn(&model::pool::vdev::CacheView) -> u64,
+);
+
+fn tell_caches(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result {
+    let hits: OfTiers = (|pool| pool.memory_hits, |cache| cache.hits);
+    let misses: OfTiers = (|pool| pool.memory_misses, |cache| cache.misses);
+    for (family, (in_memory, on_device)) in [(&CACHE_HITS, hits), (&CACHE_MISSES, misses)] {
+        out.family(family, &mut |to| {
+            for pool in pools.iter().filter(|pool| is_open(pool)) {
+                to.put(&[&pool.name, "memory"], in_memory(pool))?;
+                if !pool.caches.is_empty() {
+                    let caches = pool.caches.iter().filter_map(|vdev| vdev.cache.as_ref());
+                    let count: u64 = caches.map(on_device).sum();
+                    to.put(&[&pool.name, "device"], count)?;
+                }
             }
-        }
+            Ok(())
+        })?;
     }
+    Ok(())
+}
+
+fn tell_scans(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result {
+    let scans: Vec<_> = pools
+        .iter()
+        .filter_map(|pool| {
+            let scan = pool.scan_status.as_ref()?;
+            Some((vec![&*pool.name, &*scan.kind], scan))
+        })
+        .collect();
+    let scans: &Labelled<'_, ScanView> = &scans;
+    out.family(&SCAN_STATE, &mut |to| {
+        scans
+            .iter()
+            .try_for_each(|(labels, scan)| to.put_states(labels, &SCAN_STATES, &scan.state))
+    })?;
+    out.figures(&SCAN_FIGURES, scans)
 }
 
 /// Returns the finished share of a scan. A finished scan counts as 1, whatever happened to blocks

@@ -1,181 +1,265 @@
-//! Metrics of the vdevs of pools: errors by kind, reads and writes, and the space of logs and
-//! caches.
+//! Metrics of the vdevs of pools: states, errors by kind, reads and writes with their times, and
+//! the work of logs and caches.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::exposition::{Exposition, MetricKind};
+use super::family::{Exposition, Family, Figure, Samples, counter, gauge, info};
+use model::pool::io::IoCounts;
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
+
+/// States of vdevs and devices.
+const STATES: [&str; 6] = [
+    "ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "UNAVAIL", "REMOVED",
+];
+/// States of spares.
+const SPARE_STATES: [&str; 3] = ["AVAIL", "INUSE", "UNAVAIL"];
+
+const LABELS: &[&str] = &["pool", "class", "vdev"];
+const BY_OP: &[&str] = &["pool", "class", "vdev", "op"];
+
+const INFO: Family = info(
+    "sandstone_pool_vdev_info",
+    &["pool", "class", "vdev", "parent", "guid"],
+    "Describes a vdev or device; its parent is the vdev that it is a part of.",
+);
+const STATE: Family = gauge(
+    "sandstone_pool_vdev_state",
+    &["pool", "class", "vdev", "state"],
+    "Whether the vdev or device is in this state.",
+);
+const ERRORS: Family = counter(
+    "sandstone_pool_vdev_errors_total",
+    &["pool", "class", "vdev", "kind"],
+    "Errors since the pool was opened or cleared: reads and writes that failed, and wrong checksums.",
+);
+const OPERATIONS: Family = counter(
+    "sandstone_pool_vdev_operations_total",
+    BY_OP,
+    "Reads and writes since the pool was opened: requests of a device, blocks of a mirror or raidz.",
+);
+const BYTES: Family = counter(
+    "sandstone_pool_vdev_bytes_total",
+    BY_OP,
+    "Bytes of the reads and writes since the pool was opened.",
+);
+const REQUESTS: Family = counter(
+    "sandstone_pool_vdev_requests_total",
+    BY_OP,
+    "Requests of the vdev's devices since the pool was opened, to which the waits belong.",
+);
+const DISK_WAIT: Family = counter(
+    "sandstone_pool_vdev_disk_wait_seconds_total",
+    BY_OP,
+    "Time from handing requests to devices until the devices answered.",
+);
+const WAIT: Family = counter(
+    "sandstone_pool_vdev_wait_seconds_total",
+    BY_OP,
+    "Time of the requests, including their time in queues before the devices.",
+);
+
+const FIGURES: [Figure<VdevView>; 9] = [
+    Figure {
+        family: gauge(
+            "sandstone_pool_vdev_size_bytes",
+            LABELS,
+            "Bytes of a top-level vdev, parity included; for a log or cache, its capacity.",
+        ),
+        of: |vdev| Some((vdev.allocated? + vdev.free?).into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_vdev_allocated_bytes",
+            LABELS,
+            "Bytes in use of a top-level vdev, log or cache.",
+        ),
+        of: |vdev| Some(vdev.allocated?.into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_vdev_incomplete",
+            LABELS,
+            "Whether the device lacks data that other devices have.",
+        ),
+        of: |vdev| vdev.guid.as_ref().map(|_| vdev.is_incomplete.into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_log_in_use",
+            LABELS,
+            "Whether durable writes are answered from the log vdev.",
+        ),
+        of: |vdev| Some(vdev.log.as_ref()?.is_in_use.into()),
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_log_records_total",
+            LABELS,
+            "Groups of writes on the log vdev since the pool was opened.",
+        ),
+        of: |vdev| Some(vdev.log.as_ref()?.records.into()),
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_log_bytes_total",
+            LABELS,
+            "Bytes of the groups of writes on the log vdev since the pool was opened.",
+        ),
+        of: |vdev| Some(vdev.log.as_ref()?.bytes.into()),
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_log_failures_total",
+            LABELS,
+            "Times that the log vdev failed since the pool was opened.",
+        ),
+        of: |vdev| Some(vdev.log.as_ref()?.failures.into()),
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_cache_rejected_total",
+            LABELS,
+            "Reads of the cache vdev that returned wrong data; the pool answered them.",
+        ),
+        of: |vdev| Some(vdev.cache.as_ref()?.rejected.into()),
+    },
+    Figure {
+        family: counter(
+            "sandstone_pool_cache_written_bytes_total",
+            LABELS,
+            "Bytes that were written to the cache vdev.",
+        ),
+        of: |vdev| Some(vdev.cache.as_ref()?.written.into()),
+    },
+];
 
 /// A vdev or device with its place in the pool.
 struct Placed<'a> {
     pool: &'a str,
     /// Class of the vdev: data, log, cache or spare.
     class: &'static str,
+    /// Name of the vdev that it is a part of; empty for a top-level vdev.
+    parent: &'a str,
     vdev: &'a VdevView,
 }
 
-impl Placed<'_> {
-    fn labels(&self) -> [(&str, &str); 3] {
-        [
-            ("pool", self.pool),
-            ("class", self.class),
-            ("vdev", &self.vdev.name),
-        ]
+impl<'a> Placed<'a> {
+    fn labels(&self) -> [&'a str; 3] {
+        [self.pool, self.class, &self.vdev.name]
     }
 }
 
-/// Returns all vdevs and devices of open pools, each once. If several leaves without a device once
-/// had one path, only the first is returned.
+/// Returns all vdevs and devices of pools, each once. If several leaves without a device once had
+/// one path, only the first is returned.
 fn placed(pools: &[PoolView]) -> Vec<Placed<'_>> {
     let mut all = BTreeMap::new();
     for pool in pools {
-        let classes = [
+        for (class, vdevs) in [
             ("data", &pool.vdevs),
             ("log", &pool.logs),
             ("cache", &pool.caches),
             ("spare", &pool.spares),
-        ];
-        for (class, vdevs) in classes {
-            for vdev in vdevs.iter().flat_map(VdevView::all) {
+        ] {
+            let mut to_place: Vec<(&str, &VdevView)> =
+                vdevs.iter().map(|vdev| ("", vdev)).collect();
+            while let Some((parent, vdev)) = to_place.pop() {
                 let key = (&*pool.name, class, &*vdev.name);
                 all.entry(key).or_insert(Placed {
                     pool: &pool.name,
                     class,
+                    parent,
                     vdev,
                 });
+                let children = vdev.children.iter().rev();
+                to_place.extend(children.map(|child| (&*vdev.name, child)));
             }
         }
     }
     all.into_values().collect()
 }
 
-/// Function for a figure of a vdev. It returns `None` if the vdev has no such figure.
-type OfVdev = fn(&VdevView) -> Option<u64>;
-
-pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
+pub(super) fn tell(out: &mut Exposition<'_>, pools: &[PoolView]) -> fmt::Result {
     let all = placed(pools);
-    out.family(
-        "sandstone_pool_vdev_errors_total",
-        MetricKind::Counter,
-        "Errors since the pool was opened or cleared: reads and writes that failed, and wrong checksums.",
-    );
-    for of in all.iter().filter(|of| of.class != "spare") {
-        let kinds = [
-            ("read", of.vdev.read),
-            ("write", of.vdev.write),
-            ("checksum", of.vdev.checksum),
-        ];
-        for (kind, count) in kinds {
-            let [pool, class, vdev] = of.labels();
-            out.sample(&[pool, class, vdev, ("kind", kind)], count);
-        }
-    }
-    for (name, kind, help, value) in FAMILIES {
-        out.family(name, kind, help);
-        for of in &all {
-            if let Some(value) = value(of.vdev) {
-                out.sample(&of.labels(), value);
-            }
-        }
-    }
+    out.family(&INFO, &mut |to| {
+        all.iter().try_for_each(|of| {
+            let guid = of.vdev.guid.as_deref().unwrap_or_default();
+            to.describe(&[of.pool, of.class, &of.vdev.name, of.parent, guid])
+        })
+    })?;
+    out.family(&STATE, &mut |to| {
+        all.iter().try_for_each(|of| {
+            let states: &[&str] = match of.class {
+                "spare" => &SPARE_STATES,
+                _ => &STATES,
+            };
+            to.put_states(&of.labels(), states, &of.vdev.state)
+        })
+    })?;
+    out.family(&ERRORS, &mut |to| {
+        // A spare that works has a leaf of its own elsewhere, which counts.
+        all.iter()
+            .filter(|of| of.class != "spare")
+            .try_for_each(|of| {
+                for (kind, count) in [
+                    ("read", of.vdev.read),
+                    ("write", of.vdev.write),
+                    ("checksum", of.vdev.checksum),
+                ] {
+                    put(to, of, kind, count)?;
+                }
+                Ok(())
+            })
+    })?;
+    tell_io(out, &all)?;
+    let labelled: Vec<_> = all
+        .iter()
+        .map(|of| (of.labels().to_vec(), of.vdev))
+        .collect();
+    out.figures(&FIGURES, &labelled)
 }
 
-const FAMILIES: [(&str, MetricKind, &str, OfVdev); 16] = [
-    (
-        "sandstone_pool_vdev_online",
-        MetricKind::Gauge,
-        "Whether the vdev or device is online; for a spare, whether it is available or in use.",
-        |of| Some(matches!(&*of.state, "ONLINE" | "AVAIL" | "INUSE").into()),
-    ),
-    (
-        "sandstone_pool_vdev_size_bytes",
-        MetricKind::Gauge,
-        "Bytes of a top-level vdev, parity included; for a log or cache, its capacity.",
-        |of| Some(of.allocated? + of.free?),
-    ),
-    (
-        "sandstone_pool_vdev_allocated_bytes",
-        MetricKind::Gauge,
-        "Bytes in use of a top-level vdev, log or cache.",
-        |of| of.allocated,
-    ),
-    (
-        "sandstone_pool_vdev_reads_total",
-        MetricKind::Counter,
-        "Reads since the pool was opened: requests of a device, blocks of a mirror or raidz.",
-        |of| Some(of.io?.read.operations),
-    ),
-    (
-        "sandstone_pool_vdev_read_bytes_total",
-        MetricKind::Counter,
-        "Bytes of the reads since the pool was opened.",
-        |of| Some(of.io?.read.bytes),
-    ),
-    (
-        "sandstone_pool_vdev_writes_total",
-        MetricKind::Counter,
-        "Writes since the pool was opened: requests of a device, blocks of a mirror or raidz.",
-        |of| Some(of.io?.write.operations),
-    ),
-    (
-        "sandstone_pool_vdev_written_bytes_total",
-        MetricKind::Counter,
-        "Bytes of the writes since the pool was opened.",
-        |of| Some(of.io?.write.bytes),
-    ),
-    (
-        "sandstone_pool_log_in_use",
-        MetricKind::Gauge,
-        "Whether durable writes are answered from the log vdev.",
-        |of| Some(of.log.as_ref()?.is_in_use.into()),
-    ),
-    (
-        "sandstone_pool_log_records_total",
-        MetricKind::Counter,
-        "Groups of writes on the log vdev since the pool was opened.",
-        |of| Some(of.log.as_ref()?.records),
-    ),
-    (
-        "sandstone_pool_log_written_bytes_total",
-        MetricKind::Counter,
-        "Bytes of the groups of writes on the log vdev since the pool was opened.",
-        |of| Some(of.log.as_ref()?.bytes),
-    ),
-    (
-        "sandstone_pool_log_failures_total",
-        MetricKind::Counter,
-        "Times that the log vdev failed since the pool was opened.",
-        |of| Some(of.log.as_ref()?.failures),
-    ),
-    (
-        "sandstone_pool_cache_hits_total",
-        MetricKind::Counter,
-        "Reads that the cache vdev answered since the pool was opened.",
-        |of| Some(of.cache.as_ref()?.hits),
-    ),
-    (
-        "sandstone_pool_cache_misses_total",
-        MetricKind::Counter,
-        "Reads that were neither in memory nor on the cache vdev.",
-        |of| Some(of.cache.as_ref()?.misses),
-    ),
-    (
-        "sandstone_pool_cache_rejected_total",
-        MetricKind::Counter,
-        "Reads of the cache vdev that returned wrong data; the pool answered them.",
-        |of| Some(of.cache.as_ref()?.rejected),
-    ),
-    (
-        "sandstone_pool_cache_written_bytes_total",
-        MetricKind::Counter,
-        "Bytes that were written to the cache vdev.",
-        |of| Some(of.cache.as_ref()?.written),
-    ),
-    (
-        "sandstone_pool_vdev_incomplete",
-        MetricKind::Gauge,
-        "Whether the device lacks data that other devices have.",
-        |of| of.guid.as_ref().map(|_| of.is_incomplete.into()),
-    ),
-];
+/// Function for a count of reads or writes.
+type OfCounts = fn(&IoCounts) -> u64;
+
+fn tell_io(out: &mut Exposition<'_>, all: &[Placed<'_>]) -> fmt::Result {
+    let counts: [(&'static Family, OfCounts); 3] = [
+        (&OPERATIONS, |io| io.operations),
+        (&BYTES, |io| io.bytes),
+        (&REQUESTS, |io| io.requests),
+    ];
+    for (family, count) in counts {
+        out.family(family, &mut |to| {
+            directions(all).try_for_each(|(of, op, io)| put(to, of, op, count(io)))
+        })?;
+    }
+    let waits: [(&'static Family, OfCounts); 2] = [
+        (&DISK_WAIT, |io| io.disk_wait_us),
+        (&WAIT, |io| io.total_wait_us),
+    ];
+    for (family, wait_us) in waits {
+        out.family(family, &mut |to| {
+            directions(all).try_for_each(|(of, op, io)| put(to, of, op, wait_us(io) as f64 / 1e6))
+        })?;
+    }
+    Ok(())
+}
+
+fn put(
+    to: &mut Samples<'_>,
+    of: &Placed<'_>,
+    last_label: &str,
+    value: impl Into<super::family::Number>,
+) -> fmt::Result {
+    let [pool, class, vdev] = of.labels();
+    to.put(&[pool, class, vdev, last_label], value)
+}
+
+/// Returns reads and writes of all vdevs that have counts.
+fn directions<'a>(
+    all: &'a [Placed<'a>],
+) -> impl Iterator<Item = (&'a Placed<'a>, &'static str, &'a IoCounts)> {
+    let with_io = all.iter().filter_map(|of| Some((of, of.vdev.io.as_ref()?)));
+    with_io.flat_map(|(of, io)| [(of, "read", &io.read), (of, "write", &io.write)])
+}

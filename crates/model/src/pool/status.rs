@@ -48,6 +48,15 @@ pub struct PoolView {
     /// checkpoints.
     #[serde(default)]
     pub available: u64,
+    /// Bytes that all volumes have as their size: the space that was promised to hosts.
+    #[serde(default)]
+    pub promised: u64,
+    /// Number of blocks that reads found in memory since the pool was opened.
+    #[serde(default)]
+    pub memory_hits: u64,
+    /// Number of blocks that reads did not find in memory since the pool was opened.
+    #[serde(default)]
+    pub memory_misses: u64,
     /// Percentage that is not free, including freed bytes that are not available yet: zpool's CAP.
     /// `None` means that the pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use super::live_figures::{metrics, sample};
 use super::process::Process;
 use crate::pools::devices::{flat, resilvered, serve, write_all};
+use testing::exposition::{Format, parse};
 use testing::skipped::skipped;
 
 /// Returns the exit codes of `status` and of `pool status -x`.
@@ -60,12 +61,13 @@ fn a_degraded_pool_is_told_by_status_by_exit_codes_and_by_metrics() {
         [0.0, 1.0]
     );
     let told = metrics(&process);
-    assert_eq!(sample(&told, "sandstone_health"), 2.0);
+    let impaired = "sandstone_daemon_health{state=\"impaired\"}";
+    assert_eq!(sample(&told, impaired), 1.0);
     let vdev = format!(
-        "sandstone_pool_vdev_online{{pool=\"tank\",class=\"data\",vdev=\"{}\"}}",
+        "sandstone_pool_vdev_state{{pool=\"tank\",class=\"data\",vdev=\"{}\",state=\"OFFLINE\"}}",
         device.display()
     );
-    assert_eq!(sample(&told, &vdev), 0.0);
+    assert_eq!(sample(&told, &vdev), 1.0);
 
     process.done("volume create -s -V 8M tank/v");
     process.done(&format!("pool online tank {}", device.display()));
@@ -109,11 +111,14 @@ fn metrics_keep_prometheuss_conventions() {
         "sandstone_pool_allocated_bytes{pool=\"tank\"}",
         "sandstone_pool_free_bytes{pool=\"tank\"}",
         "sandstone_pool_available_bytes{pool=\"tank\"}",
+        "sandstone_pool_promised_bytes{pool=\"tank\"}",
+        "sandstone_tcp_segments_total{portal=\"PORTAL\"}",
         "sandstone_pool_scan_progress_ratio{pool=\"tank\",scan=\"scrub\"}",
         "sandstone_pool_vdev_size_bytes{pool=\"tank\",class=\"data\",vdev=\"mirror-0\"}",
-        "sandstone_pool_vdev_writes_total{pool=\"tank\",class=\"data\",vdev=\"mirror-0\"}",
+        "sandstone_pool_vdev_operations_total{pool=\"tank\",class=\"data\",vdev=\"mirror-0\",op=\"write\"}",
     ] {
-        assert!(sample(&told, name) > 0.0, "{name}");
+        let name = name.replace("PORTAL", &portal.to_string());
+        assert!(sample(&told, &name) > 0.0, "{name}");
     }
     for (class, device) in [("log", "c"), ("cache", "d")] {
         let path = process.folder().join(device);
@@ -128,9 +133,7 @@ fn metrics_keep_prometheuss_conventions() {
             assert_eq!(sample(&told, &errors), 0.0);
         }
     }
-    let helped = told.lines().filter(|line| line.starts_with("# HELP "));
-    let typed = told.lines().filter(|line| line.starts_with("# TYPE "));
-    assert_eq!(helped.count(), typed.count());
+    parse(&told, Format::Text);
 
     let tool = std::env::var_os("PROMTOOL").unwrap_or_else(|| "promtool".into());
     let child = Command::new(tool)

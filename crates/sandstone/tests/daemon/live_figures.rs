@@ -1,5 +1,6 @@
 //! Figures of data that was just written or received are shown at once, and equally by every view.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::process::Process;
 use crate::pools::devices::{serve, write_all};
 use crate::volumes::stream::{pipe, source};
+use testing::exposition::{Family, Format, parse};
 
 /// Longest wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -79,13 +81,13 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     process.done("pool create --size 512M tank mirror a b");
     let portal = serve(&process, "64M");
     write_all(portal, 0..8);
-    let written = |metrics: &str| sample(metrics, "sandstone_lu_writes_total{lu=\"vm1\"}");
+    let written = number(&process, "lu list -H -p -o writes vm1") as f64;
     let writes = "sandstone_lu_command_duration_seconds_count{lu=\"vm1\",op=\"write\"}";
     let give_up = Instant::now() + PATIENCE;
     let told = loop {
         let told = metrics(&process);
         // A new unit is in no snapshot yet.
-        if told.contains(writes) && sample(&told, writes) >= written(&told) {
+        if told.contains(writes) && sample(&told, writes) >= written {
             break told;
         }
         assert!(Instant::now() < give_up, "the snapshot never comes: {told}");
@@ -93,7 +95,9 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     };
     let commands = sample(&told, writes);
     assert!(commands >= 8.0, "{commands}");
-    assert_eq!(commands, written(&told));
+    assert_eq!(commands, written);
+    let total = "sandstone_lu_commands_total{lu=\"vm1\",op=\"write\"}";
+    assert_eq!(sample(&told, total), written);
     let seconds = |stage| {
         let labels = format!("lu=\"vm1\",op=\"write\",stage=\"{stage}\"");
         sample(
@@ -125,6 +129,51 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     assert!((bytes - (8 * PIECE) as f64).abs() < 1.0, "{unit}");
     assert!(process.refused("iostat vm2").contains("no lu vm2"));
     assert!(process.refused("iostat 0.5").contains("too short"));
+}
+
+/// Returns the values of all counters of the unit vm1, by series.
+fn counters_of_unit(process: &Process) -> BTreeMap<String, f64> {
+    let families = parse(&metrics(process), Format::Text);
+    let grows = |family: &&Family| matches!(&*family.kind, "counter" | "histogram");
+    let samples = families.values().filter(grows).flat_map(|of| &of.samples);
+    samples
+        .filter(|(_, labels, _)| labels.get("lu").is_some_and(|unit| unit == "vm1"))
+        .map(|(name, labels, value)| (format!("{name}{labels:?}"), *value))
+        .collect()
+}
+
+#[test]
+fn counters_of_a_unit_never_go_back_when_it_is_opened_anew() {
+    let process = Process::start();
+    process.done("pool create --size 512M tank a");
+    let portal = serve(&process, "64M");
+    process.done("volume create -s -V 64M tank/other");
+    let writes = |counters: &BTreeMap<String, f64>| {
+        let series = "sandstone_lu_commands_total{\"lu\": \"vm1\", \"op\": \"write\"}";
+        counters.get(series).copied().unwrap_or_default()
+    };
+    let mut before = counters_of_unit(&process);
+    for volume in ["tank/other", "tank/vm1", "tank/other"] {
+        write_all(portal, 0..4);
+        let (at_least, give_up) = (writes(&before) + 4.0, Instant::now() + PATIENCE);
+        while writes(&before) < at_least {
+            assert!(
+                Instant::now() < give_up,
+                "the snapshot never comes: {before:?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+            let now = counters_of_unit(&process);
+            for (series, value) in &before {
+                assert!(
+                    now[series] >= *value,
+                    "{series}: {value} to {}",
+                    now[series]
+                );
+            }
+            before = now;
+        }
+        process.done(&format!("lu modify vm1 --volume {volume}"));
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod initiator;
 mod isns;
 mod live_figures;
 mod live_sessions;
+mod metrics_address;
 mod pools;
 mod process;
 mod raw_wire;

@@ -93,6 +93,7 @@ impl Served {
             default_portals: Vec::new(),
             console: ConsoleOptions::off(),
             history_clock: Some(Clock::of(move || now_s.load(Ordering::Relaxed))),
+            metrics: None,
         };
         self.daemon = Some(Daemon::start(options).unwrap());
     }

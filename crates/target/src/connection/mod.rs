@@ -3,3 +3,4 @@
 pub(super) mod dealer;
 pub(super) mod listener;
 pub(super) mod socket_options;
+pub(super) mod tcp_counts;

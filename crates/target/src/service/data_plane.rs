@@ -10,7 +10,7 @@ use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
 use model::config::{BackendSpec, Config};
-use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use model::data_plane::{ApplyError, DataPlane, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::figures::{self, CommandsRead, Figures, SessionFigures, UnitFigures};
 use model::hindrance::{AluaChoice, Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
@@ -67,6 +67,10 @@ impl DataPlane for Service {
         }
         sessions.sort_by_key(|session| session.tsih);
         sessions
+    }
+
+    fn portal_tcp(&self) -> Vec<PortalTcp> {
+        self.shared.portal_counts.all()
     }
 
     fn kill_session(&self, tsih: u16) -> bool {
@@ -221,6 +225,7 @@ fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
         name: unit.name.clone(),
         number,
         totals,
+        errors: unit.errors(),
         latency: (!rests).then(|| unit.tally.latency()),
     }
 }

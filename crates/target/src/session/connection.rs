@@ -12,6 +12,7 @@ use super::gathering::Gathering;
 use super::login::LoginConnection;
 use super::registry::Seat;
 use crate::connection::dealer::Dealt;
+use crate::connection::tcp_counts::Counted;
 use crate::payload::{DataIn, DataOut};
 use unit::command::operation::SessionKey;
 
@@ -71,6 +72,8 @@ pub(crate) struct Connection {
     pub paused: bool,
     /// Time at which the connection was accepted.
     pub since: Instant,
+    /// TCP segments that are in the sums of the portal already.
+    pub counted: Counted,
 }
 
 /// Result of a read.
@@ -123,6 +126,7 @@ impl Connection {
             seat: None,
             gathering: Gathering::new(now),
             since: now,
+            counted: Counted::default(),
         }
     }
 

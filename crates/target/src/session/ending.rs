@@ -37,6 +37,12 @@ impl EventLoop {
         let Role::Session(key, index) = connection.role else {
             return None;
         };
+        let counts = &self.core.shared.portal_counts;
+        counts.add(
+            connection.local,
+            &connection.stream,
+            &mut connection.counted,
+        );
         let session = self.sessions.get_mut(&key)?;
         session.connections.remove(&index);
         session.protocol.remove_connection(index);
