@@ -27,6 +27,7 @@ pub mod client;
 mod disks_of_units;
 pub mod endpoint;
 pub mod handlers;
+mod interfaces;
 mod json_list;
 mod metrics;
 mod names_in_use;

@@ -110,6 +110,7 @@ impl DataPlane for Service {
             units: units.iter().map(|unit| unit_figures(unit, read)).collect(),
             sessions: self.session_figures(),
             port_groups: self.shared.port_group_figures(),
+            devices: self.host.figures(),
         }
     }
 
@@ -200,6 +201,7 @@ impl Service {
             initiator: name.initiator.to_string(),
             target: self.shared.target_name(&name.target),
             portal_group: name.portal_group_tag,
+            queue_depth: session.queue_depth(),
             totals: session.tally.totals(),
             luns: session.lun_figures(),
         });
@@ -220,9 +222,17 @@ fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
     UnitFigures {
         name: unit.name.clone(),
         number,
+        naa: hex(&unit.logical.config().naa),
+        under_way: unit.under_way(),
         totals,
+        rare: unit.tally.rare(),
         latency: (!rests).then(|| unit.tally.latency()),
     }
+}
+
+/// Returns bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the status of a configured unit that cannot be served.
