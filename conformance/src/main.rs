@@ -25,6 +25,7 @@ mod pool_hosts;
 mod qemu_img;
 mod report_page;
 mod servers;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -103,6 +104,7 @@ fn labs() -> Vec<Lab> {
         bench_bars::LABS,
         bench_volumes::LABS,
         report_page::LABS,
+        terminal::LABS,
         openapi::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,

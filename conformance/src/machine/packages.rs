@@ -53,6 +53,10 @@ pub(crate) const MACHINES: &[&str] = &[
 /// openssl to make certificates.
 pub(crate) const NBD: &[&str] = &["libnbd-bin", "nbdkit", "fio", "openssl"];
 
+/// Packages of the terminal in which `top` runs, with descriptions of terminals, and of the iostat
+/// that ours is compared with.
+pub(crate) const TERMINAL: &[&str] = &["tmux", "ncurses-base", "sysstat"];
+
 /// Unpacked set of packages.
 #[derive(Clone, Debug)]
 pub(crate) struct Bundle {
@@ -193,6 +197,7 @@ pub(crate) struct Tools {
     clients: Option<Bundle>,
     machines: std::sync::OnceLock<Bundle>,
     nbd: std::sync::OnceLock<Bundle>,
+    terminal: std::sync::OnceLock<Bundle>,
 }
 
 impl Tools {
@@ -221,6 +226,7 @@ impl Tools {
             clients,
             machines: std::sync::OnceLock::new(),
             nbd: std::sync::OnceLock::new(),
+            terminal: std::sync::OnceLock::new(),
         })
     }
 
@@ -251,6 +257,14 @@ impl Tools {
     /// Fails as [`Bundle::prepare`] does.
     pub(crate) fn nbd(&self) -> Result<&Bundle> {
         once(&self.nbd, "nbd", NBD)
+    }
+
+    /// Returns the bundle of [`TERMINAL`].
+    ///
+    /// # Errors
+    /// Fails as [`Bundle::prepare`] does.
+    pub(crate) fn terminal(&self) -> Result<&Bundle> {
+        once(&self.terminal, "terminal", TERMINAL)
     }
 }
 

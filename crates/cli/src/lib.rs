@@ -34,6 +34,7 @@ mod map;
 mod pool;
 pub mod print;
 mod program;
+mod rates;
 mod salvage;
 mod secret;
 pub mod serve;
@@ -43,6 +44,7 @@ mod status;
 mod stream;
 mod target;
 mod target_group;
+mod top;
 mod volume;
 
 use self::grammar::later::Later;
@@ -106,6 +108,8 @@ enum Noun {
     Session(Later<session::SessionVerb>),
     /// Show the commands of logical units, and where their time goes
     Iostat(Later<iostat::Iostat>),
+    /// Watch adapters, units, hosts, networks and disks live, in esxtop's manner
+    Top(Later<top::Top>),
     /// Give a host a logical unit in one step, and print what to type there
     Share(Later<share::Args>),
     /// Measure storage, and compare results
@@ -310,6 +314,7 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Map(Later(verb)) => map::run(verb, connection, t),
         Noun::Session(Later(verb)) => session::run(verb, connection, t),
         Noun::Iostat(Later(args)) => iostat::run(&args, connection, t),
+        Noun::Top(Later(args)) => top::run(&args, connection, t),
         Noun::Share(Later(args)) => share::run(&args, connection, t),
         Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
         Noun::Config(Later(verb)) => config::run(program, verb, connection, t),

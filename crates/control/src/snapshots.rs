@@ -163,6 +163,7 @@ impl Accumulator {
             tsih: session.tsih,
             key: session.number,
             initiator: session.initiator,
+            host: session.host,
             target: session.target,
             portal_group: session.portal_group,
             queue_depth: session.queue_depth,

@@ -180,6 +180,8 @@ pub struct SessionFigures {
     pub number: u64,
     /// iSCSI name of the initiator.
     pub initiator: String,
+    /// Host to which the initiator belongs. `None` means that it belongs to none.
+    pub host: Option<String>,
     /// iSCSI name of the target.
     pub target: String,
     /// Portal group tag.
@@ -376,6 +378,9 @@ pub struct SessionSnapshot {
     pub key: u64,
     /// iSCSI name of the initiator.
     pub initiator: String,
+    /// Host to which the initiator belongs. `None` means that it belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// iSCSI name of the target.
     pub target: String,
     /// Portal group tag.

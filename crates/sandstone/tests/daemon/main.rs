@@ -29,5 +29,6 @@ mod service;
 mod small_folder;
 mod state_folder;
 mod taken_portal;
+mod terminal;
 mod units;
 mod volumes;

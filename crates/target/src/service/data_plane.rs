@@ -9,6 +9,7 @@ use super::Service;
 use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
+use config::access;
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
 use model::figures::{self, CommandsRead, Figures, SessionFigures, UnitFigures};
@@ -195,7 +196,13 @@ impl DataPlane for Service {
 impl Service {
     fn session_figures(&self) -> Vec<SessionFigures> {
         let sessions = self.shared.registry().normal_sessions();
+        let config = Arc::clone(&self.lock().config);
+        let host = |initiator: &str| {
+            let hosts = access::hosts(&config, initiator);
+            hosts.first().map(|host| host.name.clone())
+        };
         let figures = sessions.into_iter().map(|(name, session)| SessionFigures {
+            host: host(&name.initiator),
             tsih: session.tsih,
             number: session.key.0,
             initiator: name.initiator.to_string(),

@@ -13,7 +13,7 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
                 &["target", "target-group", "host", "map", "session"],
             ),
             ("As a client of other storage", &["initiator"]),
-            ("Measuring", &["iostat", "bench"]),
+            ("Measuring", &["top", "iostat", "bench"]),
             (
                 "The program itself",
                 &["config", "openapi", "completion", "man"],
