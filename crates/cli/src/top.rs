@@ -56,12 +56,12 @@ pub(super) struct Top {
     /// Number of updates, then end
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Show this machine as an initiator: devices of other machines, and the sessions to them. This is
-    /// the default if it serves no units
+    /// Show this machine as an initiator: devices of other machines, and the sessions to them. It is
+    /// the default on a machine that serves no units
     #[arg(long)]
     initiator: bool,
-    /// File with the saved choice of views and columns [default: sandstone/top.toml in the folder for
-    /// configuration of the user]
+    /// File with the saved choice of views and columns [default: sandstone/top.toml in the user's
+    /// folder for configuration]
     #[arg(short = 'c', long, value_name = "FILE", conflicts_with = "batch")]
     config: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Top, connection: &Connection, t: &mut Terminal<'_>) -> 
     }
     if t.width.is_none() {
         return Err(Error::invalid(
-            "top shows its views on a terminal, and the output is none",
+            "top shows its views on a terminal, but the output is a file or a pipe",
             "sandstone top -b writes rows of CSV to files and pipes",
         )
         .into());

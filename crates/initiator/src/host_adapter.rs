@@ -303,8 +303,8 @@ impl HostAdapter {
         }
     }
 
-    /// Returns the figures of the present devices. Returns `None` if a change of the adapter is under
-    /// way, which may wait for a name server.
+    /// Returns the figures of the present devices. Returns `None` if a change of the adapter is
+    /// under way, which may wait for a name server.
     pub fn figures(&self) -> Option<Vec<DeviceFigures>> {
         let state = match self.state.try_lock() {
             Ok(state) => state,

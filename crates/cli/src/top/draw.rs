@@ -196,8 +196,8 @@ const HELP: &[&str] = &[
     "Disks: DAVG is the disk's time, GAVG includes its queue. Columns are too few at times: less",
     "      important ones give way on a narrow screen",
     "",
-    "-     nobody knows this, or it makes no sense here: units without sessions have no depth,",
-    "      a host has no queue beside its sessions', no command had no time",
+    "-     the figure is not known, or makes no sense here: units without sessions have no depth,",
+    "      and without commands there is no time",
 ];
 
 fn help(frame: &mut Frame<'_>, line: u16, area: Rect) {

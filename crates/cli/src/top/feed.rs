@@ -19,7 +19,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Request of the screen.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// From now on, this is the time from update to update.
+    /// The time from update to update changes.
     Pace(Duration),
     /// Figures are wanted now.
     Now,

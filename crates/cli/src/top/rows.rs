@@ -14,9 +14,9 @@ mod target;
 /// End of the wire whose figures are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// This machine serves units.
+    /// Target: the machine serves units.
     Target,
-    /// This machine uses devices of other machines.
+    /// Initiator: the machine uses devices of other machines.
     Initiator,
 }
 

@@ -17,8 +17,8 @@ use ratatui::crossterm::terminal::{
 
 /// The terminal while the screen has it. Dropping it gives it back.
 ///
-/// It writes to a descriptor of its own: a thread that panics must not wait for the lock of standard
-/// output, which the main thread holds.
+/// It writes to a descriptor of its own: a thread that panics must not wait for the lock of
+/// standard output, which the main thread holds.
 #[derive(Debug)]
 pub(super) struct Tty {
     /// Terminal as ratatui sees it.

@@ -41,6 +41,6 @@ pub struct PathFigures {
     pub reads: IoSums,
     /// Writes that succeeded on the path.
     pub writes: IoSums,
-    /// Other commands that succeeded on the path.
+    /// Commands of other kinds that succeeded on the path.
     pub others: IoSums,
 }

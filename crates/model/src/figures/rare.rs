@@ -34,8 +34,8 @@ macro_rules! sums {
 pub(super) use sums;
 
 sums! {
-    /// Commands that free blocks: UNMAP, WRITE SAME with the UNMAP bit, NBD's TRIM. They count among
-    /// the other commands, too.
+    /// Commands that free blocks: UNMAP, WRITE SAME with the UNMAP bit, NBD's TRIM. They count
+    /// among the other commands, too.
     DiscardSums {
         /// Number of commands that succeeded.
         commands,

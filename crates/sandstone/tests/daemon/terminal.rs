@@ -112,8 +112,8 @@ impl Batch {
         self.rows[row][at].parse().unwrap()
     }
 
-    /// Returns the sum of a counter over the time of all rows but the first, or `None` if the time
-    /// of a row is not known for sure.
+    /// Returns the sum of a counter over the time of all rows but the first. Returns `None` if the
+    /// time of a row is not known for sure.
     fn sum(&self, moments: &BTreeMap<u64, u64>, object: &str, counter: &str) -> Option<f64> {
         let moment = |row: usize| moments.get(&second(&self.rows[row][0])).copied();
         (1..self.rows.len())
