@@ -56,7 +56,7 @@ pub(super) struct Top {
     /// Number of updates, then end
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Show this machine as an initiator: devices of other machines, and the sessions to them. It is
+    /// Show this machine as an initiator: devices of other machines, and their sessions. It is
     /// the default on a machine that serves no units
     #[arg(long)]
     initiator: bool,

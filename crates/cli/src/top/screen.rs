@@ -20,7 +20,7 @@ pub(super) struct Opened {
     /// Rows that are not as their view shows them by itself.
     turned: BTreeSet<(View, String)>,
     /// Rows that show their paths.
-    paths: BTreeSet<String>,
+    paths: BTreeSet<(View, String)>,
 }
 
 impl Opened {
@@ -31,19 +31,20 @@ impl Opened {
     }
 
     /// Reports whether a row shows its paths.
-    pub(super) fn shows_paths(&self, key: &str) -> bool {
-        self.paths.contains(key)
+    pub(super) fn shows_paths(&self, view: View, key: &str) -> bool {
+        !self.paths.is_empty() && self.paths.contains(&(view, key.to_owned()))
     }
 
-    /// Reports whether any row was opened by the user.
-    pub(super) fn any(&self) -> bool {
-        !self.turned.is_empty() || !self.paths.is_empty()
+    /// Reports whether any row of a view was opened by the user.
+    pub(super) fn any(&self, view: View) -> bool {
+        let places = self.turned.iter().chain(&self.paths);
+        places.into_iter().any(|(of, _)| *of == view)
     }
 
     /// Opens a row, or closes it.
     pub(super) fn turn(&mut self, view: View, key: &str) {
-        self.paths.remove(key);
         let place = (view, key.to_owned());
+        self.paths.remove(&place);
         if !self.turned.remove(&place) {
             self.turned.insert(place);
         }
@@ -51,13 +52,14 @@ impl Opened {
 
     /// Shows the paths of a row, or hides them.
     pub(super) fn turn_paths(&mut self, view: View, key: &str) {
-        if self.paths.remove(key) {
+        let place = (view, key.to_owned());
+        if self.paths.remove(&place) {
             return;
         }
         if self.shows_children(view, key) && !view.opens_rows() {
             self.turn(view, key);
         }
-        self.paths.insert(key.to_owned());
+        self.paths.insert(place);
     }
 }
 

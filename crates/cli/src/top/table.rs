@@ -109,7 +109,7 @@ impl Form<'_> {
             });
             if self.opened.shows_children(self.view, &row.key) {
                 self.add(row.children, columns, Some(&top), lines);
-            } else if self.opened.shows_paths(&row.key) {
+            } else if self.opened.shows_paths(self.view, &row.key) {
                 self.add(row.paths, columns, Some(&top), lines);
             }
         }
@@ -150,7 +150,7 @@ impl Form<'_> {
     /// Returns the order in which a column gives way. What tells rows beneath others apart matters
     /// while any are shown.
     fn rank(&self, field: &Field) -> u8 {
-        match field.is_words && field.rank > 1 && self.opened.any() && field.width >= 16 {
+        match field.is_words && field.rank > 1 && self.opened.any(self.view) && field.width >= 16 {
             true => 1,
             false => field.rank,
         }

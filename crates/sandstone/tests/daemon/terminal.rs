@@ -40,7 +40,7 @@ fn figures(state: &Path) -> Value {
 /// Makes a unit in memory, and a target for it.
 fn serve(process: &Process) -> SocketAddr {
     let portal = free_portal();
-    process.done("lu create vm1 --memory 64M");
+    process.done("lu create vm1 --size 64M --memory");
     process.done(&format!("target create {TARGET} --portal {portal}"));
     process.done("host create bench --initiator iqn.*");
     process.done(&format!(
@@ -193,8 +193,9 @@ fn a_benchmark_of_known_rate_shows_alike_everywhere() {
         "bench run iscsi://{portal}/{TARGET}/0 --destroy-data --block 8K --reads 70 --random 100 \
          --rate 200 --time 4s --ramp-up 0 --json"
     ));
-    let report = &report[report.find('{').expect("JSON")..];
-    let report: Value = serde_json::from_str(report).unwrap();
+    // Remarks follow the JSON.
+    let report = serde_json::Deserializer::from_str(&report).into_iter::<Value>();
+    let report = report.into_iter().next().unwrap().unwrap();
     let results = &report["runs"][0]["measurement"];
     let of = |kind: &str| {
         let accesses = results[kind]["accesses"].as_f64();

@@ -163,6 +163,7 @@ fn what_functions_end_is_counted() {
         let (device, served, [mut one, mut two]) = start();
         let unit = served.service().unit_at_work("unit-0").unwrap();
         assert_eq!(unit.under_way().active, 0);
+        let before = unit.tally.rare().failures;
         hold_up(&mut one, &device);
         assert_eq!(unit.under_way().active, 1);
         one.manage(ASKED, function, 0, task);
@@ -176,7 +177,7 @@ fn what_functions_end_is_counted() {
             managed = one.take_managed();
         }
         assert_eq!(managed, [(ASKED, Answer::Complete)], "{function:?}");
-        let failures = unit.tally.rare().failures;
+        let failures = unit.tally.rare().failures.since(&before);
         let counted = (failures.aborts, failures.resets);
         assert_eq!(counted, (aborts, resets), "{function:?}");
         assert_eq!(failures.commands, 0, "{function:?}");
