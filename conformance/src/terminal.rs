@@ -172,7 +172,7 @@ fn views(screen: &Screen<'_>, program: &str, width: u16) -> Result<usize> {
     let mut looks = 1;
     for (keys, expected) in [
         (&["d"][..], "ADAPTR"),
-        (&["e"], "session "),
+        (&["e"], "sessio"),
         (&["v"], "VMNAME"),
         (&["n"], "PORT-ID"),
         (&["p"], "POOL/VDEV/DISK"),
