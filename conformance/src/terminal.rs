@@ -174,7 +174,7 @@ fn views(screen: &Screen<'_>, program: &str, width: u16) -> Result<usize> {
         (&["d"][..], "ADAPTR"),
         (&["e"], "sessio"),
         (&["v"], "VMNAME"),
-        (&["n"], "PORT-ID"),
+        (&["n"], "PKTTX/s"),
         (&["p"], "POOL/VDEV/DISK"),
         (&["h"], "Views:"),
         (&["Escape", "u", "9"], "P99/rd"),

@@ -169,8 +169,15 @@ fn what_functions_end_is_counted() {
         one.manage(ASKED, function, 0, task);
         let mut ended = Vec::new();
         one.pump(&mut ended).unwrap();
+        // The function must be heard before the write ends by itself.
+        let begun = std::time::Instant::now();
+        while unit.tally.rare().failures == before {
+            assert!(begun.elapsed().as_secs() < 60, "{function:?} is not heard");
+            one.pump(&mut ended).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         device.let_go();
-        let mut managed = Vec::new();
+        let mut managed = one.take_managed();
         while managed.is_empty() {
             wait(std::slice::from_ref(&one));
             one.pump(&mut ended).unwrap();
