@@ -27,6 +27,7 @@ mod prometheus;
 mod qemu_img;
 mod report_page;
 mod servers;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -107,6 +108,7 @@ fn labs() -> Vec<Lab> {
         bench_bars::LABS,
         bench_volumes::LABS,
         report_page::LABS,
+        terminal::LABS,
         openapi::LABS,
         prometheus::LABS,
         linux_guest::LABS,

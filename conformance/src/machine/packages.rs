@@ -55,6 +55,9 @@ pub(crate) const NBD: &[&str] = &["libnbd-bin", "nbdkit", "fio", "openssl"];
 
 /// Package of Prometheus and promtool.
 pub(crate) const PROMETHEUS: &[&str] = &["prometheus"];
+/// Packages of the terminal in which `top` runs, with descriptions of terminals, and of the iostat
+/// that ours is compared with.
+pub(crate) const TERMINAL: &[&str] = &["tmux", "ncurses-base", "sysstat"];
 
 /// Unpacked set of packages.
 #[derive(Clone, Debug)]
@@ -197,6 +200,7 @@ pub(crate) struct Tools {
     machines: std::sync::OnceLock<Bundle>,
     nbd: std::sync::OnceLock<Bundle>,
     prometheus: std::sync::OnceLock<Bundle>,
+    terminal: std::sync::OnceLock<Bundle>,
 }
 
 impl Tools {
@@ -226,6 +230,7 @@ impl Tools {
             machines: std::sync::OnceLock::new(),
             nbd: std::sync::OnceLock::new(),
             prometheus: std::sync::OnceLock::new(),
+            terminal: std::sync::OnceLock::new(),
         })
     }
 
@@ -264,6 +269,14 @@ impl Tools {
     /// Fails as [`Bundle::prepare`] does.
     pub(crate) fn prometheus(&self) -> Result<&Bundle> {
         once(&self.prometheus, "prometheus", PROMETHEUS)
+    }
+
+    /// Returns the bundle of [`TERMINAL`].
+    ///
+    /// # Errors
+    /// Fails as [`Bundle::prepare`] does.
+    pub(crate) fn terminal(&self) -> Result<&Bundle> {
+        once(&self.terminal, "terminal", TERMINAL)
     }
 }
 

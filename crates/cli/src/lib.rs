@@ -36,6 +36,7 @@ mod map;
 mod pool;
 pub mod print;
 mod program;
+mod rates;
 mod salvage;
 mod secret;
 pub mod serve;
@@ -45,6 +46,7 @@ mod status;
 mod stream;
 mod target;
 mod target_group;
+mod top;
 mod volume;
 
 use self::grammar::later::Later;
@@ -110,6 +112,8 @@ enum Noun {
     Iostat(Later<iostat::Iostat>),
     /// Show figures of the past: of logical units, pools, disks, hosts and port groups
     History(Later<history::History>),
+    /// Watch adapters, units, hosts, networks and disks live, in esxtop's manner
+    Top(Later<top::Top>),
     /// Give a host a logical unit in one step, and print what to type there
     Share(Later<share::Args>),
     /// Measure storage, and compare results
@@ -327,6 +331,7 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Session(Later(verb)) => session::run(verb, connection, t),
         Noun::Iostat(Later(args)) => iostat::run(&args, connection, t),
         Noun::History(Later(args)) => history::run(&args, connection, t),
+        Noun::Top(Later(args)) => top::run(&args, connection, t),
         Noun::Share(Later(args)) => share::run(&args, connection, t),
         Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
         Noun::Config(Later(verb)) => config::run(program, verb, connection, t),

@@ -29,7 +29,7 @@ mod ending;
 mod get;
 mod history;
 mod import;
-mod iostat;
+pub(crate) mod iostat;
 mod layout;
 mod list;
 mod named_vdevs;
@@ -261,7 +261,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Error> {
+pub(crate) fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Error> {
     let client = connection.client();
     match names {
         [] => client.call(&pool::LIST, &[]),

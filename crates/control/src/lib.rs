@@ -33,6 +33,7 @@ pub mod endpoint;
 mod gate;
 pub mod handlers;
 mod history_keeper;
+mod interfaces;
 mod json_list;
 pub mod metrics;
 mod metrics_listener;

@@ -5,16 +5,20 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::interfaces;
 use model::data_plane::DataPlane;
+use model::figures::initiator::DeviceFigures;
 use model::figures::latency::{Latencies, LatencyCounts};
+use model::figures::rare::RareSums;
 use model::figures::{
     self, CommandsRead, Figures, LatencyByStage, LunFigures, LunSnapshot, PortGroupFigures,
-    PortGroupSnapshot, SessionSnapshot, Snapshot, StageTotals, UnitFigures, UnitSnapshot,
+    PortGroupSnapshot, SessionSnapshot, Snapshot, StageTotals, UnderWay, UnitFigures, UnitSnapshot,
     WITH_HISTOGRAM,
 };
 
@@ -49,7 +53,9 @@ impl Snapshots {
             loop {
                 let at = begun.elapsed();
                 let figures = data_plane.figures(&history.commands_read());
-                let snapshot = Arc::new(history.add(at, figures));
+                let mut snapshot = history.add(at, figures);
+                snapshot.interfaces = interfaces::figures(&listening(&*data_plane));
+                let snapshot = Arc::new(snapshot);
                 *place.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
                 // A late snapshot does not make the next one early.
                 due = (due + INTERVAL).max(Instant::now());
@@ -76,6 +82,13 @@ impl Snapshots {
     }
 }
 
+/// Returns the addresses at which targets listen.
+fn listening(data_plane: &dyn DataPlane) -> Vec<SocketAddr> {
+    let portals = data_plane.portals().into_iter();
+    let bound = portals.filter(|portal| portal.error.is_none());
+    bound.map(|portal| portal.address).collect()
+}
+
 impl Drop for Snapshots {
     fn drop(&mut self) {
         drop(self.stop.take());
@@ -92,18 +105,26 @@ struct Accumulator {
     began: Duration,
     units: HashMap<String, UnitSums>,
     port_groups: HashMap<(String, u16), PortGroupSums>,
+    /// Devices behind the initiator at the last reading that told them.
+    devices: Vec<DeviceFigures>,
 }
 
 /// Sums of one unit, and its counters at the last reading.
 #[derive(Debug, Default)]
 struct UnitSums {
     name: String,
+    naa: String,
+    under_way: UnderWay,
     number: u64,
     read: StageTotals,
     errors_read: u64,
     latency_read: [LatencyCounts; WITH_HISTOGRAM],
     totals: StageTotals,
     errors: u64,
+    rare_read: RareSums,
+    latency_read: [LatencyCounts; WITH_HISTOGRAM],
+    totals: StageTotals,
+    rare: RareSums,
     latency: [Latencies; WITH_HISTOGRAM],
 }
 
@@ -146,17 +167,24 @@ impl Accumulator {
             tsih: session.tsih,
             key: session.number,
             initiator: session.initiator,
+            host: session.host,
             target: session.target,
             portal_group: session.portal_group,
+            queue_depth: session.queue_depth,
             sums: session.totals.into(),
             luns: luns(session.luns),
         });
+        if let Some(devices) = figures.devices {
+            self.devices = devices;
+        }
         let mut snapshot = Snapshot {
             began_unix_ms: u64::try_from(self.began.as_millis()).unwrap_or(u64::MAX),
             at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX),
             units,
             sessions: sessions.collect(),
             port_groups,
+            devices: self.devices.clone(),
+            interfaces: Vec::new(),
         };
         snapshot.units.sort_by(|a, b| a.name.cmp(&b.name));
         snapshot.sessions.sort_by_key(|session| session.tsih);
@@ -171,6 +199,7 @@ impl UnitSums {
             self.read = StageTotals::default();
             self.errors_read = 0;
             self.latency_read = Default::default();
+            self.rare_read = RareSums::default();
         }
         let totals = self.totals.iter_mut().zip(&self.read);
         for ((sum, earlier), now) in totals.zip(&read.totals) {
@@ -179,6 +208,9 @@ impl UnitSums {
         self.read = read.totals;
         self.errors += read.errors.saturating_sub(self.errors_read);
         self.errors_read = read.errors;
+        self.rare = self.rare.plus(&read.rare.since(&self.rare_read));
+        self.rare_read = read.rare;
+        (self.naa, self.under_way) = (read.naa, read.under_way);
         if let Some(latency) = read.latency {
             add_between(&mut self.latency, &self.latency_read, &latency);
             self.latency_read = latency;
@@ -190,8 +222,13 @@ impl UnitSums {
         let [read_latency, write_latency] = self.latency.clone();
         UnitSnapshot {
             name: self.name.clone(),
+            naa: self.naa.clone(),
+            under_way: self.under_way,
             sums: self.totals.into(),
             errors: self.errors,
+            discards: self.rare.discards,
+            flushes: self.rare.flushes,
+            failures: self.rare.failures,
             read_latency,
             write_latency,
         }
@@ -225,6 +262,7 @@ impl PortGroupSums {
             target: self.read.target.clone(),
             portal_group: self.read.portal_group,
             sums: self.read.totals.into(),
+            failures: self.read.failures,
             reads_by_stage,
             writes_by_stage,
         }
@@ -237,6 +275,7 @@ fn luns(figures: Vec<LunFigures>) -> Vec<LunSnapshot> {
         .map(|figures| LunSnapshot {
             lun: figures.lun,
             unit: figures.unit,
+            under_way: figures.under_way,
             sums: figures.totals.into(),
         })
         .collect();
@@ -257,6 +296,7 @@ fn add_between<const N: usize>(
 #[cfg(test)]
 mod tests {
     use model::figures::latency::bucket;
+    use model::figures::rare::FlushSums;
     use model::figures::{KindTotals, SessionFigures, StageLatency};
 
     use super::*;
@@ -275,7 +315,15 @@ mod tests {
             number,
             totals: [reads, KindTotals::default(), KindTotals::default()],
             errors: reads.commands,
+            rare: RareSums {
+                flushes: FlushSums {
+                    commands: reads.commands,
+                    time_ns: reads.commands * 7,
+                },
+                ..RareSums::default()
+            },
             latency: Some(latency),
+            ..UnitFigures::default()
         }
     }
 
@@ -298,6 +346,8 @@ mod tests {
             let snapshot = history.add(INTERVAL, read([unit(number, reads)]));
             let unit = &snapshot.units[0];
             assert_eq!(unit.sums.reads.commands, expected);
+            assert_eq!(unit.flushes.commands, expected);
+            assert_eq!(unit.flushes.time_ns, expected * 7);
             assert_eq!(unit.sums.reads.device_ns, expected * 10_000);
             assert_eq!(unit.errors, expected);
             assert_eq!(unit.read_latency.commands(), expected);
@@ -352,6 +402,22 @@ mod tests {
         assert_eq!(writes.reply.commands(), expected);
         assert_eq!(writes.device.commands(), 0);
         assert_eq!(told.port_groups[0].reads_by_stage.whole.commands(), 0);
+    }
+
+    #[test]
+    fn a_busy_initiator_keeps_its_last_figures() {
+        let mut history = Accumulator::default();
+        let device = DeviceFigures {
+            name: "naa.1".into(),
+            ..DeviceFigures::default()
+        };
+        for (devices, expected) in [(Some(vec![device]), 1), (None, 1), (Some(Vec::new()), 0)] {
+            let figures = Figures {
+                devices,
+                ..Figures::default()
+            };
+            assert_eq!(history.add(INTERVAL, figures).devices.len(), expected);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::adapter::{Adapter, AdapterError, addresses};
 use super::device::MultipathDevice;
 use block::fence::{FenceOrder, Fencing};
+use model::figures::initiator::DeviceFigures;
 use model::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 
@@ -104,6 +105,11 @@ impl Adapter {
     /// Returns the present devices.
     pub fn devices(&self) -> Vec<InitiatorDevice> {
         self.fabric().devices()
+    }
+
+    /// Returns the figures of the present devices.
+    pub fn figures(&self) -> Vec<DeviceFigures> {
+        self.fabric().figures()
     }
 
     /// Returns the device of this name, if a session has shown it.

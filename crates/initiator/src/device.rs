@@ -107,9 +107,9 @@ impl BlockDevice for MultipathDevice {
         let (sums, queue) = (policy.counters(), policy.queue_snapshot());
         Some(LatencySplit {
             commands: sums.commands,
-            guest_us: sums.guest_us,
-            device_us: sums.device_us,
-            queue_us: sums.queue_us,
+            guest_us: sums.guest_us(),
+            device_us: sums.device_us(),
+            queue_us: sums.queue_us(),
             queue_depth: queue.dqlen,
             active: queue.actv,
             queued: queue.qued,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::device::MultipathDevice;
 use super::own_name;
 use block::Lane;
 use block::lane::Waker;
+use model::figures::initiator::DeviceFigures;
 use model::initiator::InitiatorSpec;
 use model::initiator::configured::{
     device_settings, needs_new_sessions, same_ways, target_settings,
@@ -300,6 +301,18 @@ impl HostAdapter {
             Some(running) => running.adapter.devices(),
             None => Vec::new(),
         }
+    }
+
+    /// Returns the figures of the present devices. Returns `None` if a change of the adapter is
+    /// under way, which may wait for a name server.
+    pub fn figures(&self) -> Option<Vec<DeviceFigures>> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let running = state.running.as_ref();
+        Some(running.map_or_else(Vec::new, |running| running.adapter.figures()))
     }
 
     /// Returns the device of this name. Waits up to `limit` while sessions are still coming up.

@@ -18,6 +18,14 @@ fn to_minute(time_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
+/// Returns the time in UTC as `11/22/2026 04:05:06`, the form of Windows' performance counters.
+pub fn month_first(time_s: u64) -> String {
+    let (days, rest) = (time_s / 86_400, time_s % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{month:02}/{day:02}/{year:04} {hour:02}:{minute:02}:{second:02}")
+}
+
 /// Returns year, month and day of the Gregorian calendar. The computation lets years begin with
 /// March, so the day that may be missing comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
@@ -57,5 +65,6 @@ mod tests {
             assert_eq!(utc(time_s), date);
             assert!(date.starts_with(&utc_minute(time_s)[..16]));
         }
+        assert_eq!(month_first(1_795_320_306), "11/22/2026 04:05:06");
     }
 }

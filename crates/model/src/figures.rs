@@ -7,9 +7,15 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use self::initiator::DeviceFigures;
 use self::latency::{Latencies, LatencyCounts};
+use self::network::InterfaceFigures;
+use self::rare::{DiscardSums, FailureSums, FlushSums, RareSums};
 
+pub mod initiator;
 pub mod latency;
+pub mod network;
+pub mod rare;
 
 /// Stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +47,25 @@ pub enum CommandKind {
     Write,
     /// Any other command.
     Other,
+    /// Command that frees blocks. It counts among the others, and has sums of its own.
+    Discard,
+    /// Command that makes earlier writes durable. It counts among the others, and has sums of its
+    /// own.
+    Flush,
+    /// RESERVE or PERSISTENT RESERVE OUT. It counts among the others.
+    Reserve,
 }
 
 impl CommandKind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Other];
+    /// Returns the place of the kind among the kinds that have sums by stage.
+    #[inline]
+    pub fn place(self) -> usize {
+        (self as usize).min(Self::Other as usize)
+    }
 }
 
-/// Number of kinds.
-pub const KINDS: usize = CommandKind::ALL.len();
+/// Number of kinds that have sums by stage: reads, writes, others.
+pub const KINDS: usize = CommandKind::Other as usize + 1;
 /// Number of stages.
 pub const STAGES: usize = CommandStage::ALL.len();
 
@@ -116,6 +132,18 @@ pub struct Figures {
     pub sessions: Vec<SessionFigures>,
     /// Port groups, by target and tag.
     pub port_groups: Vec<PortGroupFigures>,
+    /// Devices behind the sessions of this machine as an initiator. `None` means that the initiator
+    /// is busy, and that they are those of the last reading.
+    pub devices: Option<Vec<DeviceFigures>>,
+}
+
+/// Commands under way at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnderWay {
+    /// Commands that run.
+    pub active: u32,
+    /// Commands that wait for their turn in the task set.
+    pub queued: u32,
 }
 
 /// Figures of one logical unit.
@@ -126,10 +154,16 @@ pub struct UnitFigures {
     /// Number of the object that counts. A unit that was opened anew has another number, and counts
     /// from zero.
     pub number: u64,
+    /// Identifier of the unit, 32 hexadecimal digits.
+    pub naa: String,
+    /// Commands under way.
+    pub under_way: UnderWay,
     /// Sums by kind.
     pub totals: StageTotals,
     /// Commands that ended with an error of the medium or the backend.
     pub errors: u64,
+    /// Sums of discards, flushes and failures.
+    pub rare: RareSums,
     /// Latencies of reads, and those of writes. `None` means that they are those of the last
     /// reading.
     pub latency: Option<[LatencyCounts; WITH_HISTOGRAM]>,
@@ -148,10 +182,14 @@ pub struct SessionFigures {
     pub number: u64,
     /// iSCSI name of the initiator.
     pub initiator: String,
+    /// Host to which the initiator belongs. `None` means that it belongs to none.
+    pub host: Option<String>,
     /// iSCSI name of the target.
     pub target: String,
     /// Portal group tag.
     pub portal_group: u16,
+    /// Most commands that the session may have under way.
+    pub queue_depth: u32,
     /// Sums by kind.
     pub totals: StageTotals,
     /// Sums by unit, of units that the session has used.
@@ -165,6 +203,8 @@ pub struct LunFigures {
     pub lun: u16,
     /// Name of the unit.
     pub unit: String,
+    /// Commands under way.
+    pub under_way: UnderWay,
     /// Sums by kind.
     pub totals: StageTotals,
 }
@@ -178,6 +218,8 @@ pub struct PortGroupFigures {
     pub portal_group: u16,
     /// Sums by kind.
     pub totals: StageTotals,
+    /// Commands that failed, or were aborted.
+    pub failures: FailureSums,
     /// Latencies of reads, and those of writes.
     pub latency: [StageLatency; WITH_HISTOGRAM],
 }
@@ -197,6 +239,12 @@ pub struct Snapshot {
     pub sessions: Vec<SessionSnapshot>,
     /// Port groups of targets that had sessions, by target and tag.
     pub port_groups: Vec<PortGroupSnapshot>,
+    /// Devices of other machines that this machine uses as an initiator, by name.
+    #[serde(default)]
+    pub devices: Vec<DeviceFigures>,
+    /// Network interfaces of this machine, by number.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceFigures>,
 }
 
 /// Commands of one kind, with the time that they spent in each stage.
@@ -299,12 +347,27 @@ impl From<StageTotals> for KindSums {
 pub struct UnitSnapshot {
     /// Name of the unit.
     pub name: String,
+    /// Identifier of the unit, 32 hexadecimal digits.
+    #[serde(default)]
+    pub naa: String,
+    /// Commands under way at the moment of the snapshot.
+    #[serde(default, flatten)]
+    pub under_way: UnderWay,
     /// Sums of its commands.
     #[serde(flatten)]
     pub sums: KindSums,
     /// Number of commands that ended with an error of the medium or the backend.
     #[serde(default)]
     pub errors: u64,
+    /// Commands that free blocks.
+    #[serde(default)]
+    pub discards: DiscardSums,
+    /// Commands that make earlier writes durable.
+    #[serde(default)]
+    pub flushes: FlushSums,
+    /// Commands that failed, or were aborted.
+    #[serde(default)]
+    pub failures: FailureSums,
     /// Latencies of READ commands.
     pub read_latency: Latencies,
     /// Latencies of WRITE commands.
@@ -320,10 +383,16 @@ pub struct SessionSnapshot {
     pub key: u64,
     /// iSCSI name of the initiator.
     pub initiator: String,
+    /// Host to which the initiator belongs. `None` means that it belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// iSCSI name of the target.
     pub target: String,
     /// Portal group tag.
     pub portal_group: u16,
+    /// Most commands that the session may have under way.
+    #[serde(default)]
+    pub queue_depth: u32,
     /// Sums of its commands.
     #[serde(flatten)]
     pub sums: KindSums,
@@ -338,6 +407,9 @@ pub struct LunSnapshot {
     pub lun: u16,
     /// Name of the unit.
     pub unit: String,
+    /// Commands of the session that are under way at the moment of the snapshot.
+    #[serde(default, flatten)]
+    pub under_way: UnderWay,
     /// Sums of the session's commands for the unit.
     #[serde(flatten)]
     pub sums: KindSums,
@@ -353,6 +425,9 @@ pub struct PortGroupSnapshot {
     /// Sums of its commands.
     #[serde(flatten)]
     pub sums: KindSums,
+    /// Commands that failed, or were aborted.
+    #[serde(default)]
+    pub failures: FailureSums,
     /// Latencies of READ commands.
     pub reads_by_stage: LatencyByStage,
     /// Latencies of WRITE commands.

@@ -308,11 +308,13 @@ impl Device {
             path.measured(latency_us, now_us);
             if how == Ended::Good {
                 path.good_answer(&self.settings);
+                path.counters.count(entry, Outcome::Good, now_us);
             }
         }
         if how == Ended::Good {
             self.finish(io, Outcome::Good, now_us, out);
         } else {
+            self.counters.count_attempt(how);
             self.react(io, path, how, now_us, out);
         }
         self.race_is_over();

@@ -48,7 +48,7 @@ mod system_rules;
 pub use action::{Action, Actions, Refresh};
 pub use claim_rule::{ClaimOption, ClaimRule, DRIVER, RuleText, TRANSPORT};
 pub use claim_rules::{Claim, ClaimRules, RuleGroup, RuleView};
-pub use counters::Counters;
+pub use counters::{Counters, IoSums};
 pub use device::Device;
 pub use hold::Hold;
 pub use io::{Direction, Ended, Failure, IoId, IoShape, Outcome};

@@ -2,6 +2,8 @@
 
 use scsi::application_client::target_port_groups::AccessState;
 
+use super::counters::Counters;
+
 /// The host's number for a path of one device. Numbers are small and dense (an index). A path that
 /// lost its session and gets a new one keeps its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,6 +82,8 @@ pub(super) struct Path {
     pub(super) last_sent_us: u64,
     /// Time at which to ask for the state again, if the state may end without a message.
     pub(super) probe_at_us: Option<u64>,
+    /// Sums of the I/Os that succeeded on the path; its failures count for the device alone.
+    pub(super) counters: Counters,
 }
 
 impl Path {
@@ -97,6 +101,7 @@ impl Path {
             measured_at_us: 0,
             last_sent_us: 0,
             probe_at_us: None,
+            counters: Counters::default(),
         }
     }
 

@@ -115,6 +115,17 @@ impl Device {
         self.counters
     }
 
+    /// Returns the sums of the I/Os that succeeded on a path; `None` for a number without a path.
+    pub fn path_sums(&self, id: PathId) -> Option<super::Counters> {
+        get(&self.paths, id).map(|path| path.counters)
+    }
+
+    /// Returns the runtime name of a path, the number of I/Os on it, and the most that it may have.
+    pub fn path_load(&self, id: PathId) -> Option<(&str, u32, u32)> {
+        let path = get(&self.paths, id)?;
+        Some((&path.identity.runtime_name, path.in_flight, path.window))
+    }
+
     /// Returns the state of a path's session and unit; `None` for a number without a path.
     pub fn link(&self, id: PathId) -> Option<Link> {
         get(&self.paths, id).map(|path| path.link)

@@ -505,8 +505,18 @@ impl Connection {
             && self.stream.is_some()
         {
             let now = service.executor.clock.now();
-            let receipt = matches!(outcome, Outcome::Done(_))
-                .then(|| operation.receipt(&self.nexus.tally, now));
+            let tally = &self.nexus.tally;
+            let receipt = match &outcome {
+                Outcome::Done(_) => Some(operation.receipt(tally, now)),
+                Outcome::Refused(refusal) => {
+                    tally.add_failure(operation.failure(Some(refusal)));
+                    None
+                }
+                Outcome::Failed(_) => {
+                    tally.add_failure(operation.failure(None));
+                    None
+                }
+            };
             operation.answer(outcome, &serving.replies, &mut self.output);
             receipt
                 .into_iter()

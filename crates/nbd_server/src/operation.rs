@@ -12,6 +12,7 @@ use block::{BlockError, BlockErrorKind, Done, Pages, Request};
 use scsi::Refusal;
 use unit::execution::{Outcome, Timed};
 use unit::timing::CommandKind;
+use unit::timing::rare::Failure;
 use unit::timing::tally::NexusTally;
 use unit::timing::{Moment, Receipt, Stopwatch};
 
@@ -98,12 +99,29 @@ impl Operation {
 
     /// Returns the receipt of the request, whose work has ended now.
     pub(super) fn receipt(&self, nexus: &Arc<NexusTally>, now: Moment) -> Receipt {
-        let (kind, bytes) = match self.command {
-            Command::Read { len, .. } => (CommandKind::Read, len),
-            Command::Write { len, .. } => (CommandKind::Write, len),
+        let (kind, bytes) = self.kind();
+        Receipt::new(nexus, kind, bytes, self.stopwatch, now)
+    }
+
+    /// Returns the failure of the request, for the figures.
+    pub(super) fn failure(&self, refusal: Option<&Refusal>) -> Failure {
+        let (kind, bytes) = self.kind();
+        Failure {
+            kind,
+            bytes,
+            met_reservation: matches!(refusal, Some(Refusal::ReservationConflict)),
+        }
+    }
+
+    /// Returns the kind of the request, with the bytes that it reads, writes or frees.
+    fn kind(&self) -> (CommandKind, u64) {
+        match self.command {
+            Command::Read { len, .. } => (CommandKind::Read, len.into()),
+            Command::Write { len, .. } => (CommandKind::Write, len.into()),
+            Command::Trim { len, .. } => (CommandKind::Discard, len),
+            Command::Flush => (CommandKind::Flush, 0),
             _ => (CommandKind::Other, 0),
-        };
-        Receipt::new(nexus, kind, bytes.into(), self.stopwatch, now)
+        }
     }
 
     /// Returns the next request to the device. `data` belongs to a write.

@@ -141,6 +141,15 @@ impl TaskSets {
         }
     }
 
+    /// Returns the number of commands of all nexuses that run, and of those that wait.
+    pub fn under_way(&self) -> (u32, u32) {
+        let order = self.lock();
+        order.members.values().fold((0, 0), |(runs, waits), of| {
+            let (running, waiting) = of.under_way();
+            (runs + running, waits + waiting)
+        })
+    }
+
     fn wake(&self, woken: Vec<u64>) {
         woken.into_iter().for_each(|waiter| (self.wake)(waiter));
     }
@@ -152,6 +161,15 @@ impl TaskSets {
 }
 
 impl NexusTasks {
+    /// Returns the number of commands of the nexus that run, and of those that wait.
+    pub fn under_way(&self) -> (u32, u32) {
+        let order = self.sets.lock();
+        order
+            .members
+            .get(&self.nexus)
+            .map_or((0, 0), Member::under_way)
+    }
+
     /// Enters a command that arrives. The type of the task sets is read only if it matters.
     #[inline]
     pub fn enter(
@@ -331,6 +349,13 @@ impl Order {
 }
 
 impl Member {
+    /// Returns the number of commands that run, and of those that wait.
+    fn under_way(&self) -> (u32, u32) {
+        let running = self.place.running.load(Relaxed) + u32::from(self.ordered.is_some());
+        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        (running, waiting)
+    }
+
     /// Moves the commands whose turn has come from the queue to the running ones, up to the oldest
     /// barrier.
     fn advance(&mut self, barrier: Option<u64>, woken: &mut Vec<u64>) {

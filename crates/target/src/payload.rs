@@ -9,6 +9,7 @@ use scsi::{BlockRange, Task};
 
 use block::budget::Reservation;
 use block::{Pages, PagesMut};
+use model::figures::CommandKind;
 use unit::command::ended::{Data, Ended};
 use unit::command::operation::{TaskKey, Token};
 use unit::nexus::TaskEntry;
@@ -109,6 +110,8 @@ pub(super) enum Intent {
     },
     /// Gives the data to a task.
     Task {
+        /// Kind of the command.
+        kind: CommandKind,
         /// Task that takes the data.
         task: Box<dyn Task>,
         /// Place of the command in the task set.

@@ -20,6 +20,7 @@ use pages::{PAGE_SIZE, footprint};
 use std::sync::Arc;
 use unit::command::core::Progress;
 use unit::command::ended::Ended;
+use unit::command::kind;
 use unit::command::operation::{
     Operation, OwnedCommand, SessionKey, TaskKey, Token, Waiting, Work,
 };
@@ -102,12 +103,13 @@ impl TaskRouter for Router<'_> {
                 self.core.write(self.session, task, entry, range, fua, data)
             }
             Intent::Task {
+                kind,
                 task: scsi_task,
                 mut entry,
             } => {
                 entry.stopwatch.turn_to(CommandStage::Queue, now);
                 self.core
-                    .run_task(self.session, task, entry, scsi_task, data)
+                    .run_task(self.session, task, entry, (kind, scsi_task), data)
             }
             Intent::Queued(token) => self.queued_data(token, data, memory),
         })
@@ -147,6 +149,7 @@ impl Router<'_> {
                 )
             }
             Start::Task(scsi_task) => {
+                let kind = kind::of(command.cdb);
                 let (wanted, working) = (scsi_task.data_out_len(), scsi_task.working_len());
                 // This also holds if no data-out is offered: then the protocol knows the overflow.
                 if wanted > 0 {
@@ -156,6 +159,7 @@ impl Router<'_> {
                         working,
                         command,
                         Intent::Task {
+                            kind,
                             task: scsi_task,
                             entry,
                         },
@@ -167,20 +171,41 @@ impl Router<'_> {
                 }
                 let now = self.core.clock.now();
                 entry.stopwatch.turn_to(CommandStage::Queue, now);
-                admitted(
-                    self.core
-                        .run_task(self.session, task, entry, scsi_task, Pages::new()),
-                )
+                admitted(self.core.run_task(
+                    self.session,
+                    task,
+                    entry,
+                    (kind, scsi_task),
+                    Pages::new(),
+                ))
             }
             Start::Respond(response) => {
                 let now = self.core.clock.now();
                 let receipt = entry.receipt(CommandKind::Other, 0, now);
                 let ended = Ended::from(response).with_receipt(receipt);
-                self.core
-                    .note_end(self.session, task, &entry.mapped, &ended);
+                self.answered(self.session, task, &entry, command, &ended);
                 done(ended)
             }
         }
+    }
+
+    /// Looks at the end of a command that was answered without any work.
+    fn answered(
+        &mut self,
+        session: SessionKey,
+        task: TaskKey,
+        entry: &TaskEntry,
+        command: &Command<'_>,
+        ended: &Ended,
+    ) {
+        let kind = kind::of(command.cdb);
+        let bytes = match kind {
+            CommandKind::Read => command.data_in_len,
+            _ => command.data_out_len.unwrap_or(0),
+        };
+        let bytes = u64::from(bytes);
+        self.core
+            .note_end(session, task, &entry.mapped, ended, kind, bytes);
     }
 
     /// Takes the memory that a read needs. Returns `None` if memory has run out.
@@ -409,7 +434,9 @@ impl Router<'_> {
                 entry.memory = self.share.try_take(memory);
                 if entry.memory.is_some() {
                     let data = data.slice(0..data.len().min(wanted as usize));
-                    self.core.run_task(session, task, entry, scsi_task, data)
+                    let kind = kind::of(&command.cdb);
+                    self.core
+                        .run_task(session, task, entry, (kind, scsi_task), data)
                 } else {
                     Progress::Done(task_set_full())
                 }
@@ -419,7 +446,7 @@ impl Router<'_> {
                 let now = self.core.clock.now();
                 let receipt = entry.receipt(CommandKind::Other, 0, now);
                 let ended = Ended::from(response).with_receipt(receipt);
-                self.core.note_end(session, task, &entry.mapped, &ended);
+                self.answered(session, task, &entry, &command.as_command(), &ended);
                 Progress::Done(ended)
             }
         };

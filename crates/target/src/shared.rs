@@ -194,6 +194,7 @@ impl Shared {
                 target: target.clone(),
                 portal_group: *tag,
                 totals: tally.totals(),
+                failures: tally.failures(),
                 latency: tally.latency(),
             });
         figures.collect()

@@ -25,6 +25,7 @@ use unit::command::abort::{QuietSignal, Whose};
 use unit::command::ended::Ended;
 use unit::command::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
 use unit::nexus::MappedUnit;
+use unit::timing::rare::Cause;
 
 /// Most task management functions that may wait beside one for each task of a session.
 const FUNCTIONS_BESIDE_TASKS: u32 = 8;
@@ -52,7 +53,7 @@ impl EventLoop {
         }
         match request.function {
             Function::AbortTask => match referenced {
-                Some(task) => self.abort_task(key, connection, itt, task),
+                Some(task) => self.abort_task(key, connection, request, task),
                 None => answer(self, Answer::TaskDoesNotExist),
             },
             Function::AbortTaskSet | Function::ClearTaskSet | Function::LogicalUnitReset => {
@@ -120,7 +121,19 @@ impl EventLoop {
         self.answer_task_management(key, connection, itt, Answer::Complete);
     }
 
-    fn abort_task(&mut self, key: SessionKey, connection: usize, itt: u32, task: TaskId) {
+    fn abort_task(
+        &mut self,
+        key: SessionKey,
+        connection: usize,
+        request: &TaskManagementRequest,
+        task: TaskId,
+    ) {
+        let itt = request.itt;
+        if let Some(session) = self.sessions.get(&key)
+            && let Some(mapped) = session.view.find(request.lun)
+        {
+            mapped.tally.add_aborted(1, Cause::Abort);
+        }
         let signal = self.answer_when_quiet(key, connection, itt);
         self.abort_one(key, task, false, &signal);
     }
@@ -264,6 +277,13 @@ impl EventLoop {
                         .itl
                         .raise(UnitAttention::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
                 }
+                let others = |task: &&TaskId| order.except != Some((*key, payload::key(**task)));
+                let aborted = tasks.iter().filter(others).count();
+                let cause = match &order.function {
+                    Some((request, _)) => cause(request.function),
+                    None => Cause::Abort,
+                };
+                mapped.tally.add_aborted(aborted as u64, cause);
                 victims.extend(tasks.into_iter().map(|task| (*key, task, tell)));
             }
             for (key, task, tell) in victims {
@@ -335,5 +355,15 @@ impl EventLoop {
             }
         }
         self.mark_dirty(slot);
+    }
+}
+
+/// Returns the cause for which tasks end that a task management function reaches.
+fn cause(function: Function) -> Cause {
+    match function {
+        Function::LogicalUnitReset | Function::TargetWarmReset | Function::TargetColdReset => {
+            Cause::Reset
+        }
+        _ => Cause::Abort,
     }
 }

@@ -12,6 +12,7 @@ pub mod abort;
 pub mod core;
 pub mod ended;
 pub mod fence;
+pub mod kind;
 pub mod operation;
 pub mod operations;
 pub mod peers;

@@ -17,6 +17,7 @@ use super::command::abort::QuietSignal;
 use super::drain::DrainOrder;
 use super::loops::{Seat, Token};
 use super::nexus::Nexus;
+use super::timing::tally::UnderWay;
 use super::timing::{LoopClock, Stopwatch};
 use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
 use model::figures::CommandStage;
@@ -71,6 +72,8 @@ struct Operation<T> {
     durable: bool,
     /// Signals that wait for the end of the operation.
     observers: Vec<Arc<QuietSignal>>,
+    /// Place of the operation among those of its unit that are under way.
+    _under_way: UnderWay,
 }
 
 /// Blocks moved, for the statistics. As for SCSI, only READ and WRITE count.
@@ -119,6 +122,7 @@ impl<T: Timed> Executor<T> {
             },
             durable: false,
             observers: Vec::new(),
+            _under_way: unit.tally.operation(),
         };
         let stopwatch = operation.context.stopwatch();
         stopwatch.turn_to(CommandStage::Queue, self.clock.now());

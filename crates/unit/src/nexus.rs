@@ -7,11 +7,11 @@ use scsi::itl_nexus::ItlNexus;
 use scsi::nexus::{InitiatorPort, Nexus as ItNexus, NexusId, TargetPort};
 use scsi::task_set::{Entered, NexusTasks};
 
-use super::timing::tally::NexusTally;
+use super::timing::tally::{NexusTally, PortGroupTally};
 use super::timing::{Moment, Receipt, Stopwatch};
 use super::unit::Unit;
 use block::budget::Reservation;
-use model::figures::CommandKind;
+use model::figures::{CommandKind, UnderWay};
 
 /// A unit as one session sees it.
 #[derive(Debug)]
@@ -29,13 +29,18 @@ pub struct MappedUnit {
 }
 
 impl MappedUnit {
-    /// Maps a unit under a LUN for a nexus.
-    pub fn new(lun: u16, itl: Arc<ItlNexus>, unit: Arc<Unit>) -> Arc<Self> {
+    /// Maps a unit under a LUN for a nexus that leads through a port group.
+    pub fn new(
+        lun: u16,
+        itl: Arc<ItlNexus>,
+        unit: Arc<Unit>,
+        port_group: Option<Arc<PortGroupTally>>,
+    ) -> Arc<Self> {
         let tasks = unit.task_sets.join(itl.nexus().id);
         Arc::new(Self {
             lun,
             itl,
-            tally: NexusTally::new(&unit),
+            tally: NexusTally::new(&unit, port_group),
             unit,
             tasks,
         })
@@ -48,6 +53,14 @@ impl MappedUnit {
         let logical = &self.unit.logical;
         self.tasks
             .enter(attribute, waiter, || logical.task_set_type())
+    }
+}
+
+impl MappedUnit {
+    /// Returns the commands of the nexus that are under way now.
+    pub fn under_way(&self) -> UnderWay {
+        let (active, queued) = self.tasks.under_way();
+        UnderWay { active, queued }
     }
 }
 
@@ -116,7 +129,7 @@ impl Nexus {
             initiator: Arc::new(initiator),
             target_port: through,
         });
-        let tally = NexusTally::new(&unit);
+        let tally = NexusTally::new(&unit, None);
         Arc::new(Self { unit, itl, tally })
     }
 }

@@ -18,6 +18,7 @@ pub use model::figures::{CommandKind, CommandStage};
 
 pub mod histogram;
 pub mod per_loop;
+pub mod rare;
 pub mod tally;
 
 /// Reading of a loop's clock, in nanoseconds since the loop began.
@@ -128,7 +129,7 @@ impl Receipt {
 pub struct CommandTimes {
     /// Kind of the command.
     pub kind: CommandKind,
-    /// Bytes that a READ or WRITE moved; 0 for others.
+    /// Bytes that a READ or WRITE moved, or that a discard freed; 0 for others.
     pub bytes: u64,
     /// Nanoseconds of each stage.
     pub stages_ns: [u64; CommandStage::ALL.len()],

@@ -18,6 +18,7 @@ use crate::state_file;
 use crate::timing::tally::UnitTally;
 use block::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
+use model::figures::UnderWay;
 
 /// Time that a device may take to empty its write cache.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -253,6 +254,15 @@ impl Unit {
         self.following
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the commands of all nexuses that are under way now.
+    pub fn under_way(&self) -> UnderWay {
+        let (active, queued) = self.task_sets.under_way();
+        UnderWay {
+            active: active + self.tally.operations(),
+            queued,
+        }
     }
 
     /// Returns the first byte of a range, and its length in bytes.

@@ -37,6 +37,17 @@ pub(crate) struct Plan {
 const LONGEST_S: f64 = 31_536_000.0;
 
 impl Plan {
+    /// Returns the plan of a verb that reports at once what it compares with, and then a row after
+    /// each interval.
+    pub(crate) fn rows(interval: Duration, count: Option<u64>) -> Self {
+        Self {
+            names: Vec::new(),
+            interval: Some(interval),
+            count,
+            without_first: true,
+        }
+    }
+
     /// Makes reports as the plan says. `report` is called for each, also for one that is left out.
     /// It is given the number of reports that were shown before, or `None` if it shows nothing.
     pub(crate) fn follow(&self, mut report: impl FnMut(Option<u64>) -> Done) -> Done {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::rates::UnitRates;
+use crate::rates::Activity;
 
 /// Form of a report.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Returns the lines of a report.
-    pub(super) fn report(self, rates: &[UnitRates]) -> String {
+    pub(super) fn report(self, rates: &[Activity]) -> String {
         let mut out = String::new();
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{}", self.title());
@@ -57,7 +57,7 @@ impl Layout {
         }
     }
 
-    fn line(self, unit: &UnitRates) -> String {
+    fn line(self, unit: &Activity) -> String {
         let scale = match self.megabytes {
             true => f64::from(1 << 20),
             false => 1024.0,
@@ -98,10 +98,10 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rates::Rates;
     use super::*;
+    use crate::rates::Rates;
 
-    fn unit() -> UnitRates {
+    fn unit() -> Activity {
         let reads = Rates {
             per_s: 800.0,
             bytes_per_s: 800.0 * 8192.0,
@@ -117,14 +117,13 @@ mod tests {
             active: 2.0,
             ..reads.clone()
         };
-        UnitRates {
+        Activity {
             name: "vm1-of-esx".into(),
-            session: None,
             interval_s: 1.0,
             reads,
             writes: Rates::default(),
             both,
-            others_per_s: 0.0,
+            ..Activity::default()
         }
     }
 

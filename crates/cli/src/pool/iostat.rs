@@ -14,7 +14,7 @@ use crate::grammar::repeated::{Plan, Reporter};
 use crate::print::table::{json, json_line};
 use model::pool::status::PoolView;
 
-mod figures;
+pub(crate) mod figures;
 mod layout;
 
 #[derive(Debug, Args)]

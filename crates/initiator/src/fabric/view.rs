@@ -7,6 +7,7 @@ use scsi::application_client::report_luns;
 
 use super::super::nexus::{Nexus, NexusState};
 use super::{Device, Fabric};
+use model::figures::initiator::{DeviceFigures, PathFigures};
 use model::initiator::settings::SessionSettings;
 use model::initiator::view::{
     InitiatorDevice, InitiatorPath, InitiatorSession, SessionState, SessionTimes,
@@ -79,6 +80,43 @@ impl Fabric {
             .collect();
         devices.sort_by(|a, b| a.nmp.name.cmp(&b.nmp.name));
         devices
+    }
+
+    /// Returns the figures of the devices that have paths, in order of their names.
+    pub(in super::super) fn figures(&self) -> Vec<DeviceFigures> {
+        let devices = self.devices.iter().zip(1..);
+        let figures = devices.map(|(device, key)| self.device_figures(device, key));
+        let mut figures: Vec<_> = figures.filter(|device| !device.paths.is_empty()).collect();
+        figures.sort_by(|a, b| a.name.cmp(&b.name));
+        figures
+    }
+
+    fn device_figures(&self, device: &Device, key: u64) -> DeviceFigures {
+        let queue = device.policy.queue_snapshot();
+        let paths = (0..).map(PathId).zip(&device.paths);
+        let paths = paths.filter_map(|(id, way)| {
+            let (sums, nexus) = (device.policy.path_sums(id)?, &self.nexuses[way.nexus]);
+            let (runtime_name, active, queue_depth) = device.policy.path_load(id)?;
+            Some(PathFigures {
+                runtime_name: runtime_name.to_owned(),
+                target: self.targets[nexus.target].settings.name.clone(),
+                portal: nexus.portal.to_string(),
+                queue_depth,
+                active,
+                reads: sums.reads,
+                writes: sums.writes,
+                others: sums.others,
+            })
+        });
+        DeviceFigures {
+            name: device.policy.name().to_owned(),
+            key,
+            queue_depth: queue.dqlen,
+            active: queue.actv,
+            queued: queue.qued,
+            sums: device.policy.counters(),
+            paths: paths.collect(),
+        }
     }
 
     /// Returns the view of one device.

@@ -130,19 +130,22 @@ fn the_sums_tell_queue_and_device_apart() {
     host.ended(0, 0, Ended::Good);
     host.now_us += 30;
     host.ended(1, 0, Ended::Good);
+    let sums = |guest_us, device_us, queue_us| IoSums {
+        commands: 1,
+        bytes: 4096,
+        guest_us,
+        device_us,
+        queue_us,
+    };
     let expected = Counters {
         commands: 2,
-        reads: 1,
-        writes: 1,
-        read_bytes: 4096,
-        written_bytes: 4096,
-        failed: 0,
-        repeats: 0,
-        guest_us: 100 + 130,
-        device_us: 100 + 30,
-        queue_us: 100,
+        reads: sums(100, 100, 0),
+        writes: sums(130, 30, 100),
+        ..Counters::default()
     };
     assert_eq!(host.device.counters(), expected);
+    let path = host.device.path_sums(PathId(0)).expect("a path");
+    assert_eq!((path.reads, path.writes), (expected.reads, expected.writes));
 }
 
 /// Checks a queue that is deeper than the target's command window: its I/Os wait in the session,
@@ -160,6 +163,6 @@ fn the_wait_for_the_window_of_the_target_is_a_wait_in_the_queue() {
     host.now_us += 30;
     host.ended(1, 0, Ended::Good);
     let counters = host.device.counters();
-    assert_eq!(counters.device_us, 100 + 30);
-    assert_eq!((counters.guest_us, counters.queue_us), (100 + 130, 100));
+    assert_eq!(counters.device_us(), 100 + 30);
+    assert_eq!((counters.guest_us(), counters.queue_us()), (100 + 130, 100));
 }

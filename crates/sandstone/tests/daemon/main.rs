@@ -32,6 +32,7 @@ mod service;
 mod small_folder;
 mod state_folder;
 mod taken_portal;
+mod terminal;
 mod units;
 mod volumes;
 mod watchdog;

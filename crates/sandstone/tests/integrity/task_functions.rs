@@ -152,6 +152,49 @@ fn a_warm_reset_aborts_the_tasks_of_all_and_sessions_stay() {
     served.stop();
 }
 
+/// The command that a function ends counts for its unit, and is under way until it has ended.
+#[test]
+fn what_functions_end_is_counted() {
+    for (function, task, aborts, resets) in [
+        (Function::AbortTask, Some(HELD), 1, 0),
+        (Function::ClearTaskSet, None, 1, 0),
+        (Function::LogicalUnitReset, None, 0, 1),
+    ] {
+        let (device, served, [mut one, mut two]) = start();
+        let unit = served.service().unit_at_work("unit-0").unwrap();
+        assert_eq!(unit.under_way().active, 0);
+        let before = unit.tally.rare().failures;
+        hold_up(&mut one, &device);
+        assert_eq!(unit.under_way().active, 1);
+        one.manage(ASKED, function, 0, task);
+        let mut ended = Vec::new();
+        one.pump(&mut ended).unwrap();
+        // The function must be heard before the write ends by itself.
+        let begun = std::time::Instant::now();
+        while unit.tally.rare().failures == before {
+            assert!(begun.elapsed().as_secs() < 60, "{function:?} is not heard");
+            one.pump(&mut ended).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        device.let_go();
+        let mut managed = one.take_managed();
+        while managed.is_empty() {
+            wait(std::slice::from_ref(&one));
+            one.pump(&mut ended).unwrap();
+            managed = one.take_managed();
+        }
+        assert_eq!(managed, [(ASKED, Answer::Complete)], "{function:?}");
+        let failures = unit.tally.rare().failures.since(&before);
+        let counted = (failures.aborts, failures.resets);
+        assert_eq!(counted, (aborts, resets), "{function:?}");
+        assert_eq!(failures.commands, 0, "{function:?}");
+        assert_eq!(unit.under_way().active, 0, "{function:?}");
+        one.cut();
+        two.cut();
+        served.stop();
+    }
+}
+
 #[test]
 fn a_cold_reset_ends_every_session_of_the_target() {
     let (device, served, [mut one, mut two]) = start();

@@ -319,3 +319,22 @@ fn ordered_never_runs_beside_another_on_many_threads() {
 fn nor_beside_another_of_its_nexus() {
     on_many_threads(PerNexus);
 }
+
+#[test]
+fn what_runs_and_what_waits_is_told_for_a_nexus_and_for_all() {
+    let (n, _) = task_sets(2);
+    for waiter in [1, 2] {
+        assert_eq!(n[0].enter(Simple, waiter, || Shared), Entered::Now);
+    }
+    assert_eq!(n[1].enter(Ordered, 3, || Shared), Entered::Queued);
+    assert_eq!(n[0].enter(Simple, 4, || Shared), Entered::Queued);
+    assert_eq!((n[0].under_way(), n[1].under_way()), ((2, 1), (0, 1)));
+    assert_eq!(n[0].sets.under_way(), (2, 2));
+    n[0].leave(Simple);
+    n[0].leave(Simple);
+    // The ordered command runs alone.
+    assert_eq!((n[0].under_way(), n[1].under_way()), ((0, 1), (1, 0)));
+    n[1].leave(Ordered);
+    n[0].leave(Simple);
+    assert_eq!(n[0].sets.under_way(), (0, 0));
+}

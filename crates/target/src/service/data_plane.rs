@@ -9,6 +9,7 @@ use super::Service;
 use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
+use config::access;
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::figures::{self, CommandsRead, Figures, SessionFigures, UnitFigures};
@@ -114,6 +115,7 @@ impl DataPlane for Service {
             units: units.iter().map(|unit| unit_figures(unit, read)).collect(),
             sessions: self.session_figures(),
             port_groups: self.shared.port_group_figures(),
+            devices: self.host.figures(),
         }
     }
 
@@ -198,12 +200,19 @@ impl DataPlane for Service {
 impl Service {
     fn session_figures(&self) -> Vec<SessionFigures> {
         let sessions = self.shared.registry().normal_sessions();
+        let config = Arc::clone(&self.lock().config);
+        let host = |initiator: &str| {
+            let hosts = access::hosts(&config, initiator);
+            hosts.first().map(|host| host.name.clone())
+        };
         let figures = sessions.into_iter().map(|(name, session)| SessionFigures {
+            host: host(&name.initiator),
             tsih: session.tsih,
             number: session.key.0,
             initiator: name.initiator.to_string(),
             target: self.shared.target_name(&name.target),
             portal_group: name.portal_group_tag,
+            queue_depth: session.queue_depth(),
             totals: session.tally.totals(),
             luns: session.lun_figures(),
         });
@@ -224,10 +233,18 @@ fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
     UnitFigures {
         name: unit.name.clone(),
         number,
+        naa: hex(&unit.logical.config().naa),
+        under_way: unit.under_way(),
         totals,
         errors: unit.errors(),
+        rare: unit.tally.rare(),
         latency: (!rests).then(|| unit.tally.latency()),
     }
+}
+
+/// Returns bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the status of a configured unit that cannot be served.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use iscsi::name;
 use iscsi::negotiation::SessionParameters;
@@ -16,6 +16,7 @@ use iscsi::target::login::LoginIdentity;
 use super::view::View;
 use model::figures::LunFigures;
 use unit::command::operation::SessionKey;
+use unit::nexus::MappedUnit;
 use unit::timing::tally::{NexusTally, StageSums};
 
 /// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets
@@ -113,8 +114,18 @@ pub(crate) struct RegisteredSession {
     pub max_cmd_sn: AtomicU32,
     /// Times of the session's commands. Only the session's loop adds to them.
     pub tally: StageSums,
-    /// Times of its commands by unit, with the LUN of each.
-    nexuses: Mutex<Vec<(u16, Arc<NexusTally>)>>,
+    /// Most commands that the session may have under way.
+    queue_depth: AtomicU32,
+    /// Units that the session sees.
+    nexuses: Mutex<Vec<SeenUnit>>,
+}
+
+/// Unit that a session sees, for those who read figures. It does not keep the unit open.
+#[derive(Debug)]
+struct SeenUnit {
+    lun: u16,
+    tally: Arc<NexusTally>,
+    mapped: Weak<MappedUnit>,
 }
 
 /// Numbers of sessions, without those for discovery.
@@ -211,6 +222,7 @@ impl Registry {
             exp_cmd_sn: AtomicU32::new(0),
             max_cmd_sn: AtomicU32::new(0),
             tally: StageSums::default(),
+            queue_depth: AtomicU32::new(0),
             nexuses: Mutex::default(),
         });
         self.by_tsih.insert(tsih, name.clone());
@@ -275,26 +287,40 @@ impl RegisteredSession {
 
     /// Notes the units that the session sees now.
     pub(crate) fn set_nexuses(&self, view: &View) {
-        let nexuses = view
-            .iter()
-            .map(|mapped| (mapped.lun, Arc::clone(&mapped.tally)));
+        let nexuses = view.iter().map(|mapped| SeenUnit {
+            lun: mapped.lun,
+            tally: Arc::clone(&mapped.tally),
+            mapped: Arc::downgrade(mapped),
+        });
         *self.nexuses() = nexuses.collect();
+    }
+
+    /// Notes the number of commands that the session may have under way.
+    pub(crate) fn set_queue_depth(&self, depth: u32) {
+        self.queue_depth.store(depth, Ordering::Relaxed);
+    }
+
+    /// Returns the number of commands that the session may have under way.
+    pub(crate) fn queue_depth(&self) -> u32 {
+        self.queue_depth.load(Ordering::Relaxed)
     }
 
     /// Returns the figures of the units that the session sees and has used.
     pub(crate) fn lun_figures(&self) -> Vec<LunFigures> {
         let nexuses = self.nexuses();
-        let used = nexuses.iter().filter_map(|(lun, tally)| {
+        let used = nexuses.iter().filter_map(|seen| {
+            let under_way = seen.mapped.upgrade().map(|mapped| mapped.under_way());
             Some(LunFigures {
-                lun: *lun,
-                unit: tally.unit.name().to_owned(),
-                totals: tally.totals()?,
+                lun: seen.lun,
+                unit: seen.tally.unit.name().to_owned(),
+                under_way: under_way.unwrap_or_default(),
+                totals: seen.tally.totals()?,
             })
         });
         used.collect()
     }
 
-    fn nexuses(&self) -> MutexGuard<'_, Vec<(u16, Arc<NexusTally>)>> {
+    fn nexuses(&self) -> MutexGuard<'_, Vec<SeenUnit>> {
         self.nexuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

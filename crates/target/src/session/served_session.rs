@@ -119,6 +119,7 @@ impl ServedSession {
             logout_due: None,
             login,
         };
+        session.registered.set_queue_depth(queue_depth);
         if let Some(access) = session.access(&directory.config, local) {
             let nexus = session.make_nexus(&access, shared);
             session.port_group_tally = Some(shared.port_group_tally(&nexus.target_port));
@@ -223,7 +224,8 @@ impl ServedSession {
                         itl.raise(UnitAttention::INQUIRY_DATA_HAS_CHANGED);
                         itl.raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED);
                     }
-                    MappedUnit::new(wanted.lun, itl, unit.clone())
+                    let group = self.port_group_tally.clone();
+                    MappedUnit::new(wanted.lun, itl, unit.clone(), group)
                 }
             };
             view.insert(mapped);

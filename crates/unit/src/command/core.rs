@@ -96,7 +96,14 @@ impl<S: Peers> Core<S> {
             }
             Submitted::Ready(outcome) => {
                 let completion = self.end_of_transfer(&mut entry, outcome);
-                self.note_end(session, task, &entry.mapped, &completion);
+                self.note_end(
+                    session,
+                    task,
+                    &entry.mapped,
+                    &completion,
+                    CommandKind::Read,
+                    len,
+                );
                 Progress::Done(completion)
             }
             Submitted::Pending => {
@@ -123,7 +130,15 @@ impl<S: Peers> Core<S> {
             Submitted::Ready(Ok(_)) => self.read(session, task, entry, range, false),
             Submitted::Ready(outcome) => {
                 let completion = self.end_of_transfer(&mut entry, outcome);
-                self.note_end(session, task, &entry.mapped, &completion);
+                let (_, len) = entry.mapped.unit.bytes(range);
+                self.note_end(
+                    session,
+                    task,
+                    &entry.mapped,
+                    &completion,
+                    CommandKind::Read,
+                    len,
+                );
                 Progress::Done(completion)
             }
             Submitted::Pending => {
@@ -182,7 +197,15 @@ impl<S: Peers> Core<S> {
         if let Err(response) = entry.mapped.itl.may_still_run(true) {
             unit.range_lock.unlock(range, Hold::Shared);
             let completion = Ended::from(response);
-            self.note_end(session, task, &entry.mapped, &completion);
+            let (_, len) = unit.bytes(range);
+            self.note_end(
+                session,
+                task,
+                &entry.mapped,
+                &completion,
+                CommandKind::Write,
+                len,
+            );
             return Progress::Done(completion);
         }
         let (offset, len) = unit.bytes(range);
@@ -216,7 +239,14 @@ impl<S: Peers> Core<S> {
                 });
                 let mut completion = self.end_of_transfer(&mut entry, outcome);
                 completion.receipt = receipt;
-                self.note_end(session, task, &entry.mapped, &completion);
+                self.note_end(
+                    session,
+                    task,
+                    &entry.mapped,
+                    &completion,
+                    CommandKind::Write,
+                    len,
+                );
                 Progress::Done(completion)
             }
             Submitted::Pending => {
@@ -312,7 +342,8 @@ impl<S: Peers> Core<S> {
                 let mut completion = self.end_of_transfer(entry, outcome);
                 completion.receipt = receipt;
                 if !operation.cancelled {
-                    self.note_end(session, task, &entry.mapped, &completion);
+                    let (kind, bytes) = moved(entry, &operation.work);
+                    self.note_end(session, task, &entry.mapped, &completion, kind, bytes);
                 }
                 completion
             }
@@ -554,4 +585,15 @@ impl<S: Peers> Core<S> {
         self.shared.abort(self.index, &order);
         self.orders.push(order);
     }
+}
+
+/// Returns the kind of a command, and the bytes that a READ or WRITE is to move.
+fn moved(entry: &TaskEntry, work: &Work) -> (CommandKind, u64) {
+    let (kind, range) = match work {
+        Work::Read(range) | Work::FlushedRead(range) => (CommandKind::Read, *range),
+        Work::Write { range, .. } => (CommandKind::Write, *range),
+        Work::Task(run) => return (run.kind, 0),
+        _ => return (CommandKind::Other, 0),
+    };
+    (kind, entry.mapped.unit.bytes(range).1)
 }

@@ -14,6 +14,7 @@ use crate::timing::Stopwatch;
 use crate::unit::Unit;
 use block::budget::Reservation;
 use block::{Pages, Request};
+use model::figures::CommandKind;
 
 /// Key of a session of this loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +104,10 @@ impl OwnedCommand {
 /// Task of the device server, with the requests of its current step.
 #[derive(Debug)]
 pub struct TaskRun {
+    /// Kind of the command.
+    pub kind: CommandKind,
+    /// Bytes of the unit that its steps have freed, or were to free.
+    pub freed: u64,
     /// Task that takes the data.
     pub task: Box<dyn Task>,
     /// Data-out of the task.

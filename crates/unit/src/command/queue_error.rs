@@ -17,21 +17,34 @@ use super::ended::Ended;
 use super::operation::{SessionKey, TaskKey, Token};
 use super::peers::Peers;
 use crate::nexus::MappedUnit;
+use crate::timing::rare::Failure;
+use model::figures::CommandKind;
 
 impl<S: Peers> Core<S> {
-    /// Looks at the end of a unit's command before its response leaves.
+    /// Looks at the end of a unit's command before its response leaves. `bytes` are those that a
+    /// READ or WRITE was to move.
     #[inline]
+    #[allow(clippy::too_many_arguments)] // The command, and its end.
     pub fn note_end(
         &mut self,
         session: SessionKey,
         task: TaskKey,
         mapped: &MappedUnit,
         completion: &Ended,
+        kind: CommandKind,
+        bytes: u64,
     ) {
         // A task that outlived its command answers nobody.
         let answered = session != SessionKey::NONE;
-        if completion.status == Status::CheckCondition && answered {
-            self.check_condition(session, task, mapped);
+        if completion.status != Status::Good && answered {
+            mapped.tally.add_failure(Failure {
+                kind,
+                bytes,
+                met_reservation: completion.status == Status::ReservationConflict,
+            });
+            if completion.status == Status::CheckCondition {
+                self.check_condition(session, task, mapped);
+            }
         }
     }
 

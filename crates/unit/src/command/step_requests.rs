@@ -59,6 +59,7 @@ fn requests(run: &mut TaskRun, unit: &Unit, step: Step, cached: bool) -> Option<
         }
         Step::WriteZeroes { range, unmap, fua } => {
             let (offset, len) = unit.bytes(range);
+            run.freed += if unmap { len } else { 0 };
             run.requests.push_back(Request::WriteZeroes {
                 offset,
                 len,
@@ -79,6 +80,7 @@ fn requests(run: &mut TaskRun, unit: &Unit, step: Step, cached: bool) -> Option<
             let mut whole: Option<BlockRange> = None;
             for range in ranges.into_iter().filter(|range| !range.is_empty()) {
                 push_discards(run, unit, range);
+                run.freed += unit.bytes(range).1;
                 whole = Some(whole.map_or(range, |whole| hull(whole, range)));
             }
             if whole.is_some() && !cached {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use scsi::range_lock::Hold;
-use scsi::{BlockRange, Input, Response, Step};
+use scsi::{BlockRange, Input, Response, Status, Step};
 
 use super::abort::{AbortOrder, QuietSignal, Whose};
 use super::core::{Core, Progress};
@@ -23,18 +23,20 @@ use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
 use model::figures::{CommandKind, CommandStage};
 
 impl<S: Peers> Core<S> {
-    /// Starts a task of the device server with its data-out.
+    /// Starts a task of the device server, a command of this kind, with its data-out.
     pub fn run_task(
         &mut self,
         session: SessionKey,
         task: TaskKey,
         entry: TaskEntry,
-        scsi_task: Box<dyn scsi::Task>,
+        (kind, scsi_task): (CommandKind, Box<dyn scsi::Task>),
         data_out: Pages,
     ) -> Progress {
         let exclusive = scsi_task.exclusive().filter(|range| !range.is_empty());
         let unit = entry.mapped.unit.clone();
         let run = TaskRun {
+            kind,
+            freed: 0,
             task: scsi_task,
             data_out,
             on: None,
@@ -89,13 +91,23 @@ impl<S: Peers> Core<S> {
             if let Step::Done(response) = step {
                 let mut completion = Ended::from(response);
                 if let (Some(entry), false) = (&operation.entry, operation.cancelled) {
+                    let (kind, freed) = match &operation.work {
+                        Work::Task(run) => (run.kind, run.freed),
+                        _ => (CommandKind::Other, 0),
+                    };
+                    let counted = match completion.status {
+                        Status::Good => (kind, freed),
+                        _ => (CommandKind::Other, 0),
+                    };
                     let now = self.clock.now();
-                    completion.receipt = Some(entry.receipt(CommandKind::Other, 0, now));
+                    completion.receipt = Some(entry.receipt(counted.0, counted.1, now));
                     self.note_end(
                         operation.session,
                         operation.task,
                         &entry.mapped,
                         &completion,
+                        kind,
+                        0,
                     );
                 }
                 operation.release();

@@ -3,14 +3,16 @@
 //! A unit has many cells, so they are small: sums of each stage, and one histogram of the whole
 //! latency for reads and one for writes. A port group also has a histogram for each stage.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::CommandTimes;
 use super::histogram::Histogram;
 use super::per_loop::PerLoop;
+use super::rare::{Cause, Failure, Failures, Upkeep};
 use crate::unit::Unit;
 use model::figures::latency::LatencyCounts;
+use model::figures::rare::{FailureSums, RareSums};
 use model::figures::{KINDS, STAGES, StageLatency, StageTotals, WITH_HISTOGRAM};
 
 /// Sums of the commands of one kind.
@@ -35,7 +37,7 @@ impl StageSums {
     /// Adds a command. Only one thread may call this.
     #[inline]
     pub fn add(&self, times: &CommandTimes) {
-        let cell = &self.0[times.kind as usize];
+        let cell = &self.0[times.kind.place()];
         raise(&cell.commands, 1);
         raise(&cell.bytes, times.bytes);
         for (sum, spent) in cell.stages_ns.iter().zip(times.stages_ns) {
@@ -76,6 +78,10 @@ pub struct UnitTally {
     /// Number of the tally; never reused.
     number: u64,
     cells: PerLoop<UnitCell>,
+    upkeep: Upkeep,
+    failures: Failures,
+    /// Operations under way of protocols without task sets.
+    operations: AtomicU32,
 }
 
 impl UnitTally {
@@ -86,6 +92,9 @@ impl UnitTally {
             name,
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             cells: PerLoop::default(),
+            upkeep: Upkeep::default(),
+            failures: Failures::default(),
+            operations: AtomicU32::new(0),
         })
     }
 
@@ -99,9 +108,27 @@ impl UnitTally {
     pub fn add(&self, loop_index: usize, times: &CommandTimes) {
         let cell = self.cells.of(loop_index);
         cell.sums.add(times);
-        if let Some(latency) = cell.latency.get(times.kind as usize) {
-            latency.add(times.latency_ns());
+        match cell.latency.get(times.kind as usize) {
+            Some(latency) => latency.add(times.latency_ns()),
+            None => self.upkeep.add(times),
         }
+    }
+
+    /// Counts an operation of a protocol without task sets for as long as it is under way.
+    #[inline]
+    pub(crate) fn operation(self: &Arc<Self>) -> UnderWay {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
+    }
+
+    /// Returns the number of operations under way of protocols without task sets.
+    pub fn operations(&self) -> u32 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Returns the sums of discards, flushes and failures.
+    pub fn rare(&self) -> RareSums {
+        self.upkeep.sums(&self.failures)
     }
 
     /// Returns the number of the tally. A unit that is opened anew has another one.
@@ -130,6 +157,17 @@ impl UnitTally {
     }
 }
 
+/// Operation under way of a protocol without task sets. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct UnderWay(Arc<UnitTally>);
+
+impl Drop for UnderWay {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.operations.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Figures of one nexus: a unit as one session, or one connection of NBD, uses it. They take memory
 /// once there was a command.
 ///
@@ -139,14 +177,17 @@ impl UnitTally {
 pub struct NexusTally {
     /// Figures of the unit.
     pub unit: Arc<UnitTally>,
+    /// Figures of the port group through which the nexus leads; `None` for protocols without any.
+    port_group: Option<Arc<PortGroupTally>>,
     sums: OnceLock<Box<StageSums>>,
 }
 
 impl NexusTally {
-    /// Makes the tally of a nexus that leads to `unit`.
-    pub fn new(unit: &Unit) -> Arc<Self> {
+    /// Makes the tally of a nexus that leads through a port group to `unit`.
+    pub fn new(unit: &Unit, port_group: Option<Arc<PortGroupTally>>) -> Arc<Self> {
         Arc::new(Self {
             unit: Arc::clone(&unit.tally),
+            port_group,
             sums: OnceLock::new(),
         })
     }
@@ -157,6 +198,23 @@ impl NexusTally {
     pub fn add(&self, loop_index: usize, times: &CommandTimes) {
         self.unit.add(loop_index, times);
         self.sums.get_or_init(Box::default).add(times);
+    }
+
+    /// Adds a command that failed to the figures of the unit and of the port group.
+    #[cold]
+    pub fn add_failure(&self, failure: Failure) {
+        self.unit.failures.add(failure);
+        if let Some(port_group) = &self.port_group {
+            port_group.failures.add(failure);
+        }
+    }
+
+    /// Adds commands that ended before their time to the figures of the unit and of the port group.
+    pub fn add_aborted(&self, commands: u64, cause: Cause) {
+        self.unit.failures.add_aborted(commands, cause);
+        if let Some(port_group) = &self.port_group {
+            port_group.failures.add_aborted(commands, cause);
+        }
     }
 
     /// Returns the sums, or `None` if there was no command yet.
@@ -176,13 +234,16 @@ struct PortGroupCell {
 
 /// Figures of one port group.
 #[derive(Debug, Default)]
-pub struct PortGroupTally(PerLoop<PortGroupCell>);
+pub struct PortGroupTally {
+    cells: PerLoop<PortGroupCell>,
+    failures: Failures,
+}
 
 impl PortGroupTally {
     /// Adds a command that a loop has served. Only this loop may use the number.
     #[inline]
     pub fn add(&self, loop_index: usize, times: &CommandTimes) {
-        let cell = self.0.of(loop_index);
+        let cell = self.cells.of(loop_index);
         cell.sums.add(times);
         let kind = times.kind as usize;
         if let (Some(latency), Some(stages)) = (cell.latency.get(kind), cell.stages.get(kind)) {
@@ -196,7 +257,7 @@ impl PortGroupTally {
     /// Returns the sums of all loops.
     pub fn totals(&self) -> StageTotals {
         let mut totals = StageTotals::default();
-        self.0
+        self.cells
             .cells()
             .for_each(|cell| cell.sums.add_to(&mut totals));
         totals
@@ -205,7 +266,7 @@ impl PortGroupTally {
     /// Returns the latencies of reads, and those of writes.
     pub fn latency(&self) -> [StageLatency; WITH_HISTOGRAM] {
         let mut found = <[StageLatency; WITH_HISTOGRAM]>::default();
-        for cell in self.0.cells() {
+        for cell in self.cells.cells() {
             for (kind, sum) in found.iter_mut().enumerate() {
                 cell.latency[kind].add_to(&mut sum.whole);
                 let stages = sum.stages.iter_mut().zip(&cell.stages[kind]);
@@ -213,6 +274,11 @@ impl PortGroupTally {
             }
         }
         found
+    }
+
+    /// Returns the sums of commands that failed or were aborted.
+    pub fn failures(&self) -> FailureSums {
+        self.failures.sums()
     }
 }
 

@@ -312,7 +312,17 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("session kill", &["session kill 3"]),
     (
         "iostat",
-        &["iostat vm1 5", "iostat -s -y 1 10", "iostat -x -n -M 5"],
+        &[
+            "iostat vm1 5",
+            "iostat -s -y 1 10",
+            "iostat -x -m 5",
+            "iostat -x -n -z 5",
+            "iostat -x -o JSON -y 1 1",
+        ],
+    ),
+    (
+        "top",
+        &["top", "top -d 2 --initiator", "top -b -d 10 -n 360"],
     ),
     (
         "history",

@@ -13,7 +13,7 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
                 &["target", "target-group", "host", "map", "session"],
             ),
             ("As a client of other storage", &["initiator"]),
-            ("Measuring", &["iostat", "history", "bench"]),
+            ("Measuring", &["top", "iostat", "history", "bench"]),
             ("Who may do what", &["user", "token", "role", "audit"]),
             (
                 "The program itself",

@@ -7,59 +7,59 @@ use serde::Serialize;
 
 /// Figures of a pool in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct PoolFigures {
+pub(crate) struct PoolFigures {
     /// Length of the span in seconds; `None` if the pool is not open.
-    pub(super) seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
     /// The pool as a whole.
     #[serde(flatten)]
-    pub(super) whole: VdevFigures,
+    pub(crate) whole: VdevFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) vdevs: Option<Vec<VdevFigures>>,
+    pub(crate) vdevs: Option<Vec<VdevFigures>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) logs: Option<Vec<VdevFigures>>,
+    pub(crate) logs: Option<Vec<VdevFigures>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) caches: Option<Vec<VdevFigures>>,
+    pub(crate) caches: Option<Vec<VdevFigures>>,
 }
 
 /// Figures of a pool, a vdev or a device in a report. Unknown figures are `None`: a device has no
 /// space of its own, and a pool, vdev or device that is new since the last report has no rate yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct VdevFigures {
-    pub(super) name: String,
+pub(crate) struct VdevFigures {
+    pub(crate) name: String,
     /// Allocated bytes.
-    pub(super) allocated: Option<u64>,
+    pub(crate) allocated: Option<u64>,
     /// Free bytes.
-    pub(super) free: Option<u64>,
-    pub(super) read: Option<Rates>,
-    pub(super) write: Option<Rates>,
+    pub(crate) free: Option<u64>,
+    pub(crate) read: Option<Rates>,
+    pub(crate) write: Option<Rates>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) children: Vec<VdevFigures>,
+    pub(crate) children: Vec<VdevFigures>,
 }
 
 /// Rates of one direction: reads or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Rates {
+pub(crate) struct Rates {
     /// Operations per second.
-    pub(super) operations: f64,
+    pub(crate) operations: f64,
     /// Bytes per second.
-    pub(super) bandwidth: f64,
+    pub(crate) bandwidth: f64,
     /// Average nanoseconds of a device's request, with its time in the queue; `None` without
     /// requests.
-    pub(super) total_wait_ns: Option<u64>,
+    pub(crate) total_wait_ns: Option<u64>,
     /// Average nanoseconds of a device's request, without its time in the queue.
-    pub(super) disk_wait_ns: Option<u64>,
+    pub(crate) disk_wait_ns: Option<u64>,
 }
 
 impl PoolFigures {
     /// Leaves only the pool as a whole.
-    pub(super) fn leave_out_vdevs(&mut self) {
+    pub(crate) fn leave_out_vdevs(&mut self) {
         (self.vdevs, self.logs, self.caches) = (None, None, None);
     }
 }
 
 /// Returns the figures of all pools since an earlier answer. For a pool that was not open then,
 /// they count from its opening.
-pub(super) fn figures(pools: &[PoolView], before: &[PoolView]) -> Vec<PoolFigures> {
+pub(crate) fn figures(pools: &[PoolView], before: &[PoolView]) -> Vec<PoolFigures> {
     let of = |pool: &PoolView| {
         // A pool that was opened again began to count anew.
         let earlier = before.iter().find(|earlier| {
