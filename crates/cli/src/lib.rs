@@ -19,11 +19,13 @@ use hint::Place;
 use model::Error;
 use model::health::Health;
 
+mod alert;
 mod bench;
 mod config;
 mod connection;
 pub mod demo;
 mod edit;
+mod events;
 mod gateway;
 mod grammar;
 mod host;
@@ -120,6 +122,11 @@ enum Noun {
     /// served, not redundant, or lost: a pool that is not ONLINE or is full, a faulted logical
     /// unit, a portal that does not listen.
     Status(Later<status::Args>),
+    /// Alerts: states that somebody should know of
+    #[command(subcommand)]
+    Alert(Later<alert::AlertVerb>),
+    /// Show what happened to the daemon and all that it serves
+    Events(Later<events::Events>),
     /// Print the OpenAPI document of the control API
     Openapi,
     /// Print the script with which a shell completes verbs, options and names
@@ -314,6 +321,8 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
         Noun::Config(Later(verb)) => config::run(program, verb, connection, t),
         Noun::Status(Later(args)) => status::run(&args, connection, t),
+        Noun::Alert(Later(verb)) => alert::run(verb, connection, t),
+        Noun::Events(Later(args)) => events::run(&args, connection, t),
         Noun::Openapi => status::openapi(t),
         Noun::Completion(Later(args)) => grammar::completion::run(&args, t),
         Noun::Man(Later(args)) => grammar::manual::run(&args, t),

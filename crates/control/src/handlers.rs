@@ -20,12 +20,15 @@ use super::names_in_use::NamesInUse;
 use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::handlers::routes::Routes;
+use ::alert::{Alerts, Journal};
 use ::config::change::Change;
 use model::{Config, Error, ErrorKind};
 use pools::Pools;
 
+mod alert;
 mod config;
 mod document;
+mod event;
 mod host;
 mod initiator;
 mod lu;
@@ -36,6 +39,7 @@ mod rules;
 mod session;
 mod status;
 mod stream;
+mod summary;
 mod target;
 mod target_group;
 mod volume;
@@ -56,6 +60,10 @@ pub struct Plane {
     pub since: Instant,
     /// Figures of the data plane, second by second.
     pub snapshots: Snapshots,
+    /// Events of the whole daemon.
+    pub journal: Arc<Journal>,
+    /// Alerts.
+    pub alerts: Alerts,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
@@ -63,6 +71,14 @@ pub struct Plane {
 impl Plane {
     fn config(&self) -> Arc<Config> {
         self.transactions.config()
+    }
+
+    /// Returns the damage to files of the state folder, each with its remedy.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let mut notices: Vec<String> = self.transactions.notice().into_iter().collect();
+        notices.extend(self.pools.notices());
+        notices.extend(self.transactions.data_plane().notices());
+        notices
     }
 
     fn commit(&self, change: Change, how: Commit) -> Result<Committed, Error> {
@@ -117,6 +133,8 @@ async fn apart<T: Send + 'static>(
         (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "config", description = "The configuration as a whole"),
+        (name = "alert", description = "States that somebody should know of"),
+        (name = "event", description = "Events of the whole daemon"),
         (name = "status", description = "The daemon itself"),
     )
 )]
@@ -135,7 +153,9 @@ fn routes() -> Routes {
         session::serve,
         initiator::serve,
         rules::serve,
+        alert::serve,
         config::serve,
+        event::serve,
         status::serve,
     ];
     each.into_iter()

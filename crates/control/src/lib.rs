@@ -9,6 +9,7 @@
 //! | Who may ask, and who asked? | `asker.rs`, `author.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
+//! | Where do the facts for alerts come from? | `watch.rs`; alerts and events themselves: the crate `alert` |
 //! | Where do figures of commands come from? | `snapshots.rs`, once a second; as metrics: `metrics/` |
 //!
 //! # Invariants
@@ -36,6 +37,7 @@ pub mod snapshots;
 mod streaming;
 pub mod transaction;
 mod unit_changes;
+pub mod watch;
 
 pub use address::ControlAddress;
 pub use author::Author;
@@ -45,3 +47,4 @@ pub use handlers::Plane;
 pub use server::ControlServer;
 pub use snapshots::Snapshots;
 pub use transaction::Transactions;
+pub use watch::WatchThread;

@@ -192,6 +192,9 @@ pub struct SessionInfo {
     pub written_bytes: u64,
     /// Number of commands in flight now.
     pub in_flight: u32,
+    /// Number of PDUs that arrived damaged, as their data digests showed.
+    #[serde(default)]
+    pub digest_errors: u64,
     /// Seconds since the session logged in.
     pub age_s: u64,
 }

@@ -2,12 +2,14 @@
 //! daemon's state, and the error that a user sees. The API, the command line and the crates behind
 //! them use these types. Nothing here does I/O.
 
+pub mod alert;
 pub mod backend;
 pub mod config;
 pub mod data_plane;
 pub mod date;
 pub mod device_name;
 pub mod error;
+pub mod event;
 pub mod figures;
 pub mod health;
 pub mod hindrance;

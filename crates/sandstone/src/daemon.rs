@@ -2,18 +2,21 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use alert::run_mark::Unclean;
+use alert::{Alerts, Journal, RunMark};
 use block::budget::Budget;
 use config::diff::diff;
 use config::history::Note;
 use config::placement;
 use config::store::Store;
-use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
+use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions, WatchThread};
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
+use model::event::{Occurrence, Severity, Teller, Topic};
 use model::{Config, Error, ErrorKind};
 use pools::{Disks, Pools, PoolsOptions};
 use process::log::{self, EACH};
@@ -77,6 +80,38 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     config
 }
 
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("a thread of the daemon cannot start: {error}"),
+        "raise the limit on threads (`ulimit -u`)",
+    )
+}
+
+/// Marks that the daemon runs. Reports the start, and an end out of order before it.
+fn mark_run(folder: &Path, events: &Teller) -> Option<RunMark> {
+    let mark = RunMark::set(folder)
+        .inspect_err(|error| {
+            tracing::warn!(%error, "a kill of this daemon could not be told by the next start");
+        })
+        .ok();
+    if let Some(before) = mark.as_ref().and_then(RunMark::before) {
+        let words = before.in_words();
+        let told = Occurrence::new(Severity::Error, Topic::Daemon, "daemon", words);
+        events.tell(told.next(
+            "see the log of the system for what ended it: journalctl -b -1 -u sandstone, dmesg",
+        ));
+    }
+    let text = format!("the daemon starts, version {}", env!("CARGO_PKG_VERSION"));
+    events.tell(Occurrence::new(
+        Severity::Info,
+        Topic::Daemon,
+        "daemon",
+        text,
+    ));
+    mark
+}
+
 /// Reports whether the program's file was replaced since the start.
 fn is_replaced() -> bool {
     std::fs::read_link("/proc/self/exe")
@@ -90,6 +125,9 @@ pub struct Daemon {
     pools: Arc<Pools>,
     initiator: Arc<HostAdapter>,
     control: ControlServer,
+    journal: Arc<Journal>,
+    run_mark: Option<RunMark>,
+    watch: WatchThread,
 }
 
 impl Daemon {
@@ -99,6 +137,9 @@ impl Daemon {
     /// The folder is damaged or in use, or a thread or socket cannot be had.
     pub fn start(options: DaemonOptions) -> Result<Self, Error> {
         let (mut store, config) = Store::open(&options.state)?;
+        let journal = Arc::new(Journal::start(&options.state).map_err(no_thread)?);
+        let events = journal.teller();
+        let run_mark = mark_run(&options.state, &events);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Pools and logical units may lie on disks that the initiator reaches. Its sessions come up
         // by themselves.
@@ -110,6 +151,7 @@ impl Daemon {
             cache: options.cache,
             io_uring: options.io_uring,
             disks: Disks::with(Arc::clone(&initiator)),
+            events: events.clone(),
         });
         // This precedes the opening of units by their names: the daemon may have ended between a
         // rename and its note.
@@ -128,6 +170,7 @@ impl Daemon {
             layer: None,
             pools: Arc::clone(&pools),
             initiator: Arc::clone(&initiator),
+            events: events.clone(),
         };
         let service = Service::start(service_options, config.clone()).map_err(|error| {
             Error::new(
@@ -136,20 +179,18 @@ impl Daemon {
                 "raise the limits on threads and descriptors (`ulimit -u`, `ulimit -n`)",
             )
         })?;
-        let snapshots = Snapshots::start(service.clone()).map_err(|error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("the thread that counts commands cannot start: {error}"),
-                "raise the limit on threads (`ulimit -u`)",
-            )
-        })?;
+        let snapshots = Snapshots::start(service.clone()).map_err(no_thread)?;
+        let transactions = Transactions::new(store, config, service.clone());
+        let alerts = Alerts::start(&options.state, events.clone()).map_err(no_thread)?;
         let plane = Arc::new(Plane {
+            alerts,
             snapshots,
-            transactions: Transactions::new(store, config, service.clone()),
+            transactions: transactions.reporting_to(events),
             pools: Arc::clone(&pools),
             state_folder: options.state,
             default_portals: options.default_portals,
             since: Instant::now(),
+            journal: Arc::clone(&journal),
             making: Default::default(),
         });
         let follower = Arc::downgrade(&plane);
@@ -158,6 +199,9 @@ impl Daemon {
                 Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
             }
         });
+        let killed = run_mark.as_ref().and_then(RunMark::before);
+        let killed = killed.map(Unclean::in_words);
+        let watch = WatchThread::start(&plane, killed).map_err(no_thread)?;
         let control = ControlServer::start(options.control, plane.clone())?;
         Ok(Self {
             service,
@@ -165,6 +209,9 @@ impl Daemon {
             pools,
             initiator,
             control,
+            journal,
+            run_mark,
+            watch,
         })
     }
 
@@ -254,7 +301,12 @@ impl Daemon {
     /// Ends the daemon in order: no new logins, every initiator told that its session ends, and
     /// every command under way answered.
     pub fn stop(self) {
+        // What ends now is no alert.
+        drop(self.watch);
         self.pools.begin_ending();
+        let stopped = Occurrence::new(Severity::Info, Topic::Daemon, "daemon", "the daemon stops");
+        self.journal.teller().tell(stopped);
+        self.journal.begin_ending();
         drop(self.control);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
@@ -265,5 +317,8 @@ impl Daemon {
         self.service.join();
         self.pools.close();
         self.initiator.stop();
+        if let Some(mark) = self.run_mark {
+            mark.clear();
+        }
     }
 }

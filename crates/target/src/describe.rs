@@ -51,6 +51,7 @@ impl EventLoop {
             read_bytes: counters.data_in_bytes,
             written_bytes: counters.data_out_bytes,
             in_flight: session.protocol.in_flight() as u32,
+            digest_errors: counters.digest_errors,
             age_s: session.since.elapsed().as_secs(),
         }
     }

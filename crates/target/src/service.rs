@@ -41,6 +41,7 @@ use hint::Place;
 use initiator::host_adapter::HostAdapter;
 use isns::{Announcement, Registrar, Timing};
 use model::config::Config;
+use model::event::Teller;
 use pools::Pools;
 use unit::unit::Unit;
 
@@ -61,6 +62,8 @@ pub struct ServiceOptions {
     pub pools: Arc<Pools>,
     /// Initiator that reaches other machines' disks. It follows the configuration already.
     pub initiator: Arc<HostAdapter>,
+    /// Way to report logins and ends of sessions.
+    pub events: Teller,
 }
 
 /// Function that gives units the present names of their volumes.
@@ -109,7 +112,7 @@ impl Service {
             handles.push(LoopHandle::new(sender, Waker::new(poll.registry(), WAKER)?));
             parts.push((poll, receiver));
         }
-        let shared = Shared::new(handles, options.limits)?;
+        let shared = Shared::new(handles, options.limits, options.events)?;
         let mut threads = Vec::new();
         for (index, (poll, receiver)) in parts.into_iter().enumerate() {
             let shared = shared.clone();

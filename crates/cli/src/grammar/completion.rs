@@ -12,8 +12,9 @@ use store::pool::PoolProperty;
 use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;
 use control::Endpoint;
+use control::endpoint::alert::AlertQuery;
 use control::endpoint::volume::Listed;
-use control::endpoint::{host, initiator, lu, pool, session, target, target_group, volume};
+use control::endpoint::{alert, host, initiator, lu, pool, session, target, target_group, volume};
 use model::Error;
 use model::config::AluaState;
 use model::pool::vdev::VdevView;
@@ -147,6 +148,20 @@ pub(crate) fn target_and_group_names() -> ArgValueCandidates {
 
 pub(crate) fn host_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&host::LIST, |host| host.spec.name.clone()))
+}
+
+/// Completes the numbers of open alerts.
+pub(crate) fn alert_numbers() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let open = AlertQuery::default();
+        let found = daemon().client().ask(&alert::LIST, &[], &open, &());
+        let alerts = found.unwrap_or_default().into_iter();
+        let named = alerts.map(|alert| {
+            let what = format!("{} of {}", alert.condition, alert.object);
+            CompletionCandidate::new(alert.number.to_string()).help(Some(what.into()))
+        });
+        named.collect()
+    })
 }
 
 pub(crate) fn session_numbers() -> ArgValueCandidates {

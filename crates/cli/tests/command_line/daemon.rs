@@ -184,6 +184,8 @@ impl Daemon {
             pools: pools::Pools::none(self.folder.path()),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
+            journal: Arc::new(alert::Journal::start(self.folder.path()).unwrap()),
+            alerts: alert::Alerts::start(self.folder.path(), Default::default()).unwrap(),
             making: Default::default(),
         };
         let plane = Arc::new(plane);

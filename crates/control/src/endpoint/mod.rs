@@ -13,8 +13,10 @@ use serde_json::Value;
 
 pub use description::Query;
 
+pub mod alert;
 pub mod config;
 pub mod description;
+pub mod event;
 pub mod host;
 pub mod initiator;
 pub mod lu;
@@ -111,7 +113,9 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 pub(crate) fn all() -> Vec<&'static str> {
     let files = [
+        alert::all(),
         config::all(),
+        event::all(),
         host::all(),
         initiator::all(),
         lu::all(),

@@ -3,6 +3,7 @@
 
 use super::Plane;
 use super::routes::Routes;
+use super::summary;
 use crate::answer::Status;
 use crate::call::Call;
 use crate::endpoint::status as at;
@@ -34,9 +35,6 @@ pub(super) fn figures(call: Call) -> Result<Snapshot, Error> {
 fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
-    let mut notices: Vec<String> = plane.transactions.notice().into_iter().collect();
-    notices.extend(plane.pools.notices());
-    notices.extend(data_plane.notices());
     let hindered = units.iter().filter(|unit| !unit.hindrances.is_empty());
     let hindrances = hindered.map(|unit| UnitHindrances {
         unit: unit.name.clone(),
@@ -57,7 +55,11 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
         health: Default::default(),
         pools: pools.iter().map(PoolView::in_short).collect(),
         portals: data_plane.portals(),
-        notices,
+        notices: plane.notices(),
+        alerts: plane.alerts.open(),
+        jobs: summary::jobs(pools),
+        disks: summary::disks(pools),
+        paths: summary::paths(&data_plane.initiator_devices()),
     };
     Status {
         health: status.worst(),

@@ -8,10 +8,12 @@
 )]
 
 mod advice;
+mod alerts;
 mod backup;
 mod completion;
 mod demo;
 mod duplicate_backing;
+mod events;
 mod full_disk;
 mod health;
 mod hindrances;

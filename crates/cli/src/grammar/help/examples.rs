@@ -22,6 +22,20 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "share vm1 --host esx1 --client esxi",
         ],
     ),
+    (
+        "alert list",
+        &["alert list", "alert list -o condition,object,next"],
+    ),
+    ("alert show", &["alert show 7"]),
+    ("alert ack", &["alert ack 7", "alert ack 7 9"]),
+    (
+        "alert conditions",
+        &["alert conditions -o condition,severity,remedy"],
+    ),
+    (
+        "events",
+        &["events --since 2h --severity warning", "events -f"],
+    ),
     ("openapi", &["openapi"]),
     ("completion", &["completion bash"]),
     (
