@@ -11,6 +11,7 @@ use crate::facts::Facts;
 use crate::journal::now_ms;
 use crate::keeper::{Keeper, Kept};
 use crate::watch::{Moment, Watch};
+use crate::ways::Ways;
 use model::alert::AlertView;
 use model::event::{Occurrence, Severity, Teller, Topic};
 use model::{Error, ErrorKind};
@@ -25,6 +26,7 @@ const PATHS_MS: u64 = 60_000;
 pub struct Alerts {
     state: Mutex<State>,
     keeper: Keeper,
+    ways: Ways,
     events: Teller,
     since: Instant,
 }
@@ -57,6 +59,7 @@ impl Alerts {
         Ok(Self {
             state: Mutex::new(state),
             keeper,
+            ways: Ways::start(folder, events.clone())?,
             events,
             since,
         })
@@ -79,9 +82,11 @@ impl Alerts {
         let changed = changes.since(facts);
         let news = book.take(watch.findings(facts, now), now);
         changed.into_iter().for_each(|told| self.events.tell(told));
-        for notice in &news {
-            self.tell(notice);
+        for notice in news {
+            self.tell(&notice);
+            self.ways.post(notice);
         }
+        self.ways.note_judgement();
         let is_due = now.run_ms.saturating_sub(state.saved_run_ms) >= PATHS_MS;
         if state.book.changes() != state.saved || is_due {
             self.save(&mut state, now);
@@ -128,6 +133,11 @@ impl Alerts {
             .not_changed("the alert counts as acknowledged until the daemon ends")
         })?;
         Ok(alert)
+    }
+
+    /// Returns the ways out.
+    pub fn ways(&self) -> &Ways {
+        &self.ways
     }
 
     /// Returns the reason why alerts cannot be saved, if they cannot.

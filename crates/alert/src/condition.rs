@@ -244,4 +244,33 @@ mod tests {
             }
         }
     }
+
+    /// The document is written for people, and follows the table word for word.
+    #[test]
+    fn the_document_and_the_table_agree() {
+        let text = include_str!("../../../docs/alerts.md");
+        let (_, sections) = text.split_once("## Conditions\n").expect("the sections");
+        let sections: Vec<&str> = sections.split("### ").skip(1).collect();
+        assert_eq!(sections.len(), CONDITIONS.len());
+        for (section, condition) in sections.into_iter().zip(CONDITIONS) {
+            let held = match condition.hold_s {
+                0 => "at once".to_owned(),
+                60 => "after 1 minute".to_owned(),
+                3600 => "after 1 hour".to_owned(),
+                seconds if seconds < 60 => format!("after {seconds} s"),
+                seconds => format!("after {} minutes", seconds / 60),
+            };
+            let expected = format!(
+                "{} {:?}, {}, told {held}. {} - Look at: {} - Remedy: {}",
+                condition.id,
+                condition.severity,
+                condition.object,
+                condition.meaning,
+                condition.look,
+                condition.remedy
+            );
+            let flat: Vec<&str> = section.split_whitespace().collect();
+            assert_eq!(flat.join(" "), expected);
+        }
+    }
 }

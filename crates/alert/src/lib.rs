@@ -9,6 +9,7 @@
 //! | When does an alert open, repeat and end? | `book.rs` |
 //! | Which changes of facts are events? | `changes.rs` |
 //! | Who joins all this, and where are alerts kept? | `alerts.rs`, `keeper.rs` |
+//! | Who is told, and how? | `ways/`: the queue, webhooks, mail, heartbeats |
 //! | How does a start know that the last run was killed? | `run_mark.rs` |
 //!
 //! `condition.rs`, `watch/` and `book.rs` are pure: facts and times in, alerts and news out.
@@ -22,6 +23,7 @@ pub mod journal;
 mod keeper;
 pub mod run_mark;
 pub mod watch;
+pub mod ways;
 
 pub use alerts::Alerts;
 pub use book::{Book, KeptBook, News, Notice};
@@ -30,3 +32,4 @@ pub use facts::{Facts, Finding};
 pub use journal::{EventFilter, Journal, RefusedLogins};
 pub use run_mark::RunMark;
 pub use watch::{Moment, Watch};
+pub use ways::Ways;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::events::time;
+pub(super) use super::events::time;
 use super::{Connection, Done, Terminal};
 use crate::grammar::completion::alert_numbers;
 use crate::print::table::{self, Column, ListArgs, extra, left, or_dash, print, right};
@@ -10,6 +10,8 @@ use crate::print::wrap::wrapped;
 use ::alert::{CONDITIONS, Condition};
 use control::endpoint::alert::{self as at, AlertDetail, AlertQuery};
 use model::alert::AlertView;
+
+mod way;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AlertVerb {
@@ -20,6 +22,11 @@ pub(super) enum AlertVerb {
     /// Say that you know of alerts: they are not told again each day; their end is told
     #[command(visible_alias = "acknowledge")]
     Ack(Ack),
+    /// Send a test message through a way out, now
+    Test(way::Test),
+    /// Ways out: who is told of alerts, and how
+    #[command(subcommand)]
+    Way(way::WayVerb),
     /// List all conditions that can become alerts
     Conditions(ListArgs),
 }
@@ -98,6 +105,8 @@ pub(super) fn run(verb: AlertVerb, connection: &Connection, t: &mut Terminal<'_>
                 false => Ok(()),
             }
         }
+        AlertVerb::Test(args) => way::test(&args, connection, t),
+        AlertVerb::Way(verb) => way::run(verb, connection, t),
         AlertVerb::Conditions(args) => conditions(t, &args),
     }
 }

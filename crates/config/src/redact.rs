@@ -7,6 +7,7 @@
 use super::validate::SECRET_NOT_SHOWN;
 use model::config::{ChapSecret, Config, HostSpec, TargetSpec};
 use model::initiator::LoginSpec;
+use model::way::WaySpec;
 
 /// Returns the configuration with every secret replaced.
 pub fn redacted(config: &Config) -> Config {
@@ -15,6 +16,7 @@ pub fn redacted(config: &Config) -> Config {
     copy.targets = copy.targets.iter().map(redacted_target).collect();
     copy.discovery_chap = copy.discovery_chap.as_ref().map(hidden);
     copy.discovery_mutual_chap = copy.discovery_mutual_chap.as_ref().map(hidden);
+    copy.alert_ways = copy.alert_ways.iter().map(redacted_way).collect();
     copy.initiator.targets = copy.initiator.targets.iter().map(redacted_login).collect();
     copy
 }
@@ -42,6 +44,13 @@ pub fn redacted_login(login: &LoginSpec) -> LoginSpec {
         mutual_chap: login.mutual_chap.as_ref().map(hidden),
         ..login.clone()
     }
+}
+
+/// Returns the way out with its secrets replaced.
+pub fn redacted_way(way: &WaySpec) -> WaySpec {
+    let mut copy = way.clone();
+    copy.each_secret(|_, secret| secret.0 = SECRET_NOT_SHOWN.into());
+    copy
 }
 
 fn hidden(chap: &ChapSecret) -> ChapSecret {
@@ -79,6 +88,20 @@ pub fn keep_secrets(current: &Config, wanted: &mut Config) {
                 .target(&target.iqn)
                 .and_then(|target| target.mutual_chap.as_ref()),
         );
+    }
+    for way in &mut wanted.alert_ways {
+        let Some(old) = current.alert_way(&way.name) else {
+            continue;
+        };
+        let old = old.secrets();
+        way.each_secret(|field, secret| {
+            let mut same = old.iter().filter(|(name, _)| *name == field);
+            if let Some((_, old)) = same.next()
+                && secret.0 == SECRET_NOT_SHOWN
+            {
+                secret.clone_from(old);
+            }
+        });
     }
     for login in &mut wanted.initiator.targets {
         let old = current.initiator.target(&login.iqn);

@@ -26,6 +26,7 @@ use model::{Config, Error, ErrorKind};
 use pools::Pools;
 
 mod alert;
+mod alert_way;
 mod config;
 mod document;
 mod event;
@@ -154,6 +155,7 @@ fn routes() -> Routes {
         initiator::serve,
         rules::serve,
         alert::serve,
+        alert_way::serve,
         config::serve,
         event::serve,
         status::serve,

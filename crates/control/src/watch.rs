@@ -176,6 +176,8 @@ fn run(
         };
         // What an earlier run found must not end because nothing was looked at yet.
         if sources.have_answered() || plane.since.elapsed() > SILENT {
+            let ways = &plane.transactions.config().alert_ways;
+            plane.alerts.ways().configure(ways);
             plane.alerts.judge(&facts(&plane, sources, killed));
         }
         drop(plane);
@@ -204,7 +206,7 @@ fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Fact
         killed,
         uptime_ms: u64::try_from(plane.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         silent: sources.silent(),
-        unreached: Vec::new(),
+        unreached: plane.alerts.ways().unreached(),
     }
 }
 

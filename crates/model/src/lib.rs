@@ -19,6 +19,7 @@ pub mod pattern;
 pub mod pool;
 pub mod quantity;
 pub mod volume_id;
+pub mod way;
 
 pub use config::Config;
 pub use error::{Error, ErrorKind};

@@ -29,7 +29,9 @@ pub const MAX_PAGE: usize = 1000;
 const MAX_WAITING: usize = 64;
 /// Most bytes of the texts of an event: others chose parts of them.
 const MAX_TEXT: usize = 2048;
-/// Time from one look at the events that wait to be written to the next.
+/// Time for which events are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(50);
+/// Longest time from one look at the events that wait to be written to the next.
 const UPKEEP: Duration = Duration::from_secs(1);
 
 /// Events that a reader asks for.
@@ -190,14 +192,14 @@ impl Shared {
             if is_last {
                 return;
             }
-            let book = self.lock();
-            if !book.is_ending {
-                // Readers are woken by each event; the writer gathers those of a second.
-                let pause = self
-                    .news
-                    .wait_timeout_while(book, UPKEEP, |book| !book.is_ending);
-                drop(pause);
-            }
+            let is_idle = |book: &mut Book| {
+                let is_written = book.stored == book.last || book.trouble.is_some();
+                !book.is_ending && is_written
+            };
+            let pause = self.news.wait_timeout_while(self.lock(), UPKEEP, is_idle);
+            drop(pause);
+            // The events of a storm are written together.
+            std::thread::sleep(GATHER);
         }
     }
 }

@@ -14,7 +14,9 @@ use bench::profile::built_in;
 use control::Endpoint;
 use control::endpoint::alert::AlertQuery;
 use control::endpoint::volume::Listed;
-use control::endpoint::{alert, host, initiator, lu, pool, session, target, target_group, volume};
+use control::endpoint::{
+    alert, alert_way, host, initiator, lu, pool, session, target, target_group, volume,
+};
 use model::Error;
 use model::config::AluaState;
 use model::pool::vdev::VdevView;
@@ -162,6 +164,10 @@ pub(crate) fn alert_numbers() -> ArgValueCandidates {
         });
         named.collect()
     })
+}
+
+pub(crate) fn way_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask(&alert_way::LIST, |way| way.spec.name.clone()))
 }
 
 pub(crate) fn session_numbers() -> ArgValueCandidates {

@@ -14,6 +14,7 @@ use serde_json::Value;
 pub use description::Query;
 
 pub mod alert;
+pub mod alert_way;
 pub mod config;
 pub mod description;
 pub mod event;
@@ -114,6 +115,7 @@ pub(crate) fn escape(text: &str) -> String {
 pub(crate) fn all() -> Vec<&'static str> {
     let files = [
         alert::all(),
+        alert_way::all(),
         config::all(),
         event::all(),
         host::all(),

@@ -122,8 +122,8 @@ fn a_pool_that_fills_and_one_that_is_missing_are_alerts() {
     // Some of the writes may fail: the pool is full then.
     let filled = std::panic::catch_unwind(|| write_all(portal, 0..600));
     assert!(filled.is_err(), "the pool is never full");
-    let full = opened(&process, "pool-full");
-    assert_eq!(full.object, "tank");
+    let full = opened(&process, "unit-full");
+    assert_eq!(full.object, "vm1");
     assert!(full.next.contains("volume list -t all -r -S used tank"));
     assert_eq!(process.ended("status").0, 4);
 
@@ -133,8 +133,8 @@ fn a_pool_that_fills_and_one_that_is_missing_are_alerts() {
     process.restart();
     let missing = opened(&process, "pool-not-open");
     assert_eq!(missing.object, "pond");
-    // The pool that was full before the restart still is, and is the same alert.
-    assert_eq!(opened(&process, "pool-full").number, full.number);
+    // The unit that was full before the restart is not forgotten: it is the same alert.
+    assert_eq!(opened(&process, "unit-full").number, full.number);
 }
 
 #[test]

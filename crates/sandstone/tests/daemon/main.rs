@@ -8,6 +8,7 @@
 )]
 
 mod advice;
+mod alert_ways;
 mod alerts;
 mod backup;
 mod completion;

@@ -28,6 +28,24 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("alert show", &["alert show 7"]),
     ("alert ack", &["alert ack 7", "alert ack 7 9"]),
+    ("alert test", &["alert test ops"]),
+    (
+        "alert way add",
+        &[
+            "alert way add ops --to ops@example.org --from san@example.org --server mail.example.org --user san --password-file /root/mail",
+            "alert way add desk --url-file /root/slack --format slack --least error",
+            "alert way add watchdog --url https://watch.example.org/ping/san1 --every 60",
+        ],
+    ),
+    (
+        "alert way modify",
+        &["alert way modify ops --least error --to night@example.org"],
+    ),
+    ("alert way remove", &["alert way remove desk"]),
+    (
+        "alert way list",
+        &["alert way list", "alert way list -o name,to,reached"],
+    ),
     (
         "alert conditions",
         &["alert conditions -o condition,severity,remedy"],
