@@ -19,7 +19,7 @@ use model::{Error, ErrorKind};
 /// Longest wait for the disk of the state folder when somebody acknowledges an alert.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time after which known paths are saved, if nothing else was to be saved, in milliseconds.
-const PATHS_MS: u64 = 60_000;
+const PATHS_MS: u64 = 600_000;
 
 /// Alerts of a daemon.
 #[derive(Debug)]
@@ -87,7 +87,8 @@ impl Alerts {
             self.ways.post(notice);
         }
         self.ways.note_judgement();
-        let is_due = now.run_ms.saturating_sub(state.saved_run_ms) >= PATHS_MS;
+        let age_ms = now.run_ms.saturating_sub(state.saved_run_ms);
+        let is_due = age_ms >= PATHS_MS && !state.watch.known_paths().is_empty();
         if state.book.changes() != state.saved || is_due {
             self.save(&mut state, now);
         }

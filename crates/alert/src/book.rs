@@ -1,9 +1,9 @@
 //! The book of alerts: findings of each second become alerts that open, are told, repeat and end.
 //!
 //! # Rules
-//! - An alert is known by its condition and its object. It opens when the condition has held for its
-//!   hold. Gaps that are shorter than the hold, or than [`MIN_GAP_MS`], do not count: a condition
-//!   that comes and goes opens one alert, and is told once.
+//! - An alert is known by its condition and its object. It opens when the condition has held for
+//!   its hold. Gaps that are shorter than the hold, or than [`MIN_GAP_MS`], do not count: a
+//!   condition that comes and goes opens one alert, and is told once.
 //! - An open alert is told again each day, unless somebody acknowledged it.
 //! - An alert ends when its condition has not held for as long as a gap may be. The end is told.
 //! - Open alerts outlive a restart. Those that were not open yet begin anew.

@@ -1,5 +1,5 @@
-//! Conditions for alerts, in one table. Evaluation, listings, documents and Prometheus rules are made
-//! from it.
+//! Conditions for alerts, in one table. Evaluation, listings, documents and Prometheus rules are
+//! made from it.
 
 use model::event::Severity;
 

@@ -66,7 +66,7 @@ pub struct Status {
     /// Disks of this machine's pools.
     #[serde(default)]
     pub disks: DiskSummary,
-    /// This machine as an initiator.
+    /// Disks of other machines, and the paths to them.
     #[serde(default)]
     pub paths: PathSummary,
 }

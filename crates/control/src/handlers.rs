@@ -134,7 +134,7 @@ async fn apart<T: Send + 'static>(
         (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "config", description = "The configuration as a whole"),
-        (name = "alert", description = "States that somebody should know of"),
+        (name = "alert", description = "States of objects that need an administrator"),
         (name = "event", description = "Events of the whole daemon"),
         (name = "status", description = "The daemon itself"),
     )

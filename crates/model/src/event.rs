@@ -28,7 +28,7 @@ pub enum Severity {
     /// Nothing is wrong.
     #[default]
     Info,
-    /// Something will go wrong, or has come right again by itself.
+    /// A fault is near, or was overcome.
     Warning,
     /// A part is not redundant or not served.
     Error,

@@ -38,11 +38,12 @@ const LIST: &str = "
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net block model config initiator backends pools isns unit
-    control: hint process multipath block model config initiator pools
+    alert: state_folder model
+    control: hint process multipath block model config initiator pools alert
     bench: pages iometer net multipath block model
     lab: block model config control bench
-    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab
-    sandstone: hint process block model config initiator backends pools isns unit nbd_server target control cli
+    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends alert control bench lab
+    sandstone: hint process block model config initiator backends pools isns unit nbd_server target alert control cli
     sim: pages scsi iscsi store
     testing
 ";

@@ -1,8 +1,8 @@
 //! Files of the journal: one JSON line for each event. A full file is renamed, and the oldest is
 //! removed, so that the journal never grows beyond its bound.
 //!
-//! A power cut may leave a damaged line at the end. Such a line is passed over and counted. The next
-//! line begins on a line of its own.
+//! A power cut may leave a damaged line at the end. Such a line is passed over and counted. The
+//! next line begins on a line of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

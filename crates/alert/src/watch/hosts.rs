@@ -167,6 +167,11 @@ impl KnownPaths {
         }
     }
 
+    /// Reports whether no path is known.
+    pub fn is_empty(&self) -> bool {
+        self.initiators.is_empty()
+    }
+
     fn note(&mut self, initiator: &str, paths: &[(KnownPath, u64)]) {
         if !self.initiators.contains_key(initiator) && self.initiators.len() >= MAX_INITIATORS {
             return;

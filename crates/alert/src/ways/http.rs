@@ -1,5 +1,5 @@
-//! Requests to webhooks: HTTP/1.1 over TCP or TLS, one at a time, with one deadline. Redirections are
-//! not followed: a signed request goes to the server that was configured, and to no other.
+//! Requests to webhooks: HTTP/1.1 over TCP or TLS, one at a time, with one deadline. Redirections
+//! are not followed: a signed request goes to the server that was configured, and to no other.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -54,8 +54,8 @@ pub(super) fn beat(heartbeat: &HeartbeatSpec) -> Result<(), String> {
     send(Method::GET, &heartbeat.url.0, &[], Vec::new(), ca)
 }
 
-/// Returns the signature of a body: `v1=` and the HMAC-SHA256, in hexadecimal digits, of the time, a
-/// dot and the body.
+/// Returns the signature of a body: `v1=` and the HMAC-SHA256, in hexadecimal digits, of the time,
+/// a dot and the body.
 fn signature(key: &Secret, time_s: u64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.0.as_bytes());
     let mut context = hmac::Context::with_key(&key);

@@ -1,8 +1,8 @@
 //! Ways out: who is told of alerts, outside of this machine.
 //!
-//! News wait in a queue on the disk until the other side has taken them, for a day at most. A thread
-//! keeps the queue; each way sends on a thread of its own, so that a server that hangs delays no
-//! other, and nothing else in the daemon.
+//! News wait in a queue on the disk until the other side has taken them, for a day at most. A
+//! thread keeps the queue; each way sends on a thread of its own, so that a server that hangs
+//! delays no other, and nothing else in the daemon.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -32,6 +32,8 @@ use queue::Folder;
 const MAX_QUEUED: usize = 500;
 /// Time for which a message is tried, in milliseconds.
 const TRIED_MS: u64 = 86_400_000;
+/// Number of failures after which the next message is tried first.
+const ATTEMPTS: u32 = 4;
 /// Pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest pause between two attempts.
@@ -90,6 +92,8 @@ struct Queued {
 #[derive(Debug)]
 struct Failing {
     since_ms: u64,
+    /// Number of attempts that failed one after the other.
+    count: u32,
     error: String,
     pause: Duration,
     again: Instant,
@@ -285,11 +289,17 @@ impl Way {
             return;
         };
         let before = self.failing.take();
+        let count = before.as_ref().map_or(1, |it| it.count.saturating_add(1));
+        // A message that the other side will never take must not hold up the others.
+        if count.is_multiple_of(ATTEMPTS) && !self.queue.is_empty() {
+            self.queue.rotate_left(1);
+        }
         let pause = before
             .as_ref()
             .map_or(FIRST_PAUSE, |it| (it.pause * 2).min(LONGEST_PAUSE));
         self.failing = Some(Failing {
             since_ms: before.map_or_else(now_ms, |it| it.since_ms),
+            count,
             error: error.clone(),
             pause,
             again: Instant::now() + pause,

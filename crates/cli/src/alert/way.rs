@@ -261,7 +261,7 @@ pub(crate) fn run(verb: WayVerb, connection: &Connection, t: &mut Terminal<'_>) 
                 &args,
                 &COLUMNS,
                 &ways,
-                "no ways: nobody is told of alerts",
+                "no ways out: alerts are only shown here",
             )
         }
     }

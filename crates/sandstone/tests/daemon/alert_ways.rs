@@ -1,5 +1,5 @@
-//! Ways out of a real daemon: a fault reaches a webhook, a message waits for its server over a kill,
-//! and no secret is shown anywhere.
+//! Ways out of a real daemon: a fault reaches a webhook, a message waits for its server over a
+//! kill, and no secret is shown anywhere.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -92,7 +92,7 @@ fn a_fault_reaches_its_webhook_also_when_that_was_away_and_the_daemon_was_killed
     assert_eq!(process.ended("alert way remove desk --yes").0, 0);
     assert_eq!(
         flat(&process.done("alert way list")),
-        "no ways: nobody is told of alerts"
+        "no ways out: alerts are only shown here"
     );
 }
 

@@ -29,9 +29,13 @@ pub(crate) fn refused(events: &Teller, peer: SocketAddr, refusal: &LoginRefusal)
     }
     let address = peer.ip().to_string();
     let (object, next) = match &refusal.initiator_name {
-        Some(name) => (
+        Some(name) if is_typed_safely(name) => (
             name.clone(),
             format!("sandstone map explain {name} shows what this initiator may see, and why"),
+        ),
+        Some(name) => (
+            name.clone(),
+            format!("its name is not valid: give the initiator at {address} another one"),
         ),
         None => (
             address.clone(),
@@ -41,6 +45,12 @@ pub(crate) fn refused(events: &Teller, peer: SocketAddr, refusal: &LoginRefusal)
     let text = format!("{refusal}, from {address}");
     let occurrence = Occurrence::new(Severity::Warning, Topic::Login, object, text);
     events.tell(occurrence.next(next).from_source(address));
+}
+
+/// Reports whether a name may stand in a command that people copy into a shell.
+fn is_typed_safely(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:-_".contains(&byte);
+    !name.starts_with('-') && name.bytes().all(is_plain)
 }
 
 /// Tells that a peer sent a login that cannot be read.
@@ -112,5 +122,21 @@ mod tests {
         assert_eq!(told[0].object, "iqn.a");
         assert!(told[0].text.ends_with("from 192.0.2.7"), "{told:?}");
         assert_eq!(told[0].source.as_deref(), Some("192.0.2.7"));
+    }
+
+    #[test]
+    fn a_name_that_a_shell_would_run_stands_in_no_command() {
+        let peer = "192.0.2.7:3333".parse().expect("an address");
+        for name in ["iqn.a;reboot", "iqn.$(reboot)", "--state=/tmp", "iqn.a b"] {
+            let refusal = LoginRefusal {
+                status: LoginStatus::NOT_FOUND,
+                reason: "none".to_owned(),
+                initiator_name: Some(name.to_owned()),
+                target_name: None,
+            };
+            let told = heard(|events| refused(events, peer, &refusal));
+            let next = told[0].next.as_deref().expect("advice");
+            assert!(!next.contains(name), "{next}");
+        }
     }
 }

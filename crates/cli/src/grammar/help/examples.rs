@@ -32,8 +32,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "alert way add",
         &[
-            "alert way add ops --to ops@example.org --from san@example.org --server mail.example.org --user san --password-file /root/mail",
-            "alert way add desk --url-file /root/slack --format slack --least error",
+            "alert way add ops --to ops@example.org --from san@example.org --server mail.example.org --user san --password-file /etc/san/mail",
+            "alert way add desk --url-file /etc/san/slack --format slack --least error",
             "alert way add watchdog --url https://watch.example.org/ping/san1 --every 60",
         ],
     ),
