@@ -20,11 +20,13 @@ use model::Error;
 use model::health::Health;
 
 mod access;
+mod alert;
 mod bench;
 mod config;
 mod connection;
 pub mod demo;
 mod edit;
+mod events;
 mod gateway;
 mod grammar;
 mod history;
@@ -140,6 +142,11 @@ enum Noun {
     /// served, not redundant, or lost: a pool that is not ONLINE or is full, a faulted logical
     /// unit, a portal that does not listen.
     Status(Later<status::Args>),
+    /// Alerts: states that somebody should know of
+    #[command(subcommand)]
+    Alert(Later<alert::AlertVerb>),
+    /// Show what happened to the daemon and all that it serves
+    Events(Later<events::Events>),
     /// Print the OpenAPI document of the control API
     Openapi,
     /// Print the script with which a shell completes verbs, options and names
@@ -340,6 +347,8 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Role(Later(verb)) => access::role(verb, connection, t),
         Noun::Audit(Later(verb)) => access::audit(verb, connection, t),
         Noun::Status(Later(args)) => status::run(&args, connection, t),
+        Noun::Alert(Later(verb)) => alert::run(verb, connection, t),
+        Noun::Events(Later(args)) => events::run(&args, connection, t),
         Noun::Openapi => status::openapi(t),
         Noun::Completion(Later(args)) => grammar::completion::run(&args, t),
         Noun::Man(Later(args)) => grammar::manual::run(&args, t),

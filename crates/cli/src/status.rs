@@ -7,8 +7,9 @@ use crate::print::table::{self, Numbers};
 use crate::print::wrap::wrapped;
 use crate::{Connection, Done, Terminal, unwell};
 use control::ControlAddress;
-use control::answer::{ConsoleStatus, Status};
+use control::answer::{ConsoleStatus, DiskSummary, PathSummary, Status};
 use control::endpoint::status;
+use model::alert::AlertView;
 use model::pool::health::PoolHealth;
 use model::pool::status::NO_ERRORS;
 
@@ -38,6 +39,7 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
         status.pid,
         Numbers::Short.span(status.uptime_s)
     )?;
+    alert_lines(t, &status.alerts)?;
     writeln!(
         t.out,
         "state     {} (generation {})",
@@ -57,8 +59,38 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
         "serving   {} logical units{faulted}, {} targets, {} hosts, {} sessions",
         status.units, status.targets, status.hosts, status.sessions
     )?;
+    let DiskSummary { all, unwell } = status.disks;
+    if all > 0 {
+        let unwell = match unwell {
+            0 => String::new(),
+            unwell => format!(" ({unwell} not in use as they should be)"),
+        };
+        writeln!(
+            t.out,
+            "disks     {all} in {} pools{unwell}",
+            status.pools.len()
+        )?;
+    }
+    let PathSummary {
+        devices,
+        paths,
+        dead,
+    } = status.paths;
+    if devices > 0 {
+        let dead = match dead {
+            0 => String::new(),
+            dead => format!(" ({dead} dead)"),
+        };
+        writeln!(
+            t.out,
+            "paths     {paths} to {devices} disks of other machines{dead}"
+        )?;
+    }
     for pool in &status.pools {
         pool_lines(t, pool)?;
+    }
+    for job in &status.jobs {
+        writeln!(t.out, "job       {}: {}", job.pool, job.text)?;
     }
     let found = status.hindrances.iter().flat_map(|of| {
         let name = of.unit.as_str();
@@ -97,6 +129,28 @@ fn console_lines(t: &mut Terminal<'_>, console: &ConsoleStatus) -> Done {
     }
     if let Some(trouble) = &console.trouble {
         writeln!(t.out, "  status  {}", wrapped(trouble, 72, "          "))?;
+    }
+    Ok(())
+}
+
+/// Prints the open alerts, each with what to do.
+fn alert_lines(t: &mut Terminal<'_>, alerts: &[AlertView]) -> Done {
+    for alert in alerts {
+        let known = match &alert.acknowledged {
+            Some(known) => format!(", known to {}", known.by),
+            None => String::new(),
+        };
+        writeln!(
+            t.out,
+            "alert     {}: {} {} {}{known}",
+            alert.number,
+            alert.severity.as_str(),
+            alert.condition,
+            alert.object
+        )?;
+        for (title, words) in [("found ", &alert.text), ("next  ", &alert.next)] {
+            writeln!(t.out, "  {title}  {}", wrapped(words, 72, "          "))?;
+        }
     }
     Ok(())
 }

@@ -135,7 +135,8 @@ impl Backup {
         let of_logins = logins.flat_map(|login| [&login.chap, &login.mutual_chap]);
         let own = [&config.discovery_chap, &config.discovery_mutual_chap];
         let all = of_hosts.chain(of_targets).chain(of_logins).chain(own);
-        all.flatten().count()
+        let of_ways = config.alert_ways.iter().map(|way| way.secrets().len());
+        all.flatten().count() + of_ways.sum::<usize>()
     }
 }
 

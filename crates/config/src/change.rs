@@ -16,6 +16,7 @@ use model::config::{
 };
 use model::error::{Error, ErrorKind};
 use model::name;
+use model::way::WaySpec;
 use multipath::RuleText;
 
 mod host;
@@ -24,6 +25,7 @@ mod lu;
 mod map;
 mod target;
 mod target_group;
+mod way;
 
 pub use host::{CreateHost, SetChap, SetDiscovery};
 pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
@@ -31,6 +33,7 @@ pub use lu::{CreateUnit, ModifyUnit, NewVolume};
 pub use map::{AddMap, RemoveMap, Share};
 pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 pub use target_group::CreateTargetGroup;
+pub use way::ModifyWay;
 
 /// Edit of the configuration.
 #[derive(Clone, Debug)]
@@ -97,6 +100,12 @@ pub enum Change {
     SetDefaultPsp(SetDefaultPsp),
     /// Verbs `config discovery-auth`, `config discovery-user`, `config discovery-secret`.
     SetDiscovery(SetDiscovery),
+    /// Verb `alert way add`.
+    AddWay(WaySpec),
+    /// Verb `alert way modify`.
+    ModifyWay(String, ModifyWay),
+    /// Verb `alert way remove`.
+    RemoveWay(String),
     /// Verb `config apply`, with the new configuration.
     Replace(Box<Config>),
 }
@@ -146,6 +155,9 @@ impl Change {
                 edit.set_discovery(request);
                 Ok(())
             }
+            Self::AddWay(way) => edit.add_way(way),
+            Self::ModifyWay(name, request) => edit.modify_way(name, request),
+            Self::RemoveWay(name) => edit.remove_way(name),
             Self::Replace(wanted) => edit.replace(wanted),
         }?;
         let Edit {

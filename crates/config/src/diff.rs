@@ -11,6 +11,7 @@ use super::access::{Refusal, granted};
 use super::redact::redacted;
 use super::validate::describe;
 use model::config::{Config, MapSpec};
+use model::way::WaySpec;
 
 /// Object that a change touches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -18,7 +19,7 @@ pub struct Difference {
     /// Action on the object.
     pub action: Action,
     /// Kind of the object: `lu`, `target`, `target group`, `host`, `map`, `login`, `device`, `claim
-    /// rule` or `setting`.
+    /// rule`, `alert way` or `setting`.
     pub object: String,
     /// Name of the object.
     pub name: String,
@@ -152,6 +153,7 @@ fn without(config: &Config, other: &Config) -> Config {
         discovery_mutual_chap: config.discovery_mutual_chap.clone(),
         target_groups: config.target_groups.clone(),
         isns_servers: config.isns_servers.clone(),
+        alert_ways: config.alert_ways.clone(),
         initiator: config.initiator.clone(),
     }
 }
@@ -180,6 +182,7 @@ enum ObjectKind {
     Login,
     Device,
     ClaimRule,
+    Way,
 }
 
 impl ObjectKind {
@@ -194,6 +197,7 @@ impl ObjectKind {
             Self::Login => "login",
             Self::Device => "device",
             Self::ClaimRule => "claim rule",
+            Self::Way => "alert way",
         }
     }
 }
@@ -243,6 +247,12 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
         objects.insert(
             (ObjectKind::ClaimRule, name),
             json(serde_json::to_value(rule)),
+        );
+    }
+    for way in &config.alert_ways {
+        objects.insert(
+            (ObjectKind::Way, way.name.clone()),
+            json(serde_json::to_value(way)),
         );
     }
     for unit in &config.units {
@@ -394,6 +404,15 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
                 (ObjectKind::Target, target.iqn.clone()),
                 change("mutual_chap.secret"),
             ));
+        }
+    }
+    for way in &new.alert_ways {
+        let before = old.alert_way(&way.name).map(WaySpec::secrets);
+        for (field, secret) in way.secrets() {
+            let mut before = before.iter().flatten();
+            if before.any(|(name, was)| *name == field && *was != secret) {
+                out.push(((ObjectKind::Way, way.name.clone()), change(field)));
+            }
         }
     }
     for login in &new.initiator.targets {

@@ -7,6 +7,7 @@
 use super::validate::SECRET_NOT_SHOWN;
 use model::config::{ChapSecret, Config, HostSpec, TargetSpec};
 use model::initiator::LoginSpec;
+use model::way::WaySpec;
 
 /// Applies `act` to each secret of a configuration. A secret that is added to the configuration is
 /// added here, and is then sealed in the file and hidden in every listing.
@@ -23,6 +24,9 @@ pub(crate) fn for_each_secret(config: &mut Config, act: &mut dyn FnMut(&mut Stri
     let all = hosts.chain(targets).chain(logins).chain(discovery);
     for chap in all.flatten() {
         act(&mut chap.secret);
+    }
+    for way in &mut config.alert_ways {
+        way.each_secret(|_, secret| act(&mut secret.0));
     }
 }
 
@@ -56,6 +60,13 @@ pub fn redacted_login(login: &LoginSpec) -> LoginSpec {
         mutual_chap: login.mutual_chap.as_ref().map(hidden),
         ..login.clone()
     }
+}
+
+/// Returns the way out with its secrets replaced.
+pub fn redacted_way(way: &WaySpec) -> WaySpec {
+    let mut copy = way.clone();
+    copy.each_secret(|_, secret| secret.0 = SECRET_NOT_SHOWN.into());
+    copy
 }
 
 fn hidden(chap: &ChapSecret) -> ChapSecret {
@@ -93,6 +104,20 @@ pub fn keep_secrets(current: &Config, wanted: &mut Config) {
                 .target(&target.iqn)
                 .and_then(|target| target.mutual_chap.as_ref()),
         );
+    }
+    for way in &mut wanted.alert_ways {
+        let Some(old) = current.alert_way(&way.name) else {
+            continue;
+        };
+        let old = old.secrets();
+        way.each_secret(|field, secret| {
+            let mut same = old.iter().filter(|(name, _)| *name == field);
+            if let Some((_, old)) = same.next()
+                && secret.0 == SECRET_NOT_SHOWN
+            {
+                secret.clone_from(old);
+            }
+        });
     }
     for login in &mut wanted.initiator.targets {
         let old = current.initiator.target(&login.iqn);

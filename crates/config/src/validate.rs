@@ -16,6 +16,7 @@ mod lu;
 mod map;
 mod target;
 mod target_group;
+mod way;
 
 pub(super) use map::{describe, meet};
 
@@ -36,6 +37,7 @@ pub fn validate(config: &Config) -> Result<(), Error> {
     host::hosts(config)?;
     map::maps(config)?;
     initiator::initiator(config)?;
+    way::ways(config)?;
     isns_servers(&config.isns_servers)
 }
 

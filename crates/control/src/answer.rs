@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::call;
+use model::alert::AlertView;
 use model::config::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use model::data_plane::{PortalStatus, UnitStatus};
 use model::health::Health;
@@ -59,6 +60,47 @@ pub struct Status {
     /// Damage to files of the state folder, each with its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
+    /// Open alerts, the gravest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alerts: Vec<AlertView>,
+    /// Work of pools that is under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Job>,
+    /// Disks of this machine's pools.
+    #[serde(default)]
+    pub disks: DiskSummary,
+    /// Disks of other machines, and the paths to them.
+    #[serde(default)]
+    pub paths: PathSummary,
+}
+
+/// Work of a pool that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// Name of the pool.
+    pub pool: String,
+    /// Kind and progress of the work, in words.
+    pub text: String,
+}
+
+/// Number of disks of pools: for blocks, logs and caches, and spares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiskSummary {
+    /// Number of all disks.
+    pub all: usize,
+    /// Number of disks that are not used as they should be.
+    pub unwell: usize,
+}
+
+/// Number of sessions and paths of this machine as an initiator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PathSummary {
+    /// Number of disks of other machines.
+    pub devices: usize,
+    /// Number of paths to them.
+    pub paths: usize,
+    /// Number of paths that are dead.
+    pub dead: usize,
 }
 
 /// Where the console is, and how it proves itself.
@@ -97,7 +139,14 @@ impl Status {
         let pools = self.pools.iter().map(|pool| pool.health);
         let hindrances = self.hindrances.iter().flat_map(|unit| &unit.hindrances);
         let units = hindrances.map(|hindrance| hindrance.kind.health());
-        pools.chain(units).fold(served.max(noticed), Health::max)
+        // Whoever acknowledged an alert knows of it.
+        let mut unknown = self.alerts.iter().filter(|it| it.acknowledged.is_none());
+        let alerted = match unknown.next() {
+            Some(_) => Health::Attention,
+            None => Health::Healthy,
+        };
+        let served = served.max(noticed).max(alerted);
+        pools.chain(units).fold(served, Health::max)
     }
 }
 
@@ -357,6 +406,10 @@ mod tests {
                 hindrances: vec![hindrance],
             }],
             notices: Vec::new(),
+            alerts: Vec::new(),
+            jobs: Vec::new(),
+            disks: DiskSummary::default(),
+            paths: PathSummary::default(),
         }
     }
 
@@ -374,5 +427,14 @@ mod tests {
         let mut both = hindered(Threshold);
         both.hindrances.extend(hindered(Full).hindrances);
         assert_eq!(both.worst(), Health::Impaired);
+    }
+
+    #[test]
+    fn an_alert_needs_attention_until_somebody_knows_of_it() {
+        let mut status = hindered(HindranceKind::Offline);
+        status.alerts.push(AlertView::default());
+        assert_eq!(status.worst(), Health::Attention);
+        status.alerts[0].acknowledged = Some(Default::default());
+        assert_eq!(status.worst(), Health::Healthy);
     }
 }

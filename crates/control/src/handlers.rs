@@ -23,14 +23,18 @@ use super::snapshots::Snapshots;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::handlers::routes::Routes;
 use ::access::Access;
+use ::alert::{Alerts, Journal};
 use ::config::change::Change;
 use ::history::History;
 use model::{Config, Error, ErrorKind};
 use pools::Pools;
 
 mod access;
+mod alert;
+mod alert_way;
 mod config;
 mod document;
+mod event;
 mod history;
 mod host;
 mod initiator;
@@ -42,6 +46,7 @@ mod rules;
 mod session;
 mod status;
 mod stream;
+mod summary;
 mod target;
 mod target_group;
 mod volume;
@@ -70,6 +75,10 @@ pub struct Plane {
     pub history: History,
     /// States as metrics tell them.
     pub readings: Readings,
+    /// Events of the whole daemon.
+    pub journal: Arc<Journal>,
+    /// Alerts.
+    pub alerts: Alerts,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
@@ -82,6 +91,16 @@ impl Plane {
     /// Returns the generation of the configuration in force.
     pub(crate) fn generation(&self) -> u64 {
         self.config().generation
+    }
+
+    /// Returns the damage to files of the state folder, each with its remedy.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let mut notices: Vec<String> = self.transactions.notice().into_iter().collect();
+        notices.extend(self.pools.notices());
+        notices.extend(self.transactions.data_plane().notices());
+        notices.extend(self.access.notices());
+        notices.extend(self.history.notices());
+        notices
     }
 
     fn commit(&self, change: Change, how: Commit) -> Result<Committed, Error> {
@@ -160,6 +179,8 @@ async fn apart<T: Send + 'static>(
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "access", description = "Users, tokens, roles, and the audit log"),
         (name = "config", description = "The configuration as a whole"),
+        (name = "alert", description = "States of objects that need an administrator"),
+        (name = "event", description = "Events of the whole daemon"),
         (name = "status", description = "The daemon itself"),
     )
 )]
@@ -179,7 +200,10 @@ fn routes() -> Routes {
         session::serve,
         initiator::serve,
         rules::serve,
+        alert::serve,
+        alert_way::serve,
         config::serve,
+        event::serve,
         status::serve,
         access::serve,
     ];

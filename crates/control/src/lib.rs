@@ -10,6 +10,7 @@
 //! | How do pages of this process ask endpoints? | `door.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
+//! | Where do the facts for alerts come from? | `watch.rs`; alerts and events themselves: the crate `alert` |
 //! | Where do figures of commands come from? | `snapshots.rs`, once a second |
 //! | Who records the history of figures? | `history_keeper.rs`, once a minute; files and charts: `history` |
 //! | How are figures told as metrics? | `metrics/`, with alert rules; at an address of their own: `metrics_listener.rs` |
@@ -45,6 +46,7 @@ pub mod snapshots;
 mod streaming;
 pub mod transaction;
 mod unit_changes;
+pub mod watch;
 
 pub use address::ControlAddress;
 pub use asker::{Asker, COOKIE_NAME};
@@ -58,3 +60,4 @@ pub use metrics_listener::{MetricsListener, MetricsServer};
 pub use server::ControlServer;
 pub use snapshots::Snapshots;
 pub use transaction::Transactions;
+pub use watch::WatchThread;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use self::queue::{Job, Outcome, Queue, Wanted};
-use super::author;
+use super::author::{self, Author};
 use config::change::Change;
 use config::diff::Difference;
 use config::history::GenerationView;
@@ -27,7 +27,11 @@ use config::placement;
 use config::store::Store;
 use config::validate::validate;
 use model::data_plane::DataPlane;
+use model::event::{Occurrence, Severity, Teller, Topic};
 use model::{Config, Error, ErrorKind};
+
+/// Most objects of one change that have an event of their own.
+const MOST_TOLD: usize = 20;
 
 /// Options for making a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
@@ -102,6 +106,8 @@ pub struct Transactions {
     /// Damage to the stored configuration that was found at the start.
     notice: Option<String>,
     data_plane: Arc<dyn DataPlane>,
+    /// Way to report changes.
+    events: Teller,
 }
 
 /// A guard: while it exists, the configuration does not change.
@@ -129,7 +135,14 @@ impl Transactions {
             store: Mutex::new(store),
             config: RwLock::new(config),
             data_plane,
+            events: Teller::default(),
         }
+    }
+
+    /// Reports each change as an event from now on.
+    #[must_use]
+    pub fn reporting_to(self, events: Teller) -> Self {
+        Self { events, ..self }
     }
 
     /// Returns the configuration in force.
@@ -177,6 +190,11 @@ impl Transactions {
     /// Returns the data plane.
     pub fn data_plane(&self) -> &dyn DataPlane {
         &*self.data_plane
+    }
+
+    /// Returns the data plane, for threads that may outlive the transactions.
+    pub(crate) fn shared_data_plane(&self) -> Arc<dyn DataPlane> {
+        Arc::clone(&self.data_plane)
     }
 
     /// Returns the kept generations with their notes. The last is in force.
@@ -230,8 +248,30 @@ impl Transactions {
         let done = self.wait_for_turn(wanted, how);
         if let Ok((committed, _)) = &done {
             author::note(committed);
+            self.report(committed);
         }
         done
+    }
+
+    /// Reports a change as events: one for each object, as far as they are few.
+    fn report(&self, committed: &Committed) {
+        let author = Author::current();
+        let generation = committed.generation;
+        let told = |object: String, text: String| {
+            let text = format!("{text}, by {author} (generation {generation})");
+            let told = Occurrence::new(Severity::Info, Topic::Config, object, text);
+            self.events.tell(told);
+        };
+        for it in committed.differences.iter().take(MOST_TOLD) {
+            told(format!("{} {}", it.object, it.name), it.in_words());
+        }
+        if let Some(more) = committed.differences.len().checked_sub(MOST_TOLD + 1) {
+            let more = more + 1;
+            told(
+                "configuration".to_owned(),
+                format!("{more} more objects changed"),
+            );
+        }
     }
 
     /// Waits until the change is made, by this thread or by one that had its turn before.

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::initiator::InitiatorSpec;
 use super::volume_id::PlacedUnit;
+use super::way::WaySpec;
 pub use crate::backend::BackendSpec;
 use crate::{name, pattern};
 
@@ -57,6 +58,9 @@ pub struct Config {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub isns_servers: Vec<SocketAddr>,
+    /// Ways out for alerts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alert_ways: Vec<WaySpec>,
     /// Configuration of this machine as an initiator of other machines' storage.
     #[serde(default, skip_serializing_if = "InitiatorSpec::is_default")]
     pub initiator: InitiatorSpec,
@@ -90,6 +94,11 @@ impl Config {
     /// Returns the target group of the given name.
     pub fn target_group(&self, name: &str) -> Option<&TargetGroupSpec> {
         self.target_groups.iter().find(|group| group.name == name)
+    }
+
+    /// Returns the way out for alerts of the given name.
+    pub fn alert_way(&self, name: &str) -> Option<&WaySpec> {
+        self.alert_ways.iter().find(|way| way.name == name)
     }
 
     /// Returns the host of the given name.

@@ -3,12 +3,14 @@
 //! them use these types. Nothing here does I/O.
 
 pub mod access;
+pub mod alert;
 pub mod backend;
 pub mod config;
 pub mod data_plane;
 pub mod date;
 pub mod device_name;
 pub mod error;
+pub mod event;
 pub mod figures;
 pub mod health;
 pub mod hindrance;
@@ -19,6 +21,7 @@ pub mod pattern;
 pub mod pool;
 pub mod quantity;
 pub mod volume_id;
+pub mod way;
 
 pub use config::Config;
 pub use error::{Error, ErrorKind};

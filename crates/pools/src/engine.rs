@@ -42,6 +42,7 @@ use crate::read_ahead::Awaited;
 use block::Ticket;
 use block::lane::Remote;
 use block::spin::{self, Spin};
+use model::event::Severity;
 
 /// Number of clock ticks in a row that may bring nothing before the thread naps. A defect then
 /// costs some wake-ups, not a core.
@@ -408,7 +409,7 @@ impl Engine {
         *self.shared.places() = places;
         self.shared.keep_fence(fence);
         self.shared.shut(None);
-        self.shared.event_log().note("the pool was reopened");
+        self.shared.note(Severity::Info, "the pool was reopened");
         tracing::info!(pool = self.shared.name(), "the pool was reopened");
         self.adopt(opened);
         Ok(())

@@ -12,6 +12,7 @@ use store::vdev::{DeviceErrorKind, LeafId, VdevEvent, VdevState};
 use super::fullness::{Fill, Fullness};
 use crate::import::opening::wall_clock_s;
 use crate::pool_thread::Shared;
+use model::event::Severity;
 use model::pool::history::Happening;
 use model::quantity::format_size;
 
@@ -173,9 +174,8 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         }
         Event::Suspended { reason } => {
             tracing::error!(pool = name, reason, "the pool takes no changes any more");
-            shared
-                .event_log()
-                .note(&format!("the pool takes no changes any more: {reason}"));
+            let text = format!("the pool takes no changes any more: {reason}");
+            shared.note(Severity::Critical, &text);
             None
         }
         Event::WrittenOnce { .. } | Event::Trim { .. } | Event::TrimUnsupported { .. } => {
@@ -271,19 +271,29 @@ pub(super) fn told_short(device: &str, short: &Short) -> String {
 /// Logs a text and keeps it.
 fn say(event: &Event, text: &str, shared: &Shared) {
     let name = shared.name();
-    let is_good = matches!(
-        event,
-        Event::Vdev(VdevEvent::LeafState {
-            state: VdevState::Online,
-            ..
-        }) | Event::Trim { .. }
-    );
-    if is_good {
+    let severity = severity(event);
+    if severity == Severity::Info {
         tracing::info!(pool = name, "{text}");
     } else {
         tracing::warn!(pool = name, "{text}");
     }
-    shared.event_log().note(text);
+    shared.note(severity, text);
+}
+
+/// Returns the gravity of an event.
+fn severity(event: &Event) -> Severity {
+    match event {
+        Event::Suspended { .. } => Severity::Critical,
+        Event::Unrecoverable(_)
+        | Event::Vdev(VdevEvent::Lost { .. } | VdevEvent::Unrepaired { .. }) => Severity::Error,
+        Event::Vdev(VdevEvent::LeafState { state, .. }) => match state {
+            VdevState::Online => Severity::Info,
+            VdevState::Faulted | VdevState::Unavailable => Severity::Error,
+            _ => Severity::Warning,
+        },
+        Event::Trim { .. } | Event::CaughtUp { .. } => Severity::Info,
+        _ => Severity::Warning,
+    }
 }
 
 /// Tells that missing leaves may have been used without those that are here.
@@ -297,7 +307,7 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
         names.join(", ")
     );
     tracing::warn!(pool = shared.name(), "{text}");
-    shared.event_log().note(&text);
+    shared.note(Severity::Warning, &text);
 }
 
 /// Tells the start or end of a scrub or resilver, and returns the words.
@@ -307,12 +317,16 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let text = text.lines().next().unwrap_or_default();
     let is_short = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled)
         && pool.status().state != VdevState::Online;
-    if is_short || status.unrecoverable > 0 {
+    let severity = match is_short || status.unrecoverable > 0 {
+        true => Severity::Warning,
+        false => Severity::Info,
+    };
+    if severity == Severity::Warning {
         tracing::warn!(pool = shared.name(), "{text}");
     } else {
         tracing::info!(pool = shared.name(), "{text}");
     }
-    shared.event_log().note(text);
+    shared.note(severity, text);
     Some(text.to_owned())
 }
 

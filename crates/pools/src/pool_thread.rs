@@ -37,6 +37,7 @@ use crate::import::opening::{self, NotOpen};
 use crate::read_ahead::Awaited;
 use block::lane::{Remote, Waker};
 use block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
+use model::event::{Occurrence, Severity, Teller, Topic};
 use model::pool::history::Happening;
 use process::watchdog::Round;
 
@@ -83,6 +84,8 @@ pub(super) struct Setup {
     pub(super) io_uring: bool,
     /// Source of devices.
     pub(super) disks: Disks,
+    /// Way to report events of the pool.
+    pub(super) events: Teller,
 }
 
 /// Place of a leaf or spare.
@@ -200,6 +203,7 @@ pub(super) struct Shared {
     cache: Arc<Cache>,
     places: Mutex<BTreeMap<u64, Place>>,
     event_log: Mutex<EventLog>,
+    events: Teller,
     reopenings: AtomicU64,
     /// Generation of the configuration that all labels hold, or 0 if it is not known yet.
     generation: AtomicU64,
@@ -293,7 +297,7 @@ impl PoolThread {
         let (opened, is_open) = channel();
         let (cache, thread) = (Arc::clone(&setup.cache), thread_name(name));
         let places = Mutex::new(setup.places.clone());
-        let disks = setup.disks.clone();
+        let (disks, events) = (setup.disks.clone(), setup.events.clone());
         let is_read_only = setup.is_read_only;
         let name = name.to_owned();
         let work = move || {
@@ -307,6 +311,7 @@ impl PoolThread {
                 cache,
                 places,
                 event_log: Mutex::default(),
+                events,
                 reopenings: AtomicU64::new(0),
                 generation: AtomicU64::new(0),
                 shut: Mutex::default(),
@@ -698,6 +703,17 @@ impl Shared {
         self.event_log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an event of the pool, and reports it to the daemon.
+    pub(super) fn note(&self, severity: Severity, text: &str) {
+        self.event_log().note(text);
+        let told = Occurrence::new(severity, Topic::Pool, &self.name, text);
+        let next = format!("sandstone pool status {}", self.name);
+        self.events.tell(match severity {
+            Severity::Info => told,
+            _ => told.next(next),
+        });
     }
 
     /// Returns the error with which orders are refused.

@@ -19,6 +19,7 @@ use crate::engine::attempt::Attempt;
 use crate::pool_thread::PoolThread;
 use block::OpenError;
 use model::device_name::is_remote;
+use model::event::Teller;
 use model::pool::import::WaitView;
 use model::volume_id::VolumeId;
 use model::{Error, ErrorKind};
@@ -37,6 +38,8 @@ pub struct PoolsOptions {
     pub io_uring: bool,
     /// Source of devices.
     pub disks: Disks,
+    /// Way to report events of pools.
+    pub events: Teller,
 }
 
 /// Set of all pools.
@@ -169,6 +172,7 @@ impl Pools {
             cache: 0,
             io_uring: true,
             disks: Disks::default(),
+            events: Teller::default(),
         }))
     }
 

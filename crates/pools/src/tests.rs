@@ -36,6 +36,7 @@ pub(super) fn pools(state: &Path) -> Arc<Pools> {
         cache: 16 << 20,
         io_uring: true,
         disks: Disks::default(),
+        events: Default::default(),
     })
 }
 
@@ -345,6 +346,7 @@ fn a_pool_of_another_host_is_left_alone() {
         cache: 16 << 20,
         io_uring: false,
         disks: Disks::default(),
+        events: Default::default(),
     });
     let mut wanted = ImportPool {
         pool: Some("tank".to_owned()),

@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::console::{Console, ConsoleOptions};
 use access::Access;
+use alert::run_mark::Unclean;
+use alert::{Alerts, Journal, RunMark};
 use block::budget::Budget;
 use config::diff::diff;
 use config::history::Note;
@@ -17,12 +19,13 @@ use config::store::Store;
 use control::address::SOCKET_NAME;
 use control::{
     Author, ControlAddress, ControlServer, HistoryKeeper, MetricsListener, MetricsServer, Plane,
-    Snapshots, Transactions,
+    Snapshots, Transactions, WatchThread,
 };
 use history::{Clock, History};
 use https::CertificateView;
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
+use model::event::{Occurrence, Severity, Teller, Topic};
 use model::{Config, Error, ErrorKind};
 use pools::{Disks, Pools, PoolsOptions};
 use process::log::{self, EACH};
@@ -95,13 +98,39 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
 }
 
 fn keep_history(plane: &Arc<Plane>) -> Result<HistoryKeeper, Error> {
-    HistoryKeeper::start(Arc::clone(plane)).map_err(|error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("the thread that records the history of figures cannot start: {error}"),
-            "raise the limit on threads (`ulimit -u`)",
-        )
-    })
+    HistoryKeeper::start(Arc::clone(plane)).map_err(no_thread)
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("a thread of the daemon cannot start: {error}"),
+        "raise the limit on threads (`ulimit -u`)",
+    )
+}
+
+/// Marks that the daemon runs. Reports the start, and an end out of order before it.
+fn mark_run(folder: &Path, events: &Teller) -> Option<RunMark> {
+    let mark = RunMark::set(folder)
+        .inspect_err(|error| {
+            tracing::warn!(%error, "a kill of this daemon could not be told by the next start");
+        })
+        .ok();
+    if let Some(before) = mark.as_ref().and_then(RunMark::before) {
+        let words = before.in_words();
+        let told = Occurrence::new(Severity::Error, Topic::Daemon, "daemon", words);
+        events.tell(told.next(
+            "see the log of the system for what ended it: journalctl -b -1 -u sandstone, dmesg",
+        ));
+    }
+    let text = format!("the daemon starts, version {}", env!("CARGO_PKG_VERSION"));
+    events.tell(Occurrence::new(
+        Severity::Info,
+        Topic::Daemon,
+        "daemon",
+        text,
+    ));
+    mark
 }
 
 /// Reports whether the program's file was replaced since the start.
@@ -123,6 +152,9 @@ pub struct Daemon {
     /// Thread that records the history of figures.
     history: Option<HistoryKeeper>,
     metrics: Option<MetricsServer>,
+    journal: Arc<Journal>,
+    run_mark: Option<RunMark>,
+    watch: WatchThread,
 }
 
 impl Daemon {
@@ -134,6 +166,9 @@ impl Daemon {
         // An address that is taken is told before anything is served.
         let metrics = options.metrics.map(MetricsListener::bind).transpose()?;
         let (mut store, config) = Store::open(&options.state)?;
+        let journal = Arc::new(Journal::start(&options.state).map_err(no_thread)?);
+        let events = journal.teller();
+        let run_mark = mark_run(&options.state, &events);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Pools and logical units may lie on disks that the initiator reaches. Its sessions come up
         // by themselves.
@@ -145,6 +180,7 @@ impl Daemon {
             cache: options.cache,
             io_uring: options.io_uring,
             disks: Disks::with(Arc::clone(&initiator)),
+            events: events.clone(),
         });
         // This precedes the opening of units by their names: the daemon may have ended between a
         // rename and its note.
@@ -163,6 +199,7 @@ impl Daemon {
             layer: None,
             pools: Arc::clone(&pools),
             initiator: Arc::clone(&initiator),
+            events: events.clone(),
         };
         let service = Service::start(service_options, config.clone()).map_err(|error| {
             Error::new(
@@ -171,27 +208,25 @@ impl Daemon {
                 "raise the limits on threads and descriptors (`ulimit -u`, `ulimit -n`)",
             )
         })?;
-        let snapshots = Snapshots::start(service.clone()).map_err(|error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("the thread that counts commands cannot start: {error}"),
-                "raise the limit on threads (`ulimit -u`)",
-            )
-        })?;
+        let snapshots = Snapshots::start(service.clone()).map_err(no_thread)?;
+        let transactions = Transactions::new(store, config, service.clone());
+        let alerts = Alerts::start(&options.state, events.clone()).map_err(no_thread)?;
         let own_uid = rustix::process::geteuid().as_raw();
         let is_by_hand = options.history_clock.is_some();
         let clock = options.history_clock.unwrap_or_else(Clock::system);
         let plane = Arc::new(Plane {
+            alerts,
             history: History::new(&options.state, clock),
             snapshots,
             access: Arc::new(Access::open(&options.state, own_uid)),
-            transactions: Transactions::new(store, config, service.clone()),
+            transactions: transactions.reporting_to(events),
             pools: Arc::clone(&pools),
             state_folder: options.state,
             default_portals: options.default_portals,
             since: Instant::now(),
             console: Default::default(),
             readings: Default::default(),
+            journal: Arc::clone(&journal),
             making: Default::default(),
         });
         let follower = Arc::downgrade(&plane);
@@ -217,6 +252,9 @@ impl Daemon {
         };
         let metrics = metrics.map(|listener| listener.serve(plane.clone()));
         let metrics = metrics.transpose()?;
+        let killed = run_mark.as_ref().and_then(RunMark::before);
+        let killed = killed.map(Unclean::in_words);
+        let watch = WatchThread::start(&plane, killed).map_err(no_thread)?;
         let control = ControlServer::start(options.control, plane.clone())?;
         let console = Console::start(&options.console, &plane)?;
         Ok(Self {
@@ -229,6 +267,9 @@ impl Daemon {
             socket,
             console,
             metrics,
+            journal,
+            run_mark,
+            watch,
         })
     }
 
@@ -353,7 +394,12 @@ impl Daemon {
     /// Ends the daemon in order: no new logins, every initiator told that its session ends, and
     /// every command under way answered.
     pub fn stop(self) {
+        // What ends now is no alert.
+        drop(self.watch);
         self.pools.begin_ending();
+        let stopped = Occurrence::new(Severity::Info, Topic::Daemon, "daemon", "the daemon stops");
+        self.journal.teller().tell(stopped);
+        self.journal.begin_ending();
         drop(self.control);
         drop(self.socket);
         drop(self.console);
@@ -368,5 +414,8 @@ impl Daemon {
         self.service.join();
         self.pools.close();
         self.initiator.stop();
+        if let Some(mark) = self.run_mark {
+            mark.clear();
+        }
     }
 }

@@ -16,6 +16,7 @@
 //! | a login takes a connection's place | `session/reinstatement.rs` |
 //! | a session on its loop, and the units that it sees | `session/served_session.rs`, `session/view.rs` |
 //! | a connection or a session ends | `session/ending.rs` |
+//! | logins and ends of sessions become events | `session/told.rs` |
 //! | writes of a lost session that are still under way | `session/ending.rs`, [`unit::command::fence`] |
 //! | time limits, pings, memory pressure | `session/upkeep.rs` |
 //! | **commands** | |

@@ -42,6 +42,7 @@ use hint::Place;
 use initiator::host_adapter::HostAdapter;
 use isns::{Announcement, Registrar, Timing};
 use model::config::Config;
+use model::event::Teller;
 use pools::Pools;
 use process::watchdog::Round;
 use unit::unit::Unit;
@@ -63,6 +64,8 @@ pub struct ServiceOptions {
     pub pools: Arc<Pools>,
     /// Initiator that reaches other machines' disks. It follows the configuration already.
     pub initiator: Arc<HostAdapter>,
+    /// Way to report logins and ends of sessions.
+    pub events: Teller,
 }
 
 /// Function that gives units the present names of their volumes.
@@ -111,7 +114,7 @@ impl Service {
             handles.push(LoopHandle::new(sender, Waker::new(poll.registry(), WAKER)?));
             parts.push((poll, receiver));
         }
-        let shared = Shared::new(handles, options.limits)?;
+        let shared = Shared::new(handles, options.limits, options.events)?;
         let mut threads = Vec::new();
         for (index, (poll, receiver)) in parts.into_iter().enumerate() {
             let shared = shared.clone();

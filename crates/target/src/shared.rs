@@ -15,6 +15,7 @@ use crate::connection::dealer::Dealer;
 use crate::connection::tcp_counts::PortalCounts;
 use crate::session::registry::Registry;
 use block::budget::Budget;
+use model::event::Teller;
 use model::figures::PortGroupFigures;
 use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
@@ -81,6 +82,8 @@ pub(super) struct Shared {
     pub budget: Arc<Budget>,
     /// Limits of the daemon.
     pub limits: DaemonLimits,
+    /// Way to report logins and ends of sessions.
+    pub events: Teller,
     /// Loops of all protocols that serve the units.
     pub serving: Arc<Loops>,
     /// Places of these event loops in `serving`.
@@ -105,7 +108,11 @@ impl Shared {
     ///
     /// # Errors
     /// The loops are too many.
-    pub(super) fn new(loops: Vec<LoopHandle>, limits: DaemonLimits) -> io::Result<Arc<Self>> {
+    pub(super) fn new(
+        loops: Vec<LoopHandle>,
+        limits: DaemonLimits,
+        events: Teller,
+    ) -> io::Result<Arc<Self>> {
         let serving = Loops::new();
         let shared = Arc::new_cyclic(|weak: &Weak<Self>| {
             let join = |index| {
@@ -127,6 +134,7 @@ impl Shared {
                 loops,
                 budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,
+                events,
             }
         });
         if shared.seats.len() < shared.loops.len() {

@@ -41,11 +41,12 @@ const LIST: &str = "
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net process block model config initiator pools backends isns unit
-    control: hint process multipath block model access history config initiator pools
+    alert: state_folder model
+    control: hint process multipath block model access history config initiator pools alert
     bench: pages iometer net multipath block model
     lab: block model config control bench
-    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab
-    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target control cli
+    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends alert control bench lab
+    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert control cli
     sim: pages scsi iscsi store
     testing
 ";

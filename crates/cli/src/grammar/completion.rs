@@ -12,9 +12,11 @@ use store::pool::PoolProperty;
 use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;
 use control::Endpoint;
+use control::endpoint::alert::AlertQuery;
 use control::endpoint::volume::Listed;
 use control::endpoint::{
-    access, history, host, initiator, lu, pool, session, target, target_group, volume,
+    access, alert, alert_way, history, host, initiator, lu, pool, session, target, target_group,
+    volume,
 };
 use model::Error;
 use model::config::AluaState;
@@ -174,6 +176,24 @@ pub(crate) fn names_with_history() -> ArgValueCandidates {
             .map(|object| CompletionCandidate::new(object.name))
             .collect()
     })
+}
+
+/// Completes the numbers of open alerts.
+pub(crate) fn alert_numbers() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let open = AlertQuery::default();
+        let found = daemon().client().ask(&alert::LIST, &[], &open, &());
+        let alerts = found.unwrap_or_default().into_iter();
+        let named = alerts.map(|alert| {
+            let what = format!("{} of {}", alert.condition, alert.object);
+            CompletionCandidate::new(alert.number.to_string()).help(Some(what.into()))
+        });
+        named.collect()
+    })
+}
+
+pub(crate) fn way_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask(&alert_way::LIST, |way| way.spec.name.clone()))
 }
 
 pub(crate) fn session_numbers() -> ArgValueCandidates {

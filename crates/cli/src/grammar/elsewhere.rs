@@ -47,7 +47,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "pool events",
         &["-f"],
-        "repeat the command: `watch sandstone pool events POOL`",
+        "`sandstone events -f` follows the events of all pools, and of everything else",
     ),
     ("volume create", &["-u"], LEAVE_MOUNTS),
     (

@@ -10,7 +10,7 @@ const OF_CONNECTION: [&str; 2] = ["--state", "--control"];
 
 /// Options whose value is a secret. The history goes wherever the pool goes, so it must hold no
 /// secret.
-const SECRET: [&str; 1] = ["--key"];
+const SECRET: [&str; 2] = ["--key", "--url"];
 /// Word in place of a secret.
 const REDACTED: &str = "...";
 

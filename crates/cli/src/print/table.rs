@@ -194,6 +194,16 @@ pub(crate) fn print_cells(
     Ok(())
 }
 
+/// Returns one row as a line of its own, for listings that never end.
+pub(crate) fn line<T>(args: &ListArgs, columns: &[Column<T>], row: &T) -> Result<String, Error> {
+    let shown = select(args, columns)?;
+    let cells = shown
+        .iter()
+        .map(|column| (column.cell)(row, args.numbers()));
+    let gap = if args.scripted { "\t" } else { "  " };
+    Ok(cells.collect::<Vec<_>>().join(gap))
+}
+
 /// Prints anything as JSON.
 pub(crate) fn json<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> crate::Done {
     let text = serde_json::to_string_pretty(value).map_err(unwritable)?;

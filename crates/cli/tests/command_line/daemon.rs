@@ -193,6 +193,8 @@ impl Daemon {
             since: Instant::now(),
             console: Default::default(),
             readings: Default::default(),
+            journal: Arc::new(alert::Journal::start(self.folder.path()).unwrap()),
+            alerts: alert::Alerts::start(self.folder.path(), Default::default()).unwrap(),
             making: Default::default(),
         };
         let plane = Arc::new(plane);

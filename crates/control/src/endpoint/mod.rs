@@ -19,6 +19,11 @@ pub mod access;
 pub mod config;
 pub mod description;
 pub mod history;
+pub mod alert;
+pub mod alert_way;
+pub mod config;
+pub mod description;
+pub mod event;
 pub mod host;
 pub mod initiator;
 pub mod lu;
@@ -130,6 +135,10 @@ pub(crate) fn all() -> Vec<&'static str> {
         access::all(),
         config::all(),
         history::all(),
+        alert::all(),
+        alert_way::all(),
+        config::all(),
+        event::all(),
         host::all(),
         initiator::all(),
         lu::all(),

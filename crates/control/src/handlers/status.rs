@@ -9,6 +9,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 
 use super::routes::Routes;
+use super::summary;
 use super::{Plane, Shared, apart};
 use crate::answer::{Problem, Status};
 use crate::call::Call;
@@ -42,11 +43,6 @@ pub(super) fn figures(call: Call) -> Result<Snapshot, Error> {
 fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView], sessions: usize) -> Status {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
-    let mut notices: Vec<String> = plane.transactions.notice().into_iter().collect();
-    notices.extend(plane.pools.notices());
-    notices.extend(data_plane.notices());
-    notices.extend(plane.access.notices());
-    notices.extend(plane.history.notices());
     let hindered = units.iter().filter(|unit| !unit.hindrances.is_empty());
     let hindrances = hindered.map(|unit| UnitHindrances {
         unit: unit.name.clone(),
@@ -68,7 +64,11 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView], sessions: u
         pools: pools.iter().map(PoolView::in_short).collect(),
         portals: data_plane.portals(),
         console: plane.console.get().map(|told| told()),
-        notices,
+        notices: plane.notices(),
+        alerts: plane.alerts.open(),
+        jobs: summary::jobs(pools),
+        disks: summary::disks(pools),
+        paths: summary::paths(&data_plane.initiator_devices()),
     };
     Status {
         health: status.worst(),

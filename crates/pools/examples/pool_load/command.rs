@@ -78,6 +78,7 @@ impl Bench {
             cache,
             io_uring: true,
             disks: Disks::default(),
+            events: Default::default(),
         };
         Ok(Self {
             pools: Pools::start(options),

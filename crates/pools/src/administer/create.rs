@@ -111,6 +111,7 @@ impl Pools {
             fence,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
+            events: self.options.events.clone(),
         };
         let host = PoolThread::start(&request.name, setup).map_err(|error| {
             Error::new(

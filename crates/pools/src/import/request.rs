@@ -303,6 +303,7 @@ impl Pools {
             fence,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
+            events: self.options.events.clone(),
         };
         let opened = match into {
             Some(pool) => pool.host.reopen(setup).map(|()| None),

@@ -11,6 +11,7 @@ use crate::devices::{foreign, label};
 use crate::registry::{OpenPool, Pools};
 use model::Error;
 use model::device_name::is_remote;
+use model::event::Severity;
 use model::pool::history::Deed;
 use model::pool::vdev_change::VdevChange;
 
@@ -150,7 +151,7 @@ impl Pools {
             // If the engine has ended, there is no history to write to.
             let _ = pool
                 .host
-                .handle(move |hands| hands.shared.event_log().note(&line));
+                .handle(move |hands| hands.shared.note(Severity::Info, &line));
         }
         let deed = Deed {
             text: text.to_owned(),

@@ -110,6 +110,7 @@ fn a_pool_that_no_checkpoint_can_be_made_of_can_be_read() {
         cache: 16 << 20,
         io_uring: true,
         disks: Disks::default(),
+        events: Default::default(),
     });
     let forced = |read_only| ImportPool {
         force: true,

@@ -8,11 +8,14 @@
 )]
 
 mod advice;
+mod alert_ways;
+mod alerts;
 mod backup;
 mod completion;
 mod demo;
 mod duplicate_backing;
 mod figures_history;
+mod events;
 mod full_disk;
 mod guide;
 mod health;

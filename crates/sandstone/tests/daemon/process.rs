@@ -60,6 +60,13 @@ impl Process {
         child.wait().unwrap();
     }
 
+    /// Ends the daemon in order.
+    pub(crate) fn stop(&mut self) {
+        self.signal("TERM");
+        let mut child = self.child.take().expect("it runs");
+        assert!(child.wait().unwrap().success());
+    }
+
     /// Sends a signal to the daemon.
     pub(crate) fn signal(&self, name: &str) {
         let child = self.child.as_ref().expect("it runs");

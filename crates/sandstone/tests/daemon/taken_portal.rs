@@ -45,8 +45,9 @@ fn wait_for(state: &Path) {
     let is_up = || {
         let mut status = Command::new(env!("CARGO_BIN_EXE_sandstone"));
         let status = status.arg("--state").arg(state).arg("status").output();
-        // The daemon is not well while a portal does not listen, and says so with the code 4.
-        matches!(status.unwrap().status.code(), Some(0 | 4))
+        // The daemon is not well while a portal does not listen, and says so with the code 4. After
+        // a kill the code is 3.
+        matches!(status.unwrap().status.code(), Some(0 | 3 | 4))
     };
     while !is_up() {
         assert!(

@@ -9,6 +9,7 @@ use super::connection::{Connection, Received, Role};
 use super::login::{LoggedIn, LoginConnection, LoginProgress};
 use super::registry::{RegisteredSession, Seat, SessionName};
 use super::served_session::ServedSession;
+use super::told;
 use crate::connection::listener::Arrived;
 use crate::event_loop::EventLoop;
 use crate::message::Message;
@@ -80,7 +81,7 @@ impl EventLoop {
         let progress = login.receive(
             &self.buffer[..count],
             self.core.index,
-            connection.local,
+            (connection.local, connection.peer),
             &self.core.shared,
         );
         connection.output.append(&mut login.output);
@@ -209,6 +210,8 @@ impl EventLoop {
         let index = session.add_connection(&result, slot, now);
         let (initiator, target) = (session.name.initiator.clone(), session.name.target.clone());
         tracing::info!(%initiator, %target, tsih = session.registered.tsih, %peer, "logged in");
+        let tsih = session.registered.tsih;
+        told::logged_in(&self.core.shared.events, &session.name, tsih, peer);
         self.connections[slot].role = Role::Session(key, index);
         self.mark_dirty(slot);
         self.take_input(slot, key, index, &input);

@@ -2,6 +2,7 @@
 //! makes for them are fenced off. A session keeps its name until that is over.
 
 use super::connection::Role;
+use super::told;
 use crate::event_loop::EventLoop;
 use crate::payload;
 use unit::command::ended::Ended;
@@ -48,6 +49,14 @@ impl EventLoop {
         session.protocol.remove_connection(index);
         let initiator = session.name.initiator.clone();
         tracing::info!(%initiator, peer = %connection.peer, reason, "connection closed");
+        if session.connections.is_empty() {
+            told::ended(
+                &self.core.shared.events,
+                &session.name,
+                connection.peer,
+                reason,
+            );
+        }
         self.cancel_orphans(key);
         Some(key)
     }

@@ -17,6 +17,7 @@ use iscsi::target::login::{
 };
 
 use super::registry::{RegisteredSession, Registry, Seat, SessionName};
+use super::told;
 use crate::connection::dealer::Dealt;
 use crate::directory::Directory;
 use crate::message::Message;
@@ -95,12 +96,12 @@ impl LoginConnection {
         }
     }
 
-    /// Takes bytes that arrived.
+    /// Takes bytes that arrived between the addresses of this side and of the peer.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         loop_index: usize,
-        local: SocketAddr,
+        (local, peer): (SocketAddr, SocketAddr),
         shared: &Arc<Shared>,
     ) -> LoginProgress {
         self.input.extend_from_slice(bytes);
@@ -112,12 +113,14 @@ impl LoginConnection {
             );
             if data > MAX_DATA_SEGMENT {
                 tracing::warn!(%local, length = data, "login refused: the data segment is too long");
+                told::malformed(&shared.events, peer, "the data segment is too long");
                 return LoginProgress::Refused;
             }
             // A format error ends the connection (RFC 7143 §7.7, §11.2.1.5).
             if header.total_ahs_length() > 0 {
                 tracing::warn!(%local, "login refused: a login request must not have additional header \
                                         segments");
+                told::malformed(&shared.events, peer, "it has additional header segments");
                 return LoginProgress::Refused;
             }
             let start = BHS_LENGTH;
@@ -137,6 +140,7 @@ impl LoginConnection {
                 LoginOutcome::Pending => {}
                 LoginOutcome::Refused(refusal) => {
                     tracing::warn!(%local, "{refusal}");
+                    told::refused(&shared.events, peer, &refusal);
                     return LoginProgress::Refused;
                 }
                 LoginOutcome::Connected(result) => {

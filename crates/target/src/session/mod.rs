@@ -10,5 +10,6 @@ pub(super) mod registry;
 pub(super) mod reinstatement;
 pub(super) mod served_session;
 pub(super) mod session_traffic;
+pub(super) mod told;
 pub(super) mod upkeep;
 pub(super) mod view;

@@ -61,6 +61,38 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &["audit list", "audit list -l 20 -o seq,who,body"],
     ),
     ("audit verify", &["audit verify"]),
+    (
+        "alert list",
+        &["alert list", "alert list -o condition,object,next"],
+    ),
+    ("alert show", &["alert show 7"]),
+    ("alert ack", &["alert ack 7", "alert ack 7 9"]),
+    ("alert test", &["alert test ops"]),
+    (
+        "alert way add",
+        &[
+            "alert way add ops --to ops@example.org --from san@example.org --server mail.example.org --user san --password-file /etc/san/mail",
+            "alert way add desk --url-file /etc/san/slack --format slack --least error",
+            "alert way add watchdog --url https://watch.example.org/ping/san1 --every 60",
+        ],
+    ),
+    (
+        "alert way modify",
+        &["alert way modify ops --least error --to night@example.org"],
+    ),
+    ("alert way remove", &["alert way remove desk"]),
+    (
+        "alert way list",
+        &["alert way list", "alert way list -o name,to,reached"],
+    ),
+    (
+        "alert conditions",
+        &["alert conditions -o condition,severity,remedy"],
+    ),
+    (
+        "events",
+        &["events --since 2h --severity warning", "events -f"],
+    ),
     ("openapi", &["openapi"]),
     ("completion", &["completion bash"]),
     (

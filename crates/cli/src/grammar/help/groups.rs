@@ -13,6 +13,7 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
                 &["target", "target-group", "host", "map", "session"],
             ),
             ("As a client of other storage", &["initiator"]),
+            ("Watching", &["alert", "events"]),
             ("Measuring", &["top", "iostat", "history", "bench"]),
             ("Who may do what", &["user", "token", "role", "audit"]),
             (

@@ -47,6 +47,7 @@ impl Slow {
             layer: Some(layer),
             pools: pools::Pools::none(state.path()),
             initiator: std::sync::Arc::default(),
+            events: Default::default(),
         };
         Self {
             service: Service::start(options, Arc::new(config)).unwrap(),

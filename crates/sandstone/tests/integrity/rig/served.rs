@@ -87,6 +87,7 @@ impl Served {
             layer: Some(layer),
             pools: pools::Pools::none(state.path()),
             initiator: std::sync::Arc::default(),
+            events: Default::default(),
         };
         Self {
             portal: portals[0],

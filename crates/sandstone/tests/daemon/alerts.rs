@@ -1,0 +1,158 @@
+//! Alerts of a real daemon: faults are made, and found, told, acknowledged and kept.
+
+use std::time::{Duration, Instant};
+
+use initiator::connection::Connection;
+use model::alert::AlertView;
+
+use super::events::{awaited, events};
+use super::process::Process;
+use crate::pools::devices::{flat, serve, write_all};
+use crate::served::settings;
+
+/// Longest wait for an alert.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Returns the open alerts.
+pub(crate) fn open(process: &Process) -> Vec<AlertView> {
+    serde_json::from_str(&process.done("alert list --json")).unwrap()
+}
+
+/// Waits for an alert, and returns it.
+pub(crate) fn opened(process: &Process, condition: &str) -> AlertView {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let all = open(process);
+        if let Some(found) = all.iter().find(|alert| alert.condition == condition) {
+            return found.clone();
+        }
+        assert!(
+            Instant::now() < give_up,
+            "no {condition} in {all:?}; status: {}",
+            process.done("status")
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_degraded_pool_is_an_alert_that_stays_acknowledged_over_a_kill() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank mirror a b");
+    process.done("pool create --size 128M pond mirror c d");
+    assert_eq!(process.ended("status").0, 0);
+    assert_eq!(flat(&process.done("alert list")), "no open alerts");
+    let device = process.folder().join("a");
+    process.done(&format!("pool offline tank {}", device.display()));
+    let alert = opened(&process, "pool-degraded");
+    assert_eq!(alert.object, "tank");
+    // Nothing is wrong with the other pool, and nothing else with this one.
+    assert_eq!(open(&process), std::slice::from_ref(&alert));
+    let status = process.done("status");
+    let second = status.lines().nth(1).unwrap();
+    let number = alert.number;
+    assert_eq!(
+        second,
+        format!("alert     {number}: error pool-degraded tank")
+    );
+    let status = flat(&status);
+    let advice = "next Online the device using 'sandstone pool online tank DEVICE'";
+    assert!(status.contains(advice), "{status}");
+    assert!(
+        status.contains("disks 4 in 2 pools (1 not in use as they should be)"),
+        "{status}"
+    );
+    let shown = flat(&process.done(&format!("alert show {number}")));
+    for words in [
+        "pool-degraded of tank, error",
+        "meaning The pool serves everything, but with less redundancy",
+        "remedy Replace it with `pool replace POOL DEVICE NEW`",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+
+    let done = process.done(&format!("alert ack {number}"));
+    assert_eq!(
+        done,
+        format!("alert {number} acknowledged: pool-degraded of tank\n")
+    );
+    process.kill();
+    process.restart();
+    let after = opened(&process, "pool-degraded");
+    let by = after.acknowledged.expect("it is known").by;
+    assert!(by.contains("uid"), "{by}");
+    assert_eq!((after.number, after.since_ms), (number, alert.since_ms));
+    assert!(
+        process
+            .done("status")
+            .contains(&format!("pool-degraded tank, known to {by}"))
+    );
+    // A second alert tells of the kill. It is gone after an end in order.
+    let killed = opened(&process, "daemon-was-killed");
+    assert_eq!(open(&process).len(), 2);
+    awaited(&process, |it| it.text.contains("opened: daemon-was-killed"));
+    process.done(&format!("alert ack {}", killed.number));
+    let told = events(&process);
+    let opened_twice = told
+        .iter()
+        .filter(|it| it.text.contains("opened: pool-degraded"));
+    assert_eq!(opened_twice.count(), 1, "{told:?}");
+    for (line, words) in [
+        (
+            "alert ack 999",
+            "sandstone alert list shows the open alerts",
+        ),
+        ("alert show 999", "there is no alert 999"),
+        (
+            "alert ack tank",
+            "write the number that `sandstone alert list` shows",
+        ),
+    ] {
+        let refused = process.refused(line);
+        assert!(refused.contains(words), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn a_pool_that_fills_and_one_that_is_missing_are_alerts() {
+    let mut process = Process::start();
+    process.done("pool create --size 128M tank a");
+    process.done("pool create --size 128M pond c");
+    let portal = serve(&process, "256M");
+    // Some of the writes may fail: the pool is full then.
+    let filled = std::panic::catch_unwind(|| write_all(portal, 0..600));
+    assert!(filled.is_err(), "the pool is never full");
+    let full = opened(&process, "unit-full");
+    assert_eq!(full.object, "vm1");
+    assert!(full.next.contains("volume list -t all -r -S used tank"));
+    assert_eq!(process.ended("status").0, 4);
+
+    process.stop();
+    let (device, away) = (process.folder().join("c"), process.folder().join("away"));
+    std::fs::rename(&device, &away).unwrap();
+    process.restart();
+    let missing = opened(&process, "pool-not-open");
+    assert_eq!(missing.object, "pond");
+    // The unit that was full before the restart is not forgotten: it is the same alert.
+    assert_eq!(opened(&process, "unit-full").number, full.number);
+}
+
+#[test]
+fn logins_that_are_refused_again_and_again_are_an_alert_with_the_reason() {
+    let process = Process::start();
+    process.done("pool create --size 128M tank a");
+    let portal = serve(&process, "8M");
+    for port in 0..5 {
+        let mut settings = settings(port);
+        settings.target_name = Some("iqn.2026-01.io.sandstone:other".to_owned());
+        assert!(Connection::open(portal, settings).is_err());
+    }
+    let alert = opened(&process, "login-refused-repeatedly");
+    assert_eq!(alert.object, "iqn.2026-01.io.sandstone:tester");
+    assert!(alert.text.contains("target not found"), "{alert:?}");
+    assert!(
+        alert
+            .next
+            .contains("map explain iqn.2026-01.io.sandstone:tester")
+    );
+}
