@@ -122,8 +122,6 @@ struct UnitSums {
     totals: StageTotals,
     errors: u64,
     rare_read: RareSums,
-    latency_read: [LatencyCounts; WITH_HISTOGRAM],
-    totals: StageTotals,
     rare: RareSums,
     latency: [Latencies; WITH_HISTOGRAM],
 }

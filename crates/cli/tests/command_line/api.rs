@@ -144,5 +144,8 @@ fn metrics_are_in_the_text_format_of_prometheus() {
     let of_unit = |name: &str| value_of(&families, name, &[("lu", "vol1")]);
     assert_eq!(of_unit("sandstone_lu_size_bytes"), Some(10737418240.0));
     let online = [("lu", "vol1"), ("state", "online")];
-    assert_eq!(value_of(&families, "sandstone_lu_state", &online), Some(1.0));
+    assert_eq!(
+        value_of(&families, "sandstone_lu_state", &online),
+        Some(1.0)
+    );
 }

@@ -16,14 +16,12 @@ pub use description::Query;
 use model::access::Role;
 
 pub mod access;
-pub mod config;
-pub mod description;
-pub mod history;
 pub mod alert;
 pub mod alert_way;
 pub mod config;
 pub mod description;
 pub mod event;
+pub mod history;
 pub mod host;
 pub mod initiator;
 pub mod lu;
@@ -133,12 +131,11 @@ pub(crate) fn escape(text: &str) -> String {
 pub(crate) fn all() -> Vec<&'static str> {
     let files = [
         access::all(),
-        config::all(),
-        history::all(),
         alert::all(),
         alert_way::all(),
         config::all(),
         event::all(),
+        history::all(),
         host::all(),
         initiator::all(),
         lu::all(),
