@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::handlers::Plane;
-use alert::facts::{Facts, StateFolder};
+use alert::facts::{Facts, Forecast, StateFolder};
 
 mod gatherer;
 mod scrubs;
@@ -193,8 +193,7 @@ fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Fact
     Facts {
         pools: Arc::clone(&pools.pools),
         scrubbed_s: Arc::clone(&pools.scrubbed_s),
-        // The history of figures adds them.
-        forecasts: Vec::new(),
+        forecasts: forecasts(plane, &pools.pools),
         units: Arc::clone(&units.units),
         portals: Arc::clone(&units.portals),
         devices: Arc::clone(&units.devices),
@@ -208,6 +207,20 @@ fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Fact
         silent: sources.silent(),
         unreached: plane.alerts.ways().unreached(),
     }
+}
+
+/// Returns when each pool that fills is full, as far as its history tells.
+fn forecasts(plane: &Plane, pools: &[PoolView]) -> Vec<Forecast> {
+    let days = |seconds: u64| seconds / 86_400;
+    let each = pools.iter().filter_map(|pool| {
+        let outlook = plane.history.outlook(&pool.guid, pool.available)?;
+        Some(Forecast {
+            pool: pool.name.clone(),
+            soonest_days: days(outlook.earliest_s?),
+            latest_days: outlook.latest_s.map(days),
+        })
+    });
+    each.collect()
 }
 
 /// Returns the state of the state folder.

@@ -26,8 +26,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Shows the views until the user ends them.
 pub(super) fn run(args: &Top, connection: &Connection) -> Done {
     let mut screen = begin(args)?;
+    // SIGHUP ends the program by itself: there is no terminal left to be given back.
     let mut signals =
-        Signals::new([SIGTSTP, SIGCONT, SIGTERM, SIGHUP, SIGINT, SIGQUIT]).map_err(unusable)?;
+        Signals::new([SIGTSTP, SIGCONT, SIGTERM, SIGINT, SIGQUIT]).map_err(unusable)?;
     let feed = feed::start(connection, screen.pace()).map_err(unusable)?;
     let mut tty = Tty::take().map_err(unusable)?;
     let ended = follow(args, &mut screen, &mut tty, &feed, &mut signals);
@@ -84,7 +85,10 @@ fn follow(
         tty.screen
             .draw(|frame| draw::draw(frame, screen))
             .map_err(failed)?;
-        let is_ready = match event::poll(LOOK) {
+        if tty::is_gone(LOOK).map_err(failed)? {
+            return Ok(Some(SIGHUP));
+        }
+        let is_ready = match event::poll(Duration::ZERO) {
             Ok(is_ready) => is_ready,
             // A signal came first.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,

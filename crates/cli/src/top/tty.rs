@@ -5,6 +5,10 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::Once;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -66,6 +70,22 @@ fn enter() -> io::Result<()> {
         give_back();
     }
     entered
+}
+
+/// Waits for a key, at most this long. Reports whether the terminal hung up, as when its window is
+/// closed. Whoever reads events from a terminal that hung up would read without end.
+pub(super) fn is_gone(wait: Duration) -> io::Result<bool> {
+    let input = io::stdin();
+    let mut keys = [PollFd::new(&input, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match rustix::event::poll(&mut keys, Some(&wait)) {
+        Ok(_) => {}
+        // A signal came first.
+        Err(Errno::INTR) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let lost = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    Ok(keys[0].revents().intersects(lost))
 }
 
 /// Gives the terminal back. If it cannot be reached any more, nobody is left to be told.

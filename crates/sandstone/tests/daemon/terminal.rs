@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use super::process::Process;
@@ -349,4 +350,46 @@ fn wrong_uses_say_what_to_do() {
     }
     let disks = process.done("iostat --disks");
     assert!(disks.contains("no disks of open pools"), "{disks}");
+}
+
+/// A closed window must not leave a program behind that reads its terminal without end.
+#[test]
+fn top_ends_when_its_terminal_hangs_up() {
+    let process = Process::start();
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let mut top = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .arg("--state")
+        .arg(process.folder())
+        .arg("top")
+        .env("TERM", "xterm")
+        .stdin(slave.try_clone().unwrap())
+        .stdout(slave.try_clone().unwrap())
+        .stderr(slave)
+        .spawn()
+        .unwrap();
+    let mut master = std::fs::File::from(master);
+    // The screen is drawn before the terminal goes away.
+    assert!(master.read(&mut [0; 64]).unwrap() > 0);
+    drop(master);
+    let begun = Instant::now();
+    let ended = loop {
+        match top.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > PATIENCE => break None,
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    if ended.is_none() {
+        top.kill().unwrap();
+        top.wait().unwrap();
+    }
+    assert!(!ended.expect("it ends").success());
 }
