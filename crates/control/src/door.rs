@@ -103,6 +103,31 @@ impl Door {
         self.ask(asker, endpoint, at, (), ())
     }
 
+    /// Passes the gate of an endpoint without asking it: for a page that shows parts of its answer
+    /// for a long time, or that leads to it. Only a refusal is noted.
+    ///
+    /// # Errors
+    /// The reader may not do this.
+    pub fn admit<Q, B, A>(
+        &self,
+        asker: &Asker,
+        endpoint: &Endpoint<Q, B, A>,
+    ) -> Result<(), Error> {
+        let asker = asker.of_page(format!("{} {}", endpoint.method, endpoint.path));
+        let request = gate::Request {
+            asker: &asker,
+            at: &[],
+            query: "",
+            body: &[],
+        };
+        let refused = gate::admit(&self.plane, endpoint.rule(), &request);
+        if refused.is_err() {
+            let attempt = Attempt::begin(&self.plane, endpoint.rule(), &request);
+            attempt.end(&self.plane, refused.as_ref().map(drop));
+        }
+        refused
+    }
+
     /// Lists datasets, in the order of their names within each pool.
     ///
     /// # Errors

@@ -177,7 +177,7 @@ impl Daemon {
     }
 
     /// Returns the plane of all that administrators may ask of the daemon.
-    pub fn plane(&self) -> &Plane {
+    pub fn plane(&self) -> &Arc<Plane> {
         &self.plane
     }
 
@@ -257,6 +257,7 @@ impl Daemon {
     /// Ends the daemon in order: no new logins, every initiator told that its session ends, and
     /// every command under way answered.
     pub fn stop(self) {
+        self.plane.snapshots.end_feeds();
         self.pools.begin_ending();
         drop(self.control);
         self.service.shutdown();

@@ -20,6 +20,7 @@ pub mod config;
 pub mod description;
 pub mod host;
 pub mod initiator;
+pub mod live;
 pub mod lu;
 pub mod map;
 pub mod pool;
