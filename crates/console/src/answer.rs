@@ -31,12 +31,10 @@ impl Told {
 
     /// Returns the message that something was done.
     pub(crate) fn done(text: impl Into<String>) -> Self {
-        Self { is_bad: false, text: text.into() }
-    }
-
-    /// Returns the message that something is wrong.
-    pub(crate) fn wrong(text: impl Into<String>) -> Self {
-        Self { is_bad: true, text: text.into() }
+        Self {
+            is_bad: false,
+            text: text.into(),
+        }
     }
 
     /// Reads the message of a cookie.
@@ -44,7 +42,10 @@ impl Told {
         // A value of a query is escaped as a cookie is.
         let fields = Fields::read(cookie.as_bytes());
         let (kind, text) = fields.0.into_iter().next()?;
-        Some(Self { is_bad: kind == "wrong", text })
+        Some(Self {
+            is_bad: kind == "wrong",
+            text,
+        })
     }
 
     fn cookie(&self) -> String {
@@ -59,7 +60,9 @@ impl Told {
 /// Returns the header that sets a cookie for this host alone. Without an age, it ends with the
 /// browser.
 pub(crate) fn set_cookie(name: &str, value: &str, age_s: Option<u32>) -> String {
-    let age = age_s.map(|age| format!("; Max-Age={age}")).unwrap_or_default();
+    let age = age_s
+        .map(|age| format!("; Max-Age={age}"))
+        .unwrap_or_default();
     format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Strict{age}")
 }
 
@@ -97,12 +100,20 @@ impl From<Page> for Answer {
 impl Answer {
     /// Leads to another page of the console.
     pub(crate) fn go(to: impl Into<String>) -> Self {
-        Self::Go { to: to.into(), told: None, cookies: Vec::new() }
+        Self::Go {
+            to: to.into(),
+            told: None,
+            cookies: Vec::new(),
+        }
     }
 
     /// Leads to another page, which says what was done.
     pub(crate) fn done(to: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::Go { to: to.into(), told: Some(Told::done(text)), cookies: Vec::new() }
+        Self::Go {
+            to: to.into(),
+            told: Some(Told::done(text)),
+            cookies: Vec::new(),
+        }
     }
 
     /// Writes the answer.
@@ -119,7 +130,11 @@ impl Answer {
                 put(headers, LOCATION, &to);
                 answer
             }
-            Self::File { name, content_type, content } => {
+            Self::File {
+                name,
+                content_type,
+                content,
+            } => {
                 let mut answer = Body::from(content).into_response();
                 let headers = answer.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -141,7 +156,10 @@ fn write_page(page: &Page, visit: &Visit, takes_gzip: bool) -> Response {
     };
     let mut answer = (page.status, body).into_response();
     let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
     headers.insert(VARY, HeaderValue::from_static("accept-encoding, cookie"));
     if is_packed {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -168,7 +186,13 @@ mod tests {
 
     #[test]
     fn a_message_comes_through_its_cookie() {
-        for told in [Told::done("made “a;b” & <c>\n"), Told::wrong("")] {
+        for told in [
+            Told::done("made “a;b” & <c>\n"),
+            Told {
+                is_bad: true,
+                text: String::new(),
+            },
+        ] {
             let cookie = told.cookie();
             let value = cookie.split_once('=').expect("a value").1;
             let value = value.split(';').next().expect("a value");

@@ -57,9 +57,14 @@ pub(crate) static ICON: LazyLock<Asset> = LazyLock::new(|| {
 /// Answers a request for a file.
 pub(crate) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let all = [&*STYLE, &*SCRIPT, &*ICON];
-    let wanted = all.into_iter().find(|asset| asset.path[FOLDER.len()..] == name);
+    let wanted = all
+        .into_iter()
+        .find(|asset| asset.path[FOLDER.len()..] == name);
     let Some(asset) = wanted else {
-        return (StatusCode::NOT_FOUND, "this file is of another version; load the page again")
+        return (
+            StatusCode::NOT_FOUND,
+            "this file is of another version; load the page again",
+        )
             .into_response();
     };
     let for_ever = HeaderValue::from_static("public, max-age=31536000, immutable");

@@ -76,7 +76,10 @@ impl Chart<'_> {
 
     fn text(&self, value: Option<f64>) -> String {
         let decimals = self.decimals;
-        value.map_or_else(|| crate::format::NONE.to_owned(), |value| format!("{value:.decimals$}"))
+        value.map_or_else(
+            || crate::format::NONE.to_owned(),
+            |value| format!("{value:.decimals$}"),
+        )
     }
 
     /// Draws the figures as a table.
@@ -140,7 +143,10 @@ fn nice_limit(value: f64) -> f64 {
     }
     let power = 10f64.powf(value.log10().floor());
     let limits = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    limits.into_iter().find(|limit| *limit >= value).unwrap_or(10.0 * power)
+    limits
+        .into_iter()
+        .find(|limit| *limit >= value)
+        .unwrap_or(10.0 * power)
 }
 
 fn tick(value: f64) -> String {
@@ -170,33 +176,57 @@ mod tests {
     use super::*;
 
     fn point(at: u64, value: Option<f64>) -> Point {
-        let mut point = Point { at_ms: at * 1000, ..Point::default() };
+        let mut point = Point {
+            at_ms: at * 1000,
+            ..Point::default()
+        };
         point.values[0] = value;
         point
     }
 
     #[test]
     fn scales_end_at_round_figures() {
-        for (value, limit) in [(0.0, 1.0), (0.03, 0.05), (1.0, 1.0), (1.1, 2.0), (21.0, 50.0), (501.0, 1000.0)] {
+        for (value, limit) in [
+            (0.0, 1.0),
+            (0.03, 0.05),
+            (1.0, 1.0),
+            (1.1, 2.0),
+            (21.0, 50.0),
+            (501.0, 1000.0),
+        ] {
             assert!((nice_limit(value) - limit).abs() < 1e-9, "{value}");
         }
-        assert_eq!([tick(0.0), tick(0.25), tick(2000.0), tick(500.0)], ["0", "0.25", "2k", "500"]);
+        assert_eq!(
+            [tick(0.0), tick(0.25), tick(2000.0), tick(500.0)],
+            ["0", "0.25", "2k", "500"]
+        );
     }
 
     #[test]
     fn a_line_ends_now_and_has_gaps() {
-        let points: Vec<Point> = (0..10).map(|at| point(at, (at != 6).then_some(1.0))).collect();
+        let points: Vec<Point> = (0..10)
+            .map(|at| point(at, (at != 6).then_some(1.0)))
+            .collect();
         let drawn = path(&points, 0, 2.0);
         let right = LEFT + PLOT_WIDTH;
         let middle = TOP + PLOT_HEIGHT / 2.0;
-        assert!(drawn.ends_with(&format!("{right:.1} {middle:.1}")), "{drawn}");
+        assert!(
+            drawn.ends_with(&format!("{right:.1} {middle:.1}")),
+            "{drawn}"
+        );
         assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
         assert_eq!(path(&[], 0, 1.0), "");
     }
 
     #[test]
     fn a_chart_has_its_table_and_names_only_as_text() {
-        let chart = Chart { title: "<b>", unit: "ms", first: 0, lines: &["<i>"], decimals: 3 };
+        let chart = Chart {
+            title: "<b>",
+            unit: "ms",
+            first: 0,
+            lines: &["<i>"],
+            decimals: 3,
+        };
         let points: Vec<Point> = (0..31).map(|at| point(at, Some(1.0))).collect();
         let drawn = chart.draw(&points).into_string();
         assert!(!drawn.contains("<b>") && !drawn.contains("<i>"));

@@ -25,7 +25,12 @@ pub(crate) struct Field<'a> {
 impl<'a> Field<'a> {
     /// Returns a field that must be filled in.
     pub(crate) fn new(name: &'a str, label: &'a str) -> Self {
-        Self { name, label, autocomplete: "off", ..Self::default() }
+        Self {
+            name,
+            label,
+            autocomplete: "off",
+            ..Self::default()
+        }
     }
 
     /// Adds a sentence below the field.
@@ -40,12 +45,18 @@ impl<'a> Field<'a> {
 
     /// Lets the field be empty.
     pub(crate) fn optional(self) -> Self {
-        Self { is_optional: true, ..self }
+        Self {
+            is_optional: true,
+            ..self
+        }
     }
 
     /// Names what browsers fill in.
     pub(crate) fn autocomplete(self, autocomplete: &'a str) -> Self {
-        Self { autocomplete, ..self }
+        Self {
+            autocomplete,
+            ..self
+        }
     }
 
     /// Returns the field as a line of text.
@@ -229,10 +240,18 @@ mod tests {
         let hostile = "\"><script>alert(1)</script>";
         let field = Field::new("name", hostile).value(hostile).hint(hostile);
         let options = [(hostile.to_owned(), hostile.to_owned())];
-        let all = [field.text(), field.area(3), field.choice(&options), hidden("a", hostile)];
+        let all = [
+            field.text(),
+            field.area(3),
+            field.choice(&options),
+            hidden("a", hostile),
+        ];
         for markup in all {
             let text = markup.into_string();
-            assert!(!text.contains("<script") && text.contains("&lt;script"), "{text}");
+            assert!(
+                !text.contains("<script") && text.contains("&lt;script"),
+                "{text}"
+            );
         }
     }
 }

@@ -46,14 +46,6 @@ pub(crate) fn size(bytes: u64) -> String {
     format_size(bytes)
 }
 
-/// Writes a share in percent, without decimals.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    match whole {
-        0 => NONE.to_owned(),
-        whole => format!("{}%", u128::from(part) * 100 / u128::from(whole)),
-    }
-}
-
 /// Writes a time since 1970 for people.
 pub(crate) fn time(time_s: u64) -> String {
     date::utc(time_s)
@@ -128,15 +120,26 @@ mod tests {
     fn figures_have_fixed_decimals() {
         assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!((count(0), count(999)), ("0".to_owned(), "999".to_owned()));
-        assert_eq!((rate(0.2), rate(0.0), rate(1234.5)), ("<1".into(), "0".into(), "1\u{202f}235".into()));
-        assert_eq!((ms(Some(1234.5)), ms(Some(9.0)), ms(None)), ("1.234".into(), "0.009".into(), NONE.into()));
+        assert_eq!(
+            (rate(0.2), rate(0.0), rate(1234.5)),
+            ("<1".into(), "0".into(), "1\u{202f}235".into())
+        );
+        assert_eq!(
+            (ms(Some(1234.5)), ms(Some(9.0)), ms(None)),
+            ("1.234".into(), "0.009".into(), NONE.into())
+        );
         assert_eq!(mib(1_572_864.0), "1.5");
-        assert_eq!((percent(1, 3), percent(1, 0)), ("33%".into(), NONE.into()));
     }
 
     #[test]
     fn times_have_two_units() {
-        for (seconds, text) in [(0, "0s"), (59, "59s"), (60, "1m"), (3725, "1h 2m"), (200_000, "2d 7h")] {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3725, "1h 2m"),
+            (200_000, "2d 7h"),
+        ] {
             assert_eq!(duration(seconds), text);
         }
     }

@@ -31,6 +31,7 @@ mod frame;
 mod headers;
 mod live;
 mod pages;
+mod picture;
 mod preview;
 mod routes;
 mod state;

@@ -1,9 +1,9 @@
 //! Previews: a form that changes something first shows what would change, and which sessions lose
 //! something. The confirmation carries what was seen, so that nothing else is done.
 
+use config::diff::{Action, Difference};
 use control::Endpoint;
 use control::transaction::{Commit, Committed, SessionEffect};
-use config::diff::{Action, Difference};
 use maud::{Markup, html};
 use model::Error;
 use serde_json::Value;
@@ -91,7 +91,9 @@ pub(crate) fn confirm(
         work()?;
         return Ok(Answer::done(asking.back.clone(), asking.done.clone()));
     }
-    Ok(Page::new(asking.title.clone()).body(sure(visit, asking, words, "")).into())
+    Ok(Page::new(asking.title.clone())
+        .body(sure(visit, asking, words, ""))
+        .into())
 }
 
 /// Reports whether a form confirms what the reader has seen.
@@ -119,7 +121,11 @@ fn page(
 /// Returns the words, and the form that confirms with all fields of the first one.
 fn sure(visit: &Visit, asking: &Asking<'_>, words: Markup, effect: &str) -> Markup {
     let own = [CONFIRMED, EFFECT];
-    let fields = visit.form.0.iter().filter(|(name, _)| !own.contains(&name.as_str()));
+    let fields = visit
+        .form
+        .0
+        .iter()
+        .filter(|(name, _)| !own.contains(&name.as_str()));
     html! {
         (words)
         form.form method="post" action=(visit.address) {

@@ -136,7 +136,10 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
     let router = routes()
         .router
         .route(control::endpoint::live::PATH, get(live::stream::serve))
-        .layer(from_fn_with_state(Arc::clone(&console), entry::wait_for_first))
+        .layer(from_fn_with_state(
+            Arc::clone(&console),
+            entry::wait_for_first,
+        ))
         .route("/assets/{name}", get(assets::serve))
         .with_state(console);
     control::handlers::identify(router, plane).layer(from_fn(headers::protect))
@@ -156,7 +159,10 @@ async fn show_missing(
     request: Request,
     next: middleware::Next,
 ) -> Response {
-    let accepted = request.headers().get(ACCEPT).and_then(|it| it.to_str().ok());
+    let accepted = request
+        .headers()
+        .get(ACCEPT)
+        .and_then(|it| it.to_str().ok());
     let is_browser = accepted.is_some_and(|it| it.contains("text/html"));
     let is_packed = takes_gzip(request.headers());
     let (mut parts, body) = request.into_parts();
@@ -228,7 +234,10 @@ fn enter(visit: &Visit, parts: &Parts, is_open: bool) -> Result<(), Error> {
 async fn read_form(body: Body) -> Result<Fields, Error> {
     let bytes = to_bytes(body, MOST_OF_A_FORM).await.map_err(|_| {
         Error::invalid(
-            format!("the form has more than {} KiB, or did not arrive", MOST_OF_A_FORM >> 10),
+            format!(
+                "the form has more than {} KiB, or did not arrive",
+                MOST_OF_A_FORM >> 10
+            ),
             "send less at once, or use the command line",
         )
     })?;
@@ -246,7 +255,11 @@ async fn visit(console: Arc<Console>, parts: &mut Parts) -> Visit {
         console,
         asker,
         at: at.unwrap_or_default(),
-        address: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+        address: parts
+            .uri
+            .path_and_query()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         query: Fields::read(query.as_bytes()),
         form: Fields::default(),
         theme: theme.unwrap_or_default(),

@@ -43,12 +43,6 @@ impl Fields {
     pub(crate) fn is_checked(&self, name: &str) -> bool {
         self.some(name).is_some()
     }
-
-    /// Returns all values of a field that may be given more than once.
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
-        let fields = self.0.iter().filter(|(of, _)| of == name);
-        fields.map(|(_, value)| value.trim()).collect()
-    }
 }
 
 /// Colours of the pages.
@@ -183,7 +177,6 @@ mod tests {
         let form = Fields::read(b"name=+a%26b+&password=+x+&to=1&to=2&box=on");
         assert_eq!(form.get("name"), "a&b");
         assert_eq!(form.exact("password"), " x ");
-        assert_eq!(form.all("to"), ["1", "2"]);
         assert!(form.is_checked("box") && !form.is_checked("other"));
         assert_eq!(form.some("other"), None);
         assert!(Fields::read(b"\xff%zz=&&==").0.len() < 4);

@@ -108,11 +108,7 @@ impl Door {
     ///
     /// # Errors
     /// The reader may not do this.
-    pub fn admit<Q, B, A>(
-        &self,
-        asker: &Asker,
-        endpoint: &Endpoint<Q, B, A>,
-    ) -> Result<(), Error> {
+    pub fn admit<Q, B, A>(&self, asker: &Asker, endpoint: &Endpoint<Q, B, A>) -> Result<(), Error> {
         let asker = asker.of_page(format!("{} {}", endpoint.method, endpoint.path));
         let request = gate::Request {
             asker: &asker,

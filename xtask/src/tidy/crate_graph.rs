@@ -40,7 +40,7 @@ const LIST: &str = "
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net block model config initiator backends pools isns unit
     control: access hint process multipath block model config initiator pools
-    console: access config control model
+    console: access hint model config control
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab

@@ -127,7 +127,9 @@ pub(super) fn show_enrolment(visit: &Visit) -> Result<Answer, Error> {
 }
 
 fn enrolment_page(secret: &str, uri: &str, error: Option<&Error>) -> Page {
-    let page = Page::new("Second factor").crumb("Your login", "/me").secret();
+    let page = Page::new("Second factor")
+        .crumb("Your login", "/me")
+        .secret();
     page.body(html! {
         @if let Some(error) = error { (problem(error)) }
         ol.steps {
@@ -160,7 +162,9 @@ pub(super) fn enrol(visit: &Visit) -> Result<Answer, Error> {
     note(visit, "set own second factor", enrolled.as_ref().map(drop));
     match enrolled {
         Ok(codes) => {
-            let page = Page::new("Recovery codes").crumb("Your login", "/me").secret();
+            let page = Page::new("Recovery codes")
+                .crumb("Your login", "/me")
+                .secret();
             let page = page.body(html! {
                 p { "The second factor is set. Each of these codes replaces the app once, if your phone is lost. "
                     strong { "They are shown now, and never again:" } " print them or keep them in a safe." }
@@ -186,5 +190,8 @@ pub(super) fn end_other_logins(visit: &Visit) -> Result<Answer, Error> {
         let _ = access.log_out(login.id);
     }
     note(visit, "end own other logins", Ok(()));
-    Ok(Answer::done("/me", format!("{} ended.", number_of(others.len(), "login"))))
+    Ok(Answer::done(
+        "/me",
+        format!("{} ended.", number_of(others.len(), "login")),
+    ))
 }

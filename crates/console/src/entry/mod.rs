@@ -54,7 +54,8 @@ pub(crate) fn log_in_first(visit: &Visit) -> Answer {
 
 /// Returns a path of the console, in place of one that leads elsewhere.
 fn own_path(text: &str) -> &str {
-    let is_own = text.starts_with('/') && !text.starts_with("//") && !text.contains(['\\', '\r', '\n']);
+    let is_own =
+        text.starts_with('/') && !text.starts_with("//") && !text.contains(['\\', '\r', '\n']);
     if is_own { text } else { "/" }
 }
 
@@ -124,7 +125,11 @@ fn note(visit: &Visit, act: &str, result: Result<(), &Error>) {
 
 /// Leads to the login page with a message.
 fn to_login(told: Told, cookies: Vec<String>) -> Answer {
-    Answer::Go { to: "/login".to_owned(), told: Some(told), cookies }
+    Answer::Go {
+        to: "/login".to_owned(),
+        told: Some(told),
+        cookies,
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +139,14 @@ mod tests {
     #[test]
     fn a_login_leads_nowhere_else() {
         assert_eq!(own_path("/units?q=a"), "/units?q=a");
-        for foreign in ["//evil.example", "https://evil.example", "/\\evil.example", "", "x", "/a\r\nb"] {
+        for foreign in [
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "",
+            "x",
+            "/a\r\nb",
+        ] {
             assert_eq!(own_path(foreign), "/", "{foreign}");
         }
     }

@@ -34,10 +34,18 @@ mod tests {
 
     #[test]
     fn a_code_has_its_border_and_its_corners() {
-        let drawn = draw("otpauth://totp/a", "code").expect("a code").into_string();
+        let drawn = draw("otpauth://totp/a", "code")
+            .expect("a code")
+            .into_string();
         // The finder patterns begin in three corners of the code.
-        assert!(drawn.contains("M4 4h1v1h-1z") && drawn.contains("M10 4h1v1h-1z"), "{drawn}");
-        assert!(!drawn.contains("M3 ") && !drawn.contains("M5 5h"), "{drawn}");
+        assert!(
+            drawn.contains("M4 4h1v1h-1z") && drawn.contains("M10 4h1v1h-1z"),
+            "{drawn}"
+        );
+        assert!(
+            !drawn.contains("M3 ") && !drawn.contains("M5 5h"),
+            "{drawn}"
+        );
         assert!(draw(&"x".repeat(5000), "code").is_none());
     }
 }

@@ -60,7 +60,10 @@ impl Page {
 
     /// Names the stream of live figures for the page.
     pub(crate) fn live(self, stream: impl Into<String>) -> Self {
-        Self { stream: Some(stream.into()), ..self }
+        Self {
+            stream: Some(stream.into()),
+            ..self
+        }
     }
 
     /// Sets the status of the answer.
@@ -70,7 +73,10 @@ impl Page {
 
     /// Marks a page that shows a secret, which is then not compressed.
     pub(crate) fn secret(self) -> Self {
-        Self { is_secret: true, ..self }
+        Self {
+            is_secret: true,
+            ..self
+        }
     }
 
     /// Writes the page with its frame.

@@ -52,7 +52,12 @@ pub(super) fn draw(visit: &Visit) -> Markup {
     let path = visit.path();
     let is_here = |of: &str| match of {
         "/" => path == "/",
-        of => path == of || path.strip_prefix(of).is_some_and(|rest| rest.starts_with('/')),
+        of => {
+            path == of
+                || path
+                    .strip_prefix(of)
+                    .is_some_and(|rest| rest.starts_with('/'))
+        }
     };
     html! {
         nav.main aria-label="Pages" {

@@ -67,7 +67,11 @@ impl Health {
     /// Returns the status, if the asker may know it. It is at most two seconds old.
     pub(crate) fn status(&self, console: &Console, asker: &Asker) -> Option<Arc<Status>> {
         console.door.admit(asker, &status::STATUS).ok()?;
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latest = self
+            .latest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some((at, status)) = latest
             && at.elapsed() < AGE
         {
@@ -90,7 +94,11 @@ pub(crate) fn shown(status: &Status) -> Shown {
     let tasks = tasks(status);
     let sentence = match (tasks.first(), status.units, status.sessions) {
         (Some(first), ..) if tasks.len() > 1 => {
-            format!("{} There are {} more findings.", first.what, tasks.len() - 1)
+            format!(
+                "{} There are {} more findings.",
+                first.what,
+                tasks.len() - 1
+            )
         }
         (Some(first), ..) => first.what.clone(),
         (None, 0, _) => "All is well. Nothing is served yet.".to_owned(),
@@ -107,7 +115,11 @@ pub(crate) fn shown(status: &Status) -> Shown {
 /// Lists what an administrator should do, the most urgent first.
 pub(crate) fn tasks(status: &Status) -> Vec<Task> {
     let mut tasks = Vec::new();
-    for pool in status.pools.iter().filter(|pool| pool.health != Level::Healthy) {
+    for pool in status
+        .pools
+        .iter()
+        .filter(|pool| pool.health != Level::Healthy)
+    {
         let what = match pool.state.as_str() {
             "ONLINE" => format!("Pool {} needs a look.", pool.name),
             state => format!("Pool {} is {state}.", pool.name),
@@ -138,7 +150,11 @@ pub(crate) fn tasks(status: &Status) -> Vec<Task> {
             }
             tasks.push(Task {
                 state: of_level(hindrance.kind.health()),
-                what: format!("Unit {}: {}.", unit.unit, hindrance.finding.trim_end_matches('.')),
+                what: format!(
+                    "Unit {}: {}.",
+                    unit.unit,
+                    hindrance.finding.trim_end_matches('.')
+                ),
                 next: hindrance.end.clone(),
                 path: crate::format::at("/units", &[&unit.unit]),
             });

@@ -46,7 +46,11 @@ pub(crate) struct Live {
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "live figures for {} viewers", MOST_VIEWERS - self.viewers.available_permits())
+        write!(
+            f,
+            "live figures for {} viewers",
+            MOST_VIEWERS - self.viewers.available_permits()
+        )
     }
 }
 
@@ -57,7 +61,10 @@ impl Live {
         let keeper = Arc::downgrade(&live);
         let plane = Arc::clone(door.plane());
         let run = move || record(&keeper, &plane);
-        if let Err(error) = std::thread::Builder::new().name("console".into()).spawn(run) {
+        if let Err(error) = std::thread::Builder::new()
+            .name("console".into())
+            .spawn(run)
+        {
             // The pages work without live figures, and say that there are none.
             tracing::error!(%error, "the console shows no live figures: its thread cannot start");
         }
@@ -135,8 +142,16 @@ impl Recorder {
         if self.snapshots.back().is_some_and(is_other) {
             self.snapshots.clear();
         }
-        let last = self.snapshots.back().cloned().unwrap_or_else(|| Arc::clone(&newest));
-        let before = self.snapshots.front().cloned().unwrap_or_else(|| Arc::clone(&newest));
+        let last = self
+            .snapshots
+            .back()
+            .cloned()
+            .unwrap_or_else(|| Arc::clone(&newest));
+        let before = self
+            .snapshots
+            .front()
+            .cloned()
+            .unwrap_or_else(|| Arc::clone(&newest));
         self.snapshots.push_back(Arc::clone(&newest));
         if self.snapshots.len() > WINDOW {
             self.snapshots.pop_front();
@@ -148,16 +163,30 @@ impl Recorder {
             }
             Some(views) => {
                 let views = Arc::new(views);
-                let (since, earlier) = self.pools.front().cloned().unwrap_or((newest.at_us, Arc::clone(&views)));
+                let (since, earlier) = self
+                    .pools
+                    .front()
+                    .cloned()
+                    .unwrap_or((newest.at_us, Arc::clone(&views)));
                 self.pools.push_back((newest.at_us, Arc::clone(&views)));
                 if self.pools.len() > WINDOW {
                     self.pools.pop_front();
                 }
                 let seconds = newest.at_us.saturating_sub(since) as f64 / 1e6;
-                Some(PoolMoment { now: views, before: earlier, seconds })
+                Some(PoolMoment {
+                    now: views,
+                    before: earlier,
+                    seconds,
+                })
             }
         };
         self.number += 1;
-        Moment::new(self.number, Point::between(&last, &newest), before, newest, pools)
+        Moment::new(
+            self.number,
+            Point::between(&last, &newest),
+            before,
+            newest,
+            pools,
+        )
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use config::access;
 use model::Config;
 use model::figures::latency::Latencies;
 use model::figures::{KindSums, SessionSnapshot, Snapshot};
@@ -52,12 +51,23 @@ impl Moment {
         newest: Arc<Snapshot>,
         pools: Option<PoolMoment>,
     ) -> Self {
-        Self { number, point, is_last: false, before, newest, pools, hosts: OnceLock::new() }
+        Self {
+            number,
+            point,
+            is_last: false,
+            before,
+            newest,
+            pools,
+            hosts: OnceLock::new(),
+        }
     }
 
     /// Returns the moment that ends streams.
     pub(super) fn end() -> Self {
-        Self { is_last: true, ..Self::default() }
+        Self {
+            is_last: true,
+            ..Self::default()
+        }
     }
 
     /// Returns the time of the moment in milliseconds since 1970.
@@ -84,7 +94,9 @@ impl Moment {
     pub(crate) fn unit(&self, name: &str) -> Option<Rates> {
         let find = |snapshot: &Snapshot| {
             let units = &snapshot.units;
-            units.binary_search_by(|unit| unit.name.as_str().cmp(name)).ok()
+            units
+                .binary_search_by(|unit| unit.name.as_str().cmp(name))
+                .ok()
         };
         let now = &self.newest.units[find(&self.newest)?];
         let before = find(&self.before).map(|at| &self.before.units[at]);
@@ -97,7 +109,9 @@ impl Moment {
 
     fn session_of<'a>(snapshot: &'a Snapshot, tsih: u16) -> Option<&'a SessionSnapshot> {
         let sessions = &snapshot.sessions;
-        let at = sessions.binary_search_by_key(&tsih, |session| session.tsih).ok()?;
+        let at = sessions
+            .binary_search_by_key(&tsih, |session| session.tsih)
+            .ok()?;
         sessions.get(at)
     }
 
@@ -128,15 +142,18 @@ impl Moment {
         let all = self.hosts.get_or_init(|| {
             let mut sums: HashMap<Arc<str>, (KindSums, KindSums)> = HashMap::new();
             for now in &self.newest.sessions {
-                let Some(host) = names.of(config, &now.initiator) else { continue };
-                let before = Self::session_of(&self.before, now.tsih).filter(|it| it.key == now.key);
+                let Some(host) = names.of(config, &now.initiator) else {
+                    continue;
+                };
+                let before =
+                    Self::session_of(&self.before, now.tsih).filter(|it| it.key == now.key);
                 let entry = sums.entry(host).or_default();
                 entry.0 = plus(&entry.0, before.map_or(&now.sums, |it| &it.sums));
                 entry.1 = plus(&entry.1, &now.sums);
             }
-            let rates = sums.into_iter().map(|(host, (before, now))| {
-                (host, Rates::between(&before, &now, self.seconds()))
-            });
+            let rates = sums
+                .into_iter()
+                .map(|(host, (before, now))| (host, Rates::between(&before, &now, self.seconds())));
             rates.collect()
         });
         all.get(name).copied().unwrap_or_default()
@@ -160,11 +177,6 @@ impl Moment {
             whole.add(&now.whole.since(&before.whole));
         }
         Some(rates.with_quantiles(&whole))
-    }
-
-    /// Returns the views of pools that the moment has.
-    pub(crate) fn pools(&self) -> Option<&PoolMoment> {
-        self.pools.as_ref()
     }
 
     /// Returns the texts of an object's live figures. `None` means that the object is gone, or has
@@ -207,12 +219,6 @@ fn plus(a: &KindSums, b: &KindSums) -> KindSums {
     }
 }
 
-/// Returns the host of an initiator, or the initiator's own name where no host has it.
-pub(crate) fn host_or_initiator(config: &Config, initiator: &str) -> String {
-    let hosts = access::hosts(config, initiator);
-    hosts.first().map_or_else(|| initiator.to_owned(), |host| host.name.clone())
-}
-
 impl PoolMoment {
     fn pair(&self, name: &str) -> Option<(&PoolView, Option<&PoolView>)> {
         let of = |all: &'_ Vec<PoolView>| all.iter().position(|pool| pool.name == name);
@@ -233,7 +239,10 @@ impl PoolMoment {
         let (now, before) = self.pair(pool)?;
         let find = |pool: &PoolView| leaf(pool, guid).and_then(|vdev| vdev.io);
         let now = find(now)?;
-        Some(io_texts(now.since(before.and_then(find).unwrap_or(now)), self.seconds))
+        Some(io_texts(
+            now.since(before.and_then(find).unwrap_or(now)),
+            self.seconds,
+        ))
     }
 }
 

@@ -42,7 +42,10 @@ impl Point {
         let at_ms = now.began_unix_ms + now.at_us / 1000;
         let seconds = now.at_us.saturating_sub(before.at_us) as f64 / 1e6;
         if seconds <= 0.0 {
-            return Self { at_ms, values: [None; VALUES] };
+            return Self {
+                at_ms,
+                values: [None; VALUES],
+            };
         }
         let mut sums = (KindSums::default(), KindSums::default());
         let mut stages: [Latencies; 5] = Default::default();
@@ -95,7 +98,13 @@ impl Point {
 }
 
 fn all(by_stage: &LatencyByStage) -> [&Latencies; 5] {
-    let LatencyByStage { whole, wire_in, queue, device, reply } = by_stage;
+    let LatencyByStage {
+        whole,
+        wire_in,
+        queue,
+        device,
+        reply,
+    } = by_stage;
     [whole, wire_in, queue, device, reply]
 }
 
@@ -128,7 +137,11 @@ mod tests {
     use super::*;
 
     fn group(reads: u64) -> PortGroupSnapshot {
-        let mut group = PortGroupSnapshot { target: "iqn.a".to_owned(), portal_group: 1, ..Default::default() };
+        let mut group = PortGroupSnapshot {
+            target: "iqn.a".to_owned(),
+            portal_group: 1,
+            ..Default::default()
+        };
         group.sums.reads.commands = reads;
         group.sums.reads.bytes = reads << 20;
         // Bucket 28 holds latencies of about a quarter of a millisecond.
@@ -147,7 +160,10 @@ mod tests {
 
     #[test]
     fn a_point_is_what_one_second_brought() {
-        let point = Point::between(&snapshot(1_000_000, Some(10)), &snapshot(3_000_000, Some(30)));
+        let point = Point::between(
+            &snapshot(1_000_000, Some(10)),
+            &snapshot(3_000_000, Some(30)),
+        );
         assert_eq!(point.at_ms, 4_000);
         assert_eq!(point.values[value::COMMANDS], Some(10.0));
         assert_eq!(point.values[value::BYTES], Some(10.0));
@@ -169,7 +185,10 @@ mod tests {
     fn only_the_latest_points_are_kept() {
         let mut points = Points::default();
         for at_ms in 0..1000 {
-            points.add(Point { at_ms, ..Point::default() });
+            points.add(Point {
+                at_ms,
+                ..Point::default()
+            });
         }
         let all = points.all();
         assert_eq!((all.len(), all[0].at_ms), (KEPT, 700));

@@ -30,7 +30,10 @@ pub(crate) struct Rates {
 impl Rates {
     /// Returns the rates between two sums, `seconds` apart.
     pub(crate) fn between(before: &KindSums, now: &KindSums, seconds: f64) -> Self {
-        let (reads, writes) = (now.reads.since(&before.reads), now.writes.since(&before.writes));
+        let (reads, writes) = (
+            now.reads.since(&before.reads),
+            now.writes.since(&before.writes),
+        );
         let others = now.others.since(&before.others);
         let moved = reads.plus(&writes);
         let seconds = seconds.max(f64::MIN_POSITIVE);
@@ -118,23 +121,37 @@ mod tests {
             device_ns: commands * 80_000,
             reply_ns: commands * 10_000,
         };
-        KindSums { reads, ..KindSums::default() }
+        KindSums {
+            reads,
+            ..KindSums::default()
+        }
     }
 
     #[test]
     fn rates_are_differences_for_each_second() {
         let rates = Rates::between(&sums(100), &sums(600), 5.0);
-        assert_eq!((rates.commands, rates.reads, rates.writes), (100.0, 100.0, 0.0));
+        assert_eq!(
+            (rates.commands, rates.reads, rates.writes),
+            (100.0, 100.0, 0.0)
+        );
         assert_eq!(rates.bytes, 409_600.0);
         assert_eq!(rates.mean_us, Some(100.0));
         assert_eq!(rates.stages_us, Some([0.0, 10.0, 80.0, 10.0]));
         let texts = rates.cells().map(|cell| cell.text);
-        assert_eq!(texts, ["100", "0.4", "0.100", "–", "–", "0.000", "0.010", "0.080", "0.010"]);
+        assert_eq!(
+            texts,
+            [
+                "100", "0.4", "0.100", "–", "–", "0.000", "0.010", "0.080", "0.010"
+            ]
+        );
     }
 
     #[test]
     fn rest_has_no_latency() {
         let rates = Rates::between(&sums(5), &sums(5), 0.0);
-        assert_eq!((rates.commands, rates.mean_us, rates.stages_us), (0.0, None, None));
+        assert_eq!(
+            (rates.commands, rates.mean_us, rates.stages_us),
+            (0.0, None, None)
+        );
     }
 }

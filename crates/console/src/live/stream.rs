@@ -17,9 +17,9 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
+use control::Asker;
 use control::answer::Problem;
 use control::endpoint::{live, status};
-use control::Asker;
 use hyper::body::{Bytes, Frame};
 use model::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -59,7 +59,9 @@ impl hyper::body::Body for Events {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        self.0
+            .poll_recv(context)
+            .map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 
@@ -83,7 +85,10 @@ pub(crate) async fn serve(
         Ok(viewer) => {
             let (outbox, inbox) = mpsc::channel(1);
             tokio::spawn(viewer.run(outbox));
-            let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+            let headers = [
+                (CONTENT_TYPE, "text/event-stream"),
+                (CACHE_CONTROL, "no-store"),
+            ];
             (headers, Body::new(Events(inbox))).into_response()
         }
     }
@@ -92,13 +97,18 @@ pub(crate) async fn serve(
 /// Lets a viewer in: through the gate, to a free place.
 fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer, Error> {
     console.door.admit(&asker, &status::FIGURES)?;
-    let place = Arc::clone(&console.live.viewers).try_acquire_owned().map_err(|_| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("{} pages show live figures already, which is the most", super::MOST_VIEWERS),
-            "close pages that are no longer needed; pages without live figures work",
-        )
-    })?;
+    let place = Arc::clone(&console.live.viewers)
+        .try_acquire_owned()
+        .map_err(|_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "{} pages show live figures already, which is the most",
+                    super::MOST_VIEWERS
+                ),
+                "close pages that are no longer needed; pages without live figures work",
+            )
+        })?;
     let view = query.get("view").to_owned();
     let visit = Visit {
         console: Arc::clone(console),
@@ -120,7 +130,9 @@ fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer,
             format!("ask for at most {MOST_OBJECTS} objects"),
         ));
     }
-    let has_disks = ids.iter().any(|id| id.starts_with("p:") || id.starts_with("d:"));
+    let has_disks = ids
+        .iter()
+        .any(|id| id.starts_with("p:") || id.starts_with("d:"));
     let watched = has_disks.then(|| WatchedPools::new(console));
     Ok(Viewer {
         principal: asker.principal()?.clone(),
@@ -175,7 +187,9 @@ impl Viewer {
         moments.mark_changed();
         loop {
             // The moment is chosen when there is room for it: a slow viewer gets the newest.
-            let Ok(room) = outbox.reserve().await else { return };
+            let Ok(room) = outbox.reserve().await else {
+                return;
+            };
             let Some(moment) = next(&mut moments, &outbox).await else {
                 room.send(Bytes::from_static(b": still here\n\n"));
                 continue;
@@ -196,7 +210,9 @@ impl Viewer {
 
     fn is_admitted(&self) -> bool {
         let access = &self.console.door.plane().access;
-        access.standing(&self.principal).is_some_and(|role| role >= status::FIGURES.role)
+        access
+            .standing(&self.principal)
+            .is_some_and(|role| role >= status::FIGURES.role)
     }
 
     /// Returns the event with all points so far.
@@ -217,7 +233,10 @@ impl Viewer {
         let mut out = String::new();
         let config = self.console.door.plane().transactions.config();
         let names = &self.console.live.hosts;
-        let rows = self.ids.iter().filter_map(|id| Some((id, moment.texts(id, &config, names)?)));
+        let rows = self
+            .ids
+            .iter()
+            .filter_map(|id| Some((id, moment.texts(id, &config, names)?)));
         let (ids, values): (Vec<&String>, Vec<Vec<String>>) = rows.unzip();
         if !self.ids.is_empty() {
             let rows = json!({"t": moment.at_ms(), "ids": ids, "v": values});
@@ -274,4 +293,3 @@ async fn next(
         () = tokio::time::sleep(SILENCE) => None,
     }
 }
-

@@ -28,7 +28,9 @@ pub(super) fn with_quantiles<'a, T: 'a>(
 pub(super) fn with_means<'a, T: 'a>(
     rates: impl Fn(&T) -> Option<Rates> + Copy + 'a,
 ) -> Vec<Column<'a, T>> {
-    let shown = COLUMNS.into_iter().filter(|(_, _, at)| ![place::P50, place::P99].contains(at));
+    let shown = COLUMNS
+        .into_iter()
+        .filter(|(_, _, at)| ![place::P50, place::P99].contains(at));
     shown.map(|of| column(of, rates)).collect()
 }
 

@@ -1,9 +1,20 @@
 //! Pages: a file for each object.
 
+mod access;
+mod audit;
+mod config;
 mod figures;
+mod hosts;
+mod initiator;
+mod maps;
+mod mend;
 mod overview;
+mod pools;
 mod sessions;
+mod targets;
+mod unit;
 mod units;
+mod volumes;
 
 use model::Error;
 
@@ -11,9 +22,26 @@ use super::routes::Routes;
 use super::table::View;
 use super::visit::Visit;
 
+pub(crate) use pools::state as pool_state;
+pub(crate) use units::{place as unit_place, state as unit_state};
+
 /// Adds the routes of all pages.
 pub(crate) fn routes(routes: Routes) -> Routes {
-    let each = [overview::routes, units::routes, sessions::routes];
+    let each = [
+        overview::routes,
+        units::routes,
+        unit::routes,
+        sessions::routes,
+        hosts::routes,
+        targets::routes,
+        maps::routes,
+        pools::routes,
+        volumes::routes,
+        initiator::routes,
+        audit::routes,
+        access::routes,
+        config::routes,
+    ];
     each.into_iter().fold(routes, |routes, add| add(routes))
 }
 
@@ -28,9 +56,13 @@ pub(crate) fn window(view: &str, visit: &Visit) -> Result<Vec<String>, Error> {
         "overview" | "page" => Ok(Vec::new()),
         "units" => Ok(units::table(visit)?.ids(&window)),
         "sessions" => Ok(sessions::table(visit)?.ids(&window)),
+        "hosts" => Ok(hosts::table(visit)?.ids(&window)),
+        "targets" => Ok(targets::table(visit)?.ids(&window)),
+        "pools" => Ok(pools::table(visit)?.ids(&window)),
+        "paths" => maps::ids(visit, &window),
         other => Err(Error::invalid(
             format!("there is no view {other:?}"),
-            "choose overview, units or sessions",
+            "choose overview, units, sessions, hosts, targets, pools or paths",
         )),
     }
 }

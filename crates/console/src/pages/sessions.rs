@@ -45,11 +45,18 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
     let console = &visit.console;
     let moment = console.live.now();
     let config = console.door.plane().transactions.config();
-    let rows = visit.call(&session::LIST, &[])?.into_iter().map(|info| Row {
-        host: console.live.hosts.of(&config, &info.initiator).map(|name| name.to_string()),
-        rates: moment.session(info.tsih),
-        info,
-    });
+    let rows = visit
+        .call(&session::LIST, &[])?
+        .into_iter()
+        .map(|info| Row {
+            host: console
+                .live
+                .hosts
+                .of(&config, &info.initiator)
+                .map(|name| name.to_string()),
+            rates: moment.session(info.tsih),
+            info,
+        });
     let mut columns = vec![
         Column::text("initiator", "Initiator", |row: &Row| {
             let path = at("/sessions", &[&row.info.tsih.to_string()]);
@@ -66,8 +73,12 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
         Column::figure("connections", "Conns", |row: &Row| {
             Cell::count(row.info.connections.len() as u64)
         }),
-        Column::figure("luns", "LUNs", |row: &Row| Cell::count(row.info.luns.len() as u64)),
-        Column::figure("in_flight", "In flight", |row: &Row| Cell::count(row.info.in_flight.into())),
+        Column::figure("luns", "LUNs", |row: &Row| {
+            Cell::count(row.info.luns.len() as u64)
+        }),
+        Column::figure("in_flight", "In flight", |row: &Row| {
+            Cell::count(row.info.in_flight.into())
+        }),
     ];
     columns.extend(figures::with_means(|row: &Row| row.rates));
     columns.push(Column::figure("age", "Age", |row: &Row| {
@@ -86,8 +97,11 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
 }
 
 fn peers(info: &SessionInfo) -> String {
-    let mut peers: Vec<String> =
-        info.connections.iter().map(|of| of.peer.ip().to_canonical().to_string()).collect();
+    let mut peers: Vec<String> = info
+        .connections
+        .iter()
+        .map(|of| of.peer.ip().to_canonical().to_string())
+        .collect();
     peers.dedup();
     peers.join(", ")
 }
@@ -95,7 +109,9 @@ fn peers(info: &SessionInfo) -> String {
 fn find(visit: &Visit) -> Result<SessionInfo, Error> {
     let number = visit.name(0);
     let sessions = visit.call(&session::LIST, &[])?;
-    let found = sessions.into_iter().find(|it| it.tsih.to_string() == number);
+    let found = sessions
+        .into_iter()
+        .find(|it| it.tsih.to_string() == number);
     found.ok_or_else(|| {
         Error::not_found(
             format!("session {number} does not exist"),
@@ -114,7 +130,10 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
         (button(visit, session::LOGOUT.role, &format!("{path}/logout"), "Ask to log out", &[]))
         (button(visit, session::KILL.role, &format!("{path}/end"), "End the session", &[]))
     };
-    Ok(page.actions(actions).body(html! { (facts(visit, &info)) (parts(visit, &info)) }).into())
+    Ok(page
+        .actions(actions)
+        .body(html! { (facts(visit, &info)) (parts(visit, &info)) })
+        .into())
 }
 
 fn facts(visit: &Visit, info: &SessionInfo) -> Markup {
@@ -142,17 +161,27 @@ fn facts(visit: &Visit, info: &SessionInfo) -> Markup {
 
 fn parts(visit: &Visit, info: &SessionInfo) -> Markup {
     let moment = visit.console.live.now();
-    let used = moment.snapshot().sessions.iter().find(|it| it.tsih == info.tsih);
+    let used = moment
+        .snapshot()
+        .sessions
+        .iter()
+        .find(|it| it.tsih == info.tsih);
     let luns = used.map(|it| it.luns.clone()).unwrap_or_default();
     let tsih = info.tsih;
     let mut columns = vec![
         Column::text("unit", "Unit", |row: &(u16, u16, String, Option<Rates>)| {
             Cell::text(row.2.as_str()).link(at("/units", &[&row.2]))
         }),
-        Column::figure("lun", "LUN", |row: &(u16, u16, String, Option<Rates>)| Cell::count(row.1.into())),
+        Column::figure("lun", "LUN", |row: &(u16, u16, String, Option<Rates>)| {
+            Cell::count(row.1.into())
+        }),
     ];
-    columns.extend(figures::with_means(|row: &(u16, u16, String, Option<Rates>)| row.3));
-    let rows = luns.into_iter().map(|lun| (tsih, lun.lun, lun.unit, moment.lun(tsih, lun.lun)));
+    columns.extend(figures::with_means(
+        |row: &(u16, u16, String, Option<Rates>)| row.3,
+    ));
+    let rows = luns
+        .into_iter()
+        .map(|lun| (tsih, lun.lun, lun.unit, moment.lun(tsih, lun.lun)));
     let table = Table {
         word: "unit",
         columns,
@@ -192,8 +221,12 @@ fn log_out(visit: &Visit) -> Result<Answer, Error> {
             If it has not done so after " (PATIENCE_S) " s, the session is ended." }
         (what_it_loses(&info))
     };
-    let how = Logout { within_s: PATIENCE_S };
-    confirm(visit, &asking, words, || visit.ask(&session::LOGOUT, &[&tsih], how, ()))
+    let how = Logout {
+        within_s: PATIENCE_S,
+    };
+    confirm(visit, &asking, words, || {
+        visit.ask(&session::LOGOUT, &[&tsih], how, ())
+    })
 }
 
 fn end(visit: &Visit) -> Result<Answer, Error> {
@@ -210,7 +243,9 @@ fn end(visit: &Visit) -> Result<Answer, Error> {
             " commands in flight. The initiator may log in again at once; to keep it out, remove its map." }
         (what_it_loses(&info))
     };
-    confirm(visit, &asking, words, || visit.call(&session::KILL, &[&tsih]))
+    confirm(visit, &asking, words, || {
+        visit.call(&session::KILL, &[&tsih])
+    })
 }
 
 fn what_it_loses(info: &SessionInfo) -> Markup {

@@ -49,10 +49,14 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
             Cell::state(state, word)
         }),
         Column::figure("size", "Size", |row: &Row| Cell::size(row.view.status.size)),
-        Column::figure("maps", "Maps", |row: &Row| Cell::count(row.view.maps.len() as u64)),
+        Column::figure("maps", "Maps", |row: &Row| {
+            Cell::count(row.view.maps.len() as u64)
+        }),
     ];
     columns.extend(figures::with_quantiles(|row: &Row| row.rates));
-    columns.push(Column::text("backend", "Data on", |row: &Row| Cell::text(place(&row.view))));
+    columns.push(Column::text("backend", "Data on", |row: &Row| {
+        Cell::text(place(&row.view))
+    }));
     Ok(Table {
         word: "unit",
         columns,
@@ -66,7 +70,7 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
 }
 
 /// Returns the state of a unit and the word for it.
-pub(super) fn state(view: &UnitView) -> (State, String) {
+pub(crate) fn state(view: &UnitView) -> (State, String) {
     let status = &view.status;
     if view.spec.offline {
         return (State::Quiet, "offline".to_owned());
@@ -74,7 +78,10 @@ pub(super) fn state(view: &UnitView) -> (State, String) {
     if status.fault.is_some() {
         return (State::Bad, "faulted".to_owned());
     }
-    let worst = status.hindrances.iter().max_by_key(|it| (it.kind.health(), it.stops != Stops::Nothing));
+    let worst = status
+        .hindrances
+        .iter()
+        .max_by_key(|it| (it.kind.health(), it.stops != Stops::Nothing));
     match worst {
         None if status.online => (State::Good, "online".to_owned()),
         None => (State::Warn, "not ready".to_owned()),
@@ -90,9 +97,12 @@ pub(super) fn state(view: &UnitView) -> (State, String) {
 }
 
 /// Returns the place of a unit's data.
-pub(super) fn place(view: &UnitView) -> String {
+pub(crate) fn place(view: &UnitView) -> String {
     let backend = &view.spec.backend;
     let place = || backend.place().map(|path| path.display().to_string());
-    let named = backend.volume().or(backend.disk_of_initiator()).map(str::to_owned);
+    let named = backend
+        .volume()
+        .or(backend.disk_of_initiator())
+        .map(str::to_owned);
     named.or_else(place).unwrap_or_else(|| "memory".to_owned())
 }

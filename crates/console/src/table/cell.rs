@@ -88,12 +88,21 @@ impl Cell {
     /// Returns a cell with text.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { order: Order::Text(text.clone()), text, link: None, state: None, markup: None }
+        Self {
+            order: Order::Text(text.clone()),
+            text,
+            link: None,
+            state: None,
+            markup: None,
+        }
     }
 
     /// Returns a cell with a number and the text for it.
     pub(crate) fn figure(value: f64, text: impl Into<String>) -> Self {
-        Self { order: Order::Number(value), ..Self::text(text) }
+        Self {
+            order: Order::Number(value),
+            ..Self::text(text)
+        }
     }
 
     /// Returns a cell with a number that may be unknown.
@@ -106,7 +115,10 @@ impl Cell {
 
     /// Returns a cell without a value.
     pub(crate) fn unknown() -> Self {
-        Self { order: Order::Unknown, ..Self::text(format::NONE) }
+        Self {
+            order: Order::Unknown,
+            ..Self::text(format::NONE)
+        }
     }
 
     /// Returns a cell with a count.
@@ -119,27 +131,28 @@ impl Cell {
         Self::figure(bytes as f64, format::size(bytes))
     }
 
-    /// Returns a cell with a time since 1970.
-    pub(crate) fn time(time_s: Option<u64>) -> Self {
-        match time_s {
-            Some(time_s) => Self::figure(time_s as f64, format::time(time_s)),
-            None => Self::unknown(),
-        }
-    }
-
     /// Returns a cell that leads to a page.
     pub(crate) fn link(self, path: impl Into<String>) -> Self {
-        Self { link: Some(path.into()), ..self }
+        Self {
+            link: Some(path.into()),
+            ..self
+        }
     }
 
     /// Returns a cell with a state and its word.
     pub(crate) fn state(state: State, word: impl Into<String>) -> Self {
-        Self { state: Some(state), ..Self::text(word) }
+        Self {
+            state: Some(state),
+            ..Self::text(word)
+        }
     }
 
     /// Returns a cell whose markup is more than text, such as buttons.
     pub(crate) fn markup(self, markup: Markup) -> Self {
-        Self { markup: Some(markup), ..self }
+        Self {
+            markup: Some(markup),
+            ..self
+        }
     }
 
     /// Shows the content.
@@ -201,12 +214,20 @@ mod tests {
         let mut names = ["vol10", "vol2", "Vol1", "vol02a", "a", "vol"];
         names.sort_by(|a, b| natural(a, b));
         assert_eq!(names, ["a", "vol", "Vol1", "vol2", "vol02a", "vol10"]);
-        assert_eq!(natural("x99999999999999999999999", "x100000000000000000000000"), Ordering::Less);
+        assert_eq!(
+            natural("x99999999999999999999999", "x100000000000000000000000"),
+            Ordering::Less
+        );
     }
 
     #[test]
     fn unknown_values_come_last() {
-        let mut all = [Order::Unknown, Order::Number(2.0), Order::Text("a".into()), Order::Number(1.0)];
+        let mut all = [
+            Order::Unknown,
+            Order::Number(2.0),
+            Order::Text("a".into()),
+            Order::Number(1.0),
+        ];
         all.sort_by(Order::compare);
         assert_eq!(all[0], Order::Number(1.0));
         assert_eq!(all[3], Order::Unknown);

@@ -26,7 +26,11 @@ pub(super) fn csv(titles: &[&str], rows: &[Vec<Cell>]) -> Vec<u8> {
 /// in front.
 fn field(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
+    let text = if is_formula {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    };
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
@@ -66,6 +70,9 @@ mod tests {
             "Name,Size\r\n\"a,\"\"b\"\"\nc\",1048576\r\n\"'=HYPERLINK(\"\"x\"\")\",\r\n"
         );
         let text = String::from_utf8(json(&["name", "size"], &rows[..1])).expect("text");
-        assert_eq!(text, "[{\"name\":\"a,\\\"b\\\"\\nc\",\"size\":1048576.0}]\n");
+        assert_eq!(
+            text,
+            "[{\"name\":\"a,\\\"b\\\"\\nc\",\"size\":1048576.0}]\n"
+        );
     }
 }

@@ -41,7 +41,14 @@ impl<'a, T> Column<'a, T> {
         make: impl Fn(&T) -> Cell + 'a,
     ) -> Self {
         let make = Box::new(make);
-        Self { key, title, is_figure: false, is_sorted: true, live: None, make }
+        Self {
+            key,
+            title,
+            is_figure: false,
+            is_sorted: true,
+            live: None,
+            make,
+        }
     }
 
     /// Returns a column of figures, which stand at the right and sort the greatest first.
@@ -50,17 +57,26 @@ impl<'a, T> Column<'a, T> {
         title: &'static str,
         make: impl Fn(&T) -> Cell + 'a,
     ) -> Self {
-        Self { is_figure: true, ..Self::text(key, title, make) }
+        Self {
+            is_figure: true,
+            ..Self::text(key, title, make)
+        }
     }
 
     /// Returns a column of buttons, which is neither sorted nor exported.
     pub(crate) fn buttons(title: &'static str, make: impl Fn(&T) -> Cell + 'a) -> Self {
-        Self { is_sorted: false, ..Self::text("", title, make) }
+        Self {
+            is_sorted: false,
+            ..Self::text("", title, make)
+        }
     }
 
     /// Marks the column as the place of a live figure, by its number among those of the object.
     pub(crate) fn live(self, number: usize) -> Self {
-        Self { live: Some(number), ..self }
+        Self {
+            live: Some(number),
+            ..self
+        }
     }
 }
 
@@ -107,7 +123,11 @@ impl<T> Table<'_, T> {
         let (ending, content_type, content) = match visit.query.get("format") {
             "csv" => {
                 let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-                ("csv", "text/csv; charset=utf-8", export::csv(&titles, &cells()))
+                (
+                    "csv",
+                    "text/csv; charset=utf-8",
+                    export::csv(&titles, &cells()),
+                )
             }
             "json" => {
                 let keys: Vec<&str> = columns.iter().map(|column| column.key).collect();
@@ -116,7 +136,11 @@ impl<T> Table<'_, T> {
             _ => return None,
         };
         let name = format!("{}s.{ending}", self.word.replace(' ', "-"));
-        Some(Answer::File { name, content_type, content })
+        Some(Answer::File {
+            name,
+            content_type,
+            content,
+        })
     }
 
     /// Returns the numbers of the objects in the window, for the stream of live figures.
@@ -126,18 +150,29 @@ impl<T> Table<'_, T> {
 
     /// Returns the rows that match the filter, in the order of the view.
     fn matching(&self, view: &View) -> Vec<&T> {
-        let words: Vec<String> = view.q.to_lowercase().split_whitespace().map(str::to_owned).collect();
+        let words: Vec<String> = view
+            .q
+            .to_lowercase()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
         let fits = |row: &&T| {
             let texts = self.columns.iter().filter(|column| !column.is_figure);
-            let texts: Vec<String> =
-                texts.map(|column| (column.make)(row).text.to_lowercase()).collect();
-            words.iter().all(|word| texts.iter().any(|text| text.contains(word)))
+            let texts: Vec<String> = texts
+                .map(|column| (column.make)(row).text.to_lowercase())
+                .collect();
+            words
+                .iter()
+                .all(|word| texts.iter().any(|text| text.contains(word)))
         };
         let mut rows: Vec<&T> = match words.is_empty() {
             true => self.rows.iter().collect(),
             false => self.rows.iter().filter(fits).collect(),
         };
-        let column = self.columns.iter().find(|it| it.is_sorted && it.key == view.sort);
+        let column = self
+            .columns
+            .iter()
+            .find(|it| it.is_sorted && it.key == view.sort);
         if let Some(column) = column {
             let keyed = rows.into_iter().map(|row| ((column.make)(row).order, row));
             let mut keyed: Vec<(Order, &T)> = keyed.collect();
@@ -159,7 +194,11 @@ impl<T> Table<'_, T> {
         let last = matching.saturating_sub(1) / view.limit * view.limit;
         let offset = view.offset.min(last);
         let rows = rows.into_iter().skip(offset).take(view.limit).collect();
-        Window { rows, matching, offset }
+        Window {
+            rows,
+            matching,
+            offset,
+        }
     }
 
     /// Shows the window with its filter, order and pages.
@@ -300,7 +339,9 @@ mod tests {
 
     fn many(count: u32) -> Vec<(String, Option<u32>)> {
         let size = |at: u32| (!at.is_multiple_of(7)).then_some(at % 5);
-        (0..count).map(|at| (format!("thing{at}"), size(at))).collect()
+        (0..count)
+            .map(|at| (format!("thing{at}"), size(at)))
+            .collect()
     }
 
     fn view(query: &str) -> View {
@@ -317,7 +358,10 @@ mod tests {
         assert_eq!((last[0].as_str(), last.len()), ("thing120", 30));
         let text = table.show(&view("sort=name&offset=60")).into_string();
         assert!(text.contains("61 to 120 of 150"), "{text}");
-        assert!(text.contains("href=\"?sort=name&amp;offset=120\""), "{text}");
+        assert!(
+            text.contains("href=\"?sort=name&amp;offset=120\""),
+            "{text}"
+        );
         assert_eq!(text.matches("<tr data-id").count(), 60);
     }
 
@@ -332,7 +376,10 @@ mod tests {
         assert_eq!((falling[0], falling[19]), (Some(4), None));
         let rising = sizes("sort=size");
         assert_eq!((rising[0], rising[19]), (Some(0), None));
-        assert_eq!(sizes("sort=nonsense"), many(20).into_iter().map(|row| row.1).collect::<Vec<_>>());
+        assert_eq!(
+            sizes("sort=nonsense"),
+            many(20).into_iter().map(|row| row.1).collect::<Vec<_>>()
+        );
         let names = table.ids(&view("sort=-name"));
         assert_eq!(names[0], "thing19");
     }
@@ -348,16 +395,26 @@ mod tests {
     #[test]
     fn an_empty_table_says_what_to_do_next() {
         let text = table(Vec::new()).show(&view("q=x")).into_string();
-        assert!(text.contains("Make the first thing.") && !text.contains("<table"), "{text}");
+        assert!(
+            text.contains("Make the first thing.") && !text.contains("<table"),
+            "{text}"
+        );
     }
 
     #[test]
     fn names_of_others_are_only_text() {
         let hostile = "\"><script>alert(1)</script><img src=x onerror=alert(1)>";
         let table = table(vec![(hostile.to_owned(), Some(1))]);
-        for query in ["", "q=%22%3E%3Cscript%3E", "sort=%22%3E%3Cscript%3E&x=%3Cscript%3E"] {
+        for query in [
+            "",
+            "q=%22%3E%3Cscript%3E",
+            "sort=%22%3E%3Cscript%3E&x=%3Cscript%3E",
+        ] {
             let text = table.show(&view(query)).into_string();
-            assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
+            assert!(
+                !text.contains("<script") && !text.contains("<img"),
+                "{text}"
+            );
         }
     }
 

@@ -30,7 +30,10 @@ impl View {
     pub(crate) fn read(query: &Fields) -> Self {
         let sort = query.get("sort");
         let limit = query.get("limit").parse().unwrap_or(WINDOW);
-        let others = query.0.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
+        let others = query
+            .0
+            .iter()
+            .filter(|(name, _)| !OWN.contains(&name.as_str()));
         Self {
             is_falling: sort.starts_with('-'),
             sort: sort.trim_start_matches('-').to_owned(),
@@ -43,12 +46,20 @@ impl View {
 
     /// Returns the view of the first rows in their own order.
     pub(crate) fn first() -> Self {
-        Self { limit: WINDOW, ..Self::default() }
+        Self {
+            limit: WINDOW,
+            ..Self::default()
+        }
     }
 
     /// Returns the link to all rows, in the same order.
     pub(crate) fn unfiltered(&self) -> String {
-        Self { q: String::new(), offset: 0, ..self.clone() }.link("")
+        Self {
+            q: String::new(),
+            offset: 0,
+            ..self.clone()
+        }
+        .link("")
     }
 
     /// Returns the link that sorts by a column. A second click turns the order round.
@@ -57,24 +68,40 @@ impl View {
             true => !self.is_falling,
             false => is_falling_first,
         };
-        let view = Self { sort: key.to_owned(), is_falling, offset: 0, ..self.clone() };
+        let view = Self {
+            sort: key.to_owned(),
+            is_falling,
+            offset: 0,
+            ..self.clone()
+        };
         view.link("")
     }
 
     /// Returns the link to the window that begins at a row.
     pub(crate) fn from(&self, offset: usize) -> String {
-        Self { offset, ..self.clone() }.link("")
+        Self {
+            offset,
+            ..self.clone()
+        }
+        .link("")
     }
 
     /// Returns the link to all rows in a format.
     pub(crate) fn export(&self, format: &str) -> String {
-        Self { offset: 0, ..self.clone() }.link(format)
+        Self {
+            offset: 0,
+            ..self.clone()
+        }
+        .link(format)
     }
 
     /// Returns the parameters that the filter's form keeps.
     pub(crate) fn kept(&self) -> Vec<(&str, String)> {
-        let mut kept: Vec<(&str, String)> =
-            self.others.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let mut kept: Vec<(&str, String)> = self
+            .others
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()))
+            .collect();
         if !self.sort.is_empty() {
             kept.push(("sort", self.order()));
         }
@@ -105,7 +132,9 @@ impl View {
         if !format.is_empty() {
             add("format", format.to_owned());
         }
-        let pairs = pairs.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| format!("{}={}", escape(name), escape(value)));
         format!("?{}", pairs.collect::<Vec<_>>().join("&"))
     }
 }
@@ -121,12 +150,21 @@ mod tests {
     #[test]
     fn a_view_is_read_from_its_link() {
         let read = view("pool=tank&sort=-p99&q=db+1&offset=60");
-        assert_eq!((read.sort.as_str(), read.is_falling, read.offset), ("p99", true, 60));
+        assert_eq!(
+            (read.sort.as_str(), read.is_falling, read.offset),
+            ("p99", true, 60)
+        );
         assert_eq!(read.link(""), "?pool=tank&sort=-p99&q=db%201&offset=60");
         assert_eq!(view(read.link("").trim_start_matches('?')), read);
-        assert_eq!(read.export("csv"), "?pool=tank&sort=-p99&q=db%201&format=csv");
+        assert_eq!(
+            read.export("csv"),
+            "?pool=tank&sort=-p99&q=db%201&format=csv"
+        );
         let kept = read.kept();
-        assert_eq!(kept, [("pool", "tank".to_owned()), ("sort", "-p99".to_owned())]);
+        assert_eq!(
+            kept,
+            [("pool", "tank".to_owned()), ("sort", "-p99".to_owned())]
+        );
     }
 
     #[test]
@@ -139,8 +177,15 @@ mod tests {
     #[test]
     fn nonsense_has_its_default() {
         let read = view("offset=-1&limit=100000&sort=-");
-        assert_eq!((read.offset, read.limit, read.sort.as_str()), (0, WINDOW, ""));
+        assert_eq!(
+            (read.offset, read.limit, read.sort.as_str()),
+            (0, WINDOW, "")
+        );
         assert_eq!(view("limit=0").limit, 1);
-        assert!(view("q=%22%3E%3Cscript%3E").link("").contains("q=%22%3E%3Cscript%3E"));
+        assert!(
+            view("q=%22%3E%3Cscript%3E")
+                .link("")
+                .contains("q=%22%3E%3Cscript%3E")
+        );
     }
 }
