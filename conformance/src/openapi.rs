@@ -92,7 +92,9 @@ fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
 fn serve(program: &Path, folder: &Path) -> Result<(Running, PathBuf)> {
     let state = folder.join("state");
     let mut command = Command::new(program);
-    command.args(["serve", "--state"]).arg(&state);
+    command
+        .args(["serve", "--console", "off", "--state"])
+        .arg(&state);
     let daemon = process::start_logged(command, &server::log_file(folder))?;
     let socket = state.join("control.sock");
     process::until("the control socket is there", LIMIT, || socket.exists())?;

@@ -39,7 +39,7 @@ impl LabHost {
         let folder = crate::machine::scratch::folder("host")?;
         let mut command = Command::new(program);
         command
-            .args(["serve", "--state"])
+            .args(["serve", "--console", "off", "--state"])
             .arg(folder.path().join("state"));
         let process = process::start_logged(command, &server::log_file(folder.path()))?;
         let host = Self {

@@ -85,7 +85,9 @@ fn demo(program: &Path, spec: &Spec, folder: &Path) -> Result<Started> {
 fn serve(program: &Path, spec: &Spec, folder: &Path, first: bool) -> Result<Started> {
     let state = folder.join("state");
     let mut command = Command::new(program);
-    command.args(["serve", "--state"]).arg(&state);
+    command
+        .args(["serve", "--console", "off", "--state"])
+        .arg(&state);
     let command = network::inside(spec.namespace.as_deref(), command);
     let mut process = process::start_logged(command, &server::log_file(folder))?;
     let ask = |arguments: &[&str]| {

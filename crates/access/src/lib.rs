@@ -30,7 +30,9 @@ mod throttle;
 mod tokens;
 mod users;
 
-use std::path::Path;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -66,6 +68,9 @@ pub struct Access {
     hasher: Hasher,
     audit: Mutex<Audit>,
     notice: Option<String>,
+    /// Control socket whose mode follows the roles.
+    socket: Mutex<Option<PathBuf>>,
+    state: PathBuf,
     since: Instant,
     /// User as whom the daemon runs, who is an admin at the control socket.
     own_uid: u32,
@@ -86,9 +91,16 @@ impl Access {
             hasher: Hasher::default(),
             audit: Mutex::new(Audit::open(state, unix_now())),
             notice,
+            socket: Mutex::default(),
+            state: state.to_owned(),
             since: Instant::now(),
             own_uid,
         }
+    }
+
+    /// Returns the file that holds the link of a first start until it is used.
+    pub fn first_link_file(&self) -> PathBuf {
+        self.state.join("first-login")
     }
 
     /// Returns the principal of a user at the control socket.
@@ -152,7 +164,9 @@ impl Access {
                 .socket_roles
                 .sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
             Ok(())
-        })
+        })?;
+        self.guard_again();
+        Ok(())
     }
 
     /// Takes a role at the control socket away.
@@ -172,7 +186,33 @@ impl Access {
                     "sandstone role list",
                 )),
             }
-        })
+        })?;
+        self.guard_again();
+        Ok(())
+    }
+
+    /// Opens a control socket to the users who have a role there. Without such users, only root and
+    /// the group of admins reach it.
+    ///
+    /// The gate refuses everybody else in any case. The mode keeps those who have no business here
+    /// from even connecting.
+    pub fn guard_socket(&self, socket: &Path) -> std::io::Result<()> {
+        let mut guarded = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        *guarded = Some(socket.to_owned());
+        let has_roles = !self.records().now.socket_roles.is_empty();
+        set_mode(socket, has_roles)
+    }
+
+    /// Sets the mode of the control socket after a change of roles.
+    fn guard_again(&self) {
+        let guarded = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_roles = !self.records().now.socket_roles.is_empty();
+        if let Some(socket) = &*guarded
+            && let Err(error) = set_mode(socket, has_roles)
+        {
+            let socket = socket.display();
+            tracing::warn!(%socket, %error, "the mode of the control socket could not be set");
+        }
     }
 
     /// Returns what administrators have to know of the files.
@@ -233,6 +273,20 @@ impl Access {
     fn now(&self) -> Duration {
         self.since.elapsed()
     }
+}
+
+/// Sets the group and the mode of a socket.
+fn set_mode(socket: &Path, is_open_to_all: bool) -> std::io::Result<()> {
+    if let Some(group) = group_id(ADMINS) {
+        // Only root may give a file away. The socket of any other user is that user's own.
+        let _ = chown(socket, None, Some(group));
+    }
+    let mode = match (is_open_to_all, group_id(ADMINS)) {
+        (true, _) => 0o666,
+        (false, Some(_)) => 0o660,
+        (false, None) => 0o600,
+    };
+    fs::set_permissions(socket, Permissions::from_mode(mode))
 }
 
 /// Returns the time in seconds since 1970.

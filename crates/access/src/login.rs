@@ -224,7 +224,6 @@ impl Access {
         };
         self.note_login("first admin", name, from, told);
         added?;
-        self.links().end_first();
         self.begin(name, from)
     }
 

@@ -21,7 +21,7 @@ impl Access {
         check_name(&request.name)?;
         password::check(&request.name, &request.password.0)?;
         let hash = self.hasher.hash(&request.password.0)?;
-        self.change(|records| {
+        let added = self.change(|records| {
             if records.users.iter().any(|user| user.name == request.name) {
                 return Err(Error::exists(
                     format!("there is a user {:?} already", request.name),
@@ -42,7 +42,11 @@ impl Access {
             records.users.push(user);
             records.users.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(view)
-        })
+        })?;
+        // The link of the first start is of no use any more.
+        self.links().end_first();
+        let _ = std::fs::remove_file(self.first_link_file());
+        Ok(added)
     }
 
     /// Changes a user. A new password, and a user who is disabled, end all logins of the user.

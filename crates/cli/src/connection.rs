@@ -7,6 +7,9 @@ use clap::{ArgMatches, Args};
 
 use control::address::{SERVICE_SOCKET, SOCKET_NAME};
 use control::{Client, ControlAddress};
+use model::Error;
+
+use crate::secret::from_file;
 
 /// State folder of a daemon that runs as a service.
 pub(super) const SERVICE_STATE: &str = "/var/lib/sandstone";
@@ -33,6 +36,15 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub state: Option<PathBuf>,
+    /// File with a token that says whose requests these are. The control socket needs none
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "SANDSTONE_TOKEN_FILE",
+        help_heading = "Daemon"
+    )]
+    pub token_file: Option<PathBuf>,
     /// Command line as the user typed it. The daemon keeps it if it changes a pool.
     #[arg(skip)]
     pub command: Option<String>,
@@ -60,7 +72,16 @@ impl Connection {
     }
 
     fn client_at(&self, address: ControlAddress) -> Client {
-        Client::new(address).of_command(self.command.clone())
+        let client = Client::new(address).of_command(self.command.clone());
+        client.with_token(self.token())
+    }
+
+    /// Reads the token, if a file is named.
+    fn token(&self) -> Result<Option<String>, Error> {
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        from_file(path).map(|token| Some(token.trim().to_owned()))
     }
 
     /// Returns a client of the daemon that `--control` or `--state` name. Without them, the daemon

@@ -19,6 +19,7 @@ use hint::Place;
 use model::Error;
 use model::health::Health;
 
+mod access;
 mod bench;
 mod config;
 mod connection;
@@ -111,6 +112,18 @@ enum Noun {
     /// Measure storage, and compare results
     #[command(subcommand)]
     Bench(Later<bench::BenchVerb>),
+    /// Users of the console
+    #[command(subcommand)]
+    User(Later<access::UserVerb>),
+    /// Tokens of programs
+    #[command(subcommand)]
+    Token(Later<access::TokenVerb>),
+    /// Roles of users and groups of this machine at the control socket
+    #[command(subcommand)]
+    Role(Later<access::RoleVerb>),
+    /// Audit log: who changed what, or tried to
+    #[command(subcommand)]
+    Audit(Later<access::AuditVerb>),
     /// The configuration as a whole
     #[command(subcommand)]
     Config(Later<config::ConfigVerb>),
@@ -313,6 +326,10 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Share(Later(args)) => share::run(&args, connection, t),
         Noun::Bench(Later(verb)) => bench::run(verb, connection, t),
         Noun::Config(Later(verb)) => config::run(program, verb, connection, t),
+        Noun::User(Later(verb)) => access::user(verb, connection, t),
+        Noun::Token(Later(verb)) => access::token(verb, connection, t),
+        Noun::Role(Later(verb)) => access::role(verb, connection, t),
+        Noun::Audit(Later(verb)) => access::audit(verb, connection, t),
         Noun::Status(Later(args)) => status::run(&args, connection, t),
         Noun::Openapi => status::openapi(t),
         Noun::Completion(Later(args)) => grammar::completion::run(&args, t),

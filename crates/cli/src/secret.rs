@@ -1,4 +1,4 @@
-//! The sources of CHAP secrets: a file, the environment, or a question without echo. The command
+//! The sources of CHAP secrets and passwords: a file, the environment, or a question without echo. The command
 //! line is no source, because every user of the machine can read it.
 
 use std::io;
@@ -9,6 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::{Failure, Terminal};
 use config::change::SetChap;
+use model::access::Password;
 use model::{Error, ErrorKind};
 
 /// Environment variables that secrets are taken from.
@@ -102,6 +103,33 @@ pub(super) fn passphrase(
         return Err(Error::invalid(message, "type the same passphrase twice").into());
     }
     Ok(passphrase)
+}
+
+/// Reads the new password of a user: the first line of a file, or typed twice.
+pub(super) fn password(
+    t: &mut Terminal<'_>,
+    user: &str,
+    file: Option<&Path>,
+) -> Result<Password, Failure> {
+    if let Some(path) = file {
+        return Ok(Password(from_file(path)?));
+    }
+    let Some(ask) = t.ask.as_mut() else {
+        let message =
+            format!("the password of {user} is needed, and there is no terminal to ask on");
+        let next = "name a file that holds it: --password-file PATH (- for standard input)";
+        return Err(Error::invalid(message, next).into());
+    };
+    let mut typed = |question: &str| -> Result<String, Failure> {
+        let _hidden = Hidden::begin();
+        Ok(ask(question)?.trim_end_matches(['\r', '\n']).to_owned())
+    };
+    let password = typed(&format!("New password of {user}: "))?;
+    if typed("Once more: ")? != password {
+        let message = "the two passwords differ";
+        return Err(Error::invalid(message, "type the same password twice").into());
+    }
+    Ok(Password(password))
 }
 
 /// Reads the first line of a file, or of standard input for `-`.

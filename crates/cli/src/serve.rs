@@ -1,6 +1,7 @@
 //! `serve`: the options of the daemon.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
@@ -18,6 +19,20 @@ pub struct Args {
     /// times
     #[arg(long = "portal", value_name = "ADDR[:PORT]", value_parser = portal)]
     pub portals: Vec<SocketAddr>,
+    /// Serve the console, and the API to tokens, over TLS at this address, or nowhere with off
+    /// [default: [::]:8443]
+    #[arg(long, value_name = "ADDR[:PORT]|off", value_parser = console_address)]
+    pub console: Option<ConsoleAddress>,
+    /// Certificate of the console, and the chain above it, as PEM [default: one that this machine
+    /// makes]. The file is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "console_key")]
+    pub console_cert: Option<PathBuf>,
+    /// Private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "console_cert")]
+    pub console_key: Option<PathBuf>,
+    /// Further name under which people reach the console; may be given several times
+    #[arg(long = "console-name", value_name = "NAME")]
+    pub console_names: Vec<String>,
     /// Event loops [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
@@ -34,6 +49,32 @@ pub struct Args {
     /// Use threads for file I/O even where io_uring works
     #[arg(long)]
     pub no_io_uring: bool,
+}
+
+/// Address of the console, if it is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsoleAddress {
+    /// The console is not served.
+    Off,
+    /// The console is served at this address.
+    At(SocketAddr),
+}
+
+/// Port of the console.
+pub const CONSOLE_PORT: u16 = 8443;
+
+fn console_address(text: &str) -> Result<ConsoleAddress, String> {
+    if text == "off" {
+        return Ok(ConsoleAddress::Off);
+    }
+    let whole = text.parse::<SocketAddr>();
+    let ip = text.trim_matches(['[', ']']).parse::<IpAddr>();
+    let address = whole.or(ip.map(|ip| SocketAddr::new(ip, CONSOLE_PORT)));
+    address.map(ConsoleAddress::At).map_err(|_| {
+        format!(
+            "{text:?} is not an address; write one such as 192.0.2.10:8443 or [::]:8443, or off"
+        )
+    })
 }
 
 /// Catches the signals that end a daemon in order.

@@ -16,9 +16,9 @@ pub const SOCKET_NAME: &str = "control.sock";
 /// Address of the control API: a unix socket, or a TCP address if the administrator asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlAddress {
-    /// A unix socket, protected by its file mode.
+    /// A unix socket. The kernel tells its users.
     Unix(PathBuf),
-    /// A TCP port on a loopback address. Every user of the machine can reach it.
+    /// A TCP port on a loopback address. Each request shows a token.
     Tcp(SocketAddr),
 }
 
@@ -40,8 +40,8 @@ impl FromStr for ControlAddress {
         if let Ok(address) = text.parse::<SocketAddr>() {
             if !address.ip().is_loopback() {
                 return Err(format!(
-                    "{address} is not a loopback address; the control API does not authenticate users, so it \
-                     is not offered to a network"
+                    "{address} is not a loopback address; the control API is not encrypted here, so it is not \
+                     offered to a network: the console is, with TLS"
                 ));
             }
             return Ok(Self::Tcp(address));

@@ -113,6 +113,9 @@ impl Asker {
     pub fn unknown(parts: &Parts) -> Self {
         let peer = parts.extensions.get::<ConnectInfo<Peer>>();
         let peer = peer.map(|ConnectInfo(peer)| *peer);
+        // Listeners of other crates tell the address alone.
+        let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.or(address.map(|ConnectInfo(address)| Peer::at(*address)));
         let user = peer.and_then(|peer| peer.user);
         let command = parts.headers.get(COMMAND).and_then(|it| it.to_str().ok());
         Self {

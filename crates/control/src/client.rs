@@ -1,12 +1,13 @@
 //! The client side of the control API, as the command line uses it. Each request has its own
 //! connection.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::http::request::Builder;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -25,11 +26,20 @@ use model::{Error, ErrorKind};
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 
 /// A client of one daemon.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     address: ControlAddress,
     /// Typed command line, for histories.
     command: Option<String>,
+    /// Token that says whose requests these are, or why there is none.
+    token: Result<Option<String>, Error>,
+}
+
+/// Leaves out the token.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a client of {}", self.address)
+    }
 }
 
 impl Client {
@@ -38,6 +48,7 @@ impl Client {
         Self {
             address,
             command: None,
+            token: Ok(None),
         }
     }
 
@@ -46,13 +57,25 @@ impl Client {
         Self { command, ..self }
     }
 
+    /// Sets the token that each request shows. Each request fails with an error of it.
+    pub fn with_token(self, token: Result<Option<String>, Error>) -> Self {
+        Self { token, ..self }
+    }
+
     /// Adds the headers that all requests have.
-    pub(super) fn introduce(&self, request: Builder, host: &str) -> Builder {
+    ///
+    /// # Errors
+    /// There is no token where one was to be shown.
+    pub(super) fn introduce(&self, request: Builder, host: &str) -> Result<Builder, Error> {
         let request = request.header(HOST, host);
-        match &self.command {
+        let request = match self.token.as_ref().map_err(Error::clone)? {
+            None => request,
+            Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+        };
+        Ok(match &self.command {
             None => request,
             Some(command) => request.header(asker::COMMAND, asker::header_of(command)),
-        }
+        })
     }
 
     /// Returns the address at which the client looks for the daemon.
@@ -140,7 +163,7 @@ impl Client {
         tokio::spawn(connection);
         let request = Request::builder().method(method.clone()).uri(path);
         let request = self
-            .introduce(request, &host)
+            .introduce(request, &host)?
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)));
         let request = request.map_err(|e| {

@@ -1,5 +1,5 @@
 //! The control thread. It serves the API on a unix socket or a loopback address until it is
-//! stopped.
+//! stopped. The socket knows its users; a loopback address asks for a token.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use access::Access;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::header::HOST;
@@ -54,7 +55,7 @@ impl ControlServer {
             .map_err(failed)?;
         let (listener, bound) = {
             let _inside = runtime.enter();
-            listen(&address).map_err(failed)?
+            listen(&address, &plane.access).map_err(failed)?
         };
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
@@ -132,9 +133,13 @@ enum Listener {
     Tcp(TcpListener),
 }
 
-fn listen(address: &ControlAddress) -> io::Result<(Listener, ControlAddress)> {
+fn listen(address: &ControlAddress, access: &Access) -> io::Result<(Listener, ControlAddress)> {
     match address {
-        ControlAddress::Unix(path) => Ok((Listener::Unix(listen_unix(path)?), address.clone())),
+        ControlAddress::Unix(path) => {
+            let listener = listen_unix(path)?;
+            access.guard_socket(path)?;
+            Ok((Listener::Unix(listener), address.clone()))
+        }
         ControlAddress::Tcp(tcp) => {
             let listener = std::net::TcpListener::bind(tcp)?;
             listener.set_nonblocking(true)?;

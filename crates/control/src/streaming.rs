@@ -146,7 +146,7 @@ impl Client {
         tokio::spawn(connection);
         let request = Request::builder().method(Method::POST).uri(path);
         let request = self
-            .introduce(request, &host)
+            .introduce(request, &host)?
             .header(CONTENT_TYPE, kind)
             .body(body);
         let request = request.map_err(|error| {

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::console::{Console, ConsoleOptions};
 use access::Access;
 use block::budget::Budget;
 use config::diff::diff;
 use config::history::Note;
 use config::placement;
 use config::store::Store;
+use control::address::SOCKET_NAME;
 use control::{Author, ControlAddress, ControlServer, Plane, Snapshots, Transactions};
+use https::CertificateView;
 use initiator::host_adapter::HostAdapter;
 use model::data_plane::DataPlane;
 use model::{Config, Error, ErrorKind};
@@ -54,6 +57,8 @@ pub struct DaemonOptions {
     pub io_uring: bool,
     /// Addresses of targets that are made without a portal; empty is every address, port 3260.
     pub default_portals: Vec<SocketAddr>,
+    /// The console.
+    pub console: ConsoleOptions,
 }
 
 /// Stores and returns the configuration with the present names of volumes. If the folder cannot be
@@ -91,6 +96,9 @@ pub struct Daemon {
     pools: Arc<Pools>,
     initiator: Arc<HostAdapter>,
     control: ControlServer,
+    /// Control socket beside a loopback address.
+    socket: Option<ControlServer>,
+    console: Option<Console>,
 }
 
 impl Daemon {
@@ -161,13 +169,27 @@ impl Daemon {
                 Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
             }
         });
+        let socket = match &options.control {
+            ControlAddress::Unix(_) => None,
+            // A token has to be made somewhere first.
+            ControlAddress::Tcp(_) => {
+                let socket = plane.state_folder.join(SOCKET_NAME);
+                Some(ControlServer::start(
+                    ControlAddress::Unix(socket),
+                    plane.clone(),
+                )?)
+            }
+        };
         let control = ControlServer::start(options.control, plane.clone())?;
+        let console = Console::start(&options.console, &plane)?;
         Ok(Self {
             service,
             plane,
             pools,
             initiator,
             control,
+            socket,
+            console,
         })
     }
 
@@ -184,6 +206,16 @@ impl Daemon {
     /// Returns the address of the control API.
     pub fn control(&self) -> &ControlAddress {
         self.control.address()
+    }
+
+    /// Returns the address of the console for people, if it is served.
+    pub fn console_url(&self) -> Option<String> {
+        self.console.as_ref().map(Console::url)
+    }
+
+    /// Returns the certificate of the console, if it is served.
+    pub fn console_certificate(&self) -> Option<CertificateView> {
+        self.console.as_ref().map(Console::certificate)
     }
 
     /// Waits for SIGINT or SIGTERM, then ends in order. Reloads at each SIGHUP until then.
@@ -260,6 +292,8 @@ impl Daemon {
         self.plane.snapshots.end_feeds();
         self.pools.begin_ending();
         drop(self.control);
+        drop(self.socket);
+        drop(self.console);
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);

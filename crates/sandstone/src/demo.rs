@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use self::folder::Folder;
 use self::portal::Wanted;
+use crate::console::ConsoleOptions;
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
 use block::budget::DEFAULT_MEMORY_CAP;
 use cli::Connection;
@@ -82,6 +83,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         cache: default_cache(),
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
+        console: ConsoleOptions::off(),
     })?;
     let author = Arc::new(Author::here(COMMAND));
     match author.works(|| bring_up(args, &daemon, state)) {

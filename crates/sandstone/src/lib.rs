@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use cli::Program;
 
 mod attach;
+pub mod console;
 pub mod daemon;
 mod demo;
 mod serve;

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+use crate::console::ConsoleOptions;
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
 use block::budget::DEFAULT_MEMORY_CAP;
 use cli::Connection;
 use cli::serve::{Args, failed, signals};
 use control::ControlAddress;
 use hint::Place;
+use https::Given;
 use process::log::{self, EACH};
 use process::notify;
 use process::signals::StopSignals;
@@ -27,6 +29,11 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
         }),
         io_uring: !args.no_io_uring,
         default_portals: args.portals.clone(),
+        console: ConsoleOptions {
+            address: args.console,
+            given: given(args),
+            names: args.console_names.clone(),
+        },
     };
     tracing::info!(
         target: EACH,
@@ -51,6 +58,12 @@ pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
     }
 }
 
+/// Returns the certificate that the command line names.
+fn given(args: &Args) -> Option<Given> {
+    let (certificate, key) = (args.console_cert.clone()?, args.console_key.clone()?);
+    Some(Given { certificate, key })
+}
+
 /// Prints the addresses of targets, of the control API and of the metrics.
 fn tell_addresses(args: &Args, daemon: &Daemon) {
     let served = daemon.transactions().data_plane().portals();
@@ -73,6 +86,10 @@ fn tell_addresses(args: &Args, daemon: &Daemon) {
             format!("http://localhost/metrics at the socket {}", path.display())
         }
     };
+    if let (Some(url), Some(certificate)) = (daemon.console_url(), daemon.console_certificate()) {
+        let fingerprint = certificate.fingerprint;
+        tracing::info!(target: EACH, url, fingerprint, "the console listens");
+    }
     let config = daemon.transactions().config();
     tracing::info!(
         target: EACH,

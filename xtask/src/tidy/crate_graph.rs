@@ -36,6 +36,7 @@ const LIST: &str = "
     pools: pages store hint state_folder block model config initiator
     backends: block model initiator pools
     isns: iscsi model
+    https: state_folder hint model
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net block model config initiator backends pools isns unit
@@ -44,7 +45,7 @@ const LIST: &str = "
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab
-    sandstone: access hint process block model config initiator backends pools isns unit nbd_server target control cli
+    sandstone: access state_folder hint process block model config initiator https backends pools isns unit nbd_server target control console cli
     sim: pages scsi iscsi store
     testing
 ";

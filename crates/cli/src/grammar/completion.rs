@@ -13,7 +13,7 @@ use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;
 use control::Endpoint;
 use control::endpoint::volume::Listed;
-use control::endpoint::{host, initiator, lu, pool, session, target, target_group, volume};
+use control::endpoint::{access, host, initiator, lu, pool, session, target, target_group, volume};
 use model::Error;
 use model::config::AluaState;
 use model::pool::vdev::VdevView;
@@ -149,6 +149,18 @@ pub(crate) fn host_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&host::LIST, |host| host.spec.name.clone()))
 }
 
+pub(crate) fn user_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask(&access::USER_LIST, |user| user.name.clone()))
+}
+
+pub(crate) fn login_numbers() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask(&access::LOGINS, |login| login.id.to_string()))
+}
+
+pub(crate) fn token_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask(&access::TOKEN_LIST, |token| token.name.clone()))
+}
+
 pub(crate) fn session_numbers() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask(&session::LIST, |session| session.tsih.to_string()))
 }
@@ -208,6 +220,7 @@ fn daemon() -> Connection {
             .ok()
             .and_then(|text| text.parse().ok()),
         state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
+        token_file: std::env::var_os("SANDSTONE_TOKEN_FILE").map(PathBuf::from),
         command: None,
     }
 }

@@ -193,14 +193,30 @@ fn secrets_leave_by_the_socket_alone_and_that_is_all_that_shows_them() {
         assert!(code == 200 && !answer.contains(SECRET), "{path}: {answer}");
     }
     let address = daemon.tcp();
-    let words = ["--control", &address, "config", "show"];
     let nowhere = tempfile::tempdir().unwrap();
+    let words = ["--control", &address, "config", "show"];
+    let ran = run(nowhere.path(), &words, None);
+    assert!(ran.code == 1 && ran.err.contains("token"), "{ran:?}");
+    let token = daemon.run("token add test --role admin").out;
+    let token_file = nowhere.path().join("token");
+    std::fs::write(&token_file, token).unwrap();
+    let token_file = token_file.to_str().unwrap();
+    let words = [
+        "--control",
+        &address,
+        "--token-file",
+        token_file,
+        "config",
+        "show",
+    ];
     assert_eq!(run(nowhere.path(), &words, None).code, 0);
     let file = nowhere.path().join("file");
     let file = file.to_str().unwrap();
     let words = [
         "--control",
         &address,
+        "--token-file",
+        token_file,
         "config",
         "export",
         "--with-secrets",

@@ -177,7 +177,9 @@ impl Daemon {
         let config = Arc::new(config);
         self.data_plane.apply(Arc::clone(&config)).unwrap();
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
+        let own_uid = rustix::process::geteuid().as_raw();
         let plane = Plane {
+            access: Arc::new(access::Access::open(self.folder.path(), own_uid)),
             snapshots: Snapshots::start(Arc::clone(&data_plane)).unwrap(),
             default_portals: Vec::new(),
             transactions: Transactions::new(store, config, data_plane),

@@ -71,10 +71,12 @@ pub(crate) async fn wait_for_first(
     }
     let is_packed = takes_gzip(request.headers());
     let (parts, _) = request.into_parts();
+    let file = console.door.plane().access.first_link_file();
     let page = Page::new("No administrator yet").status(StatusCode::SERVICE_UNAVAILABLE);
     let page = page.body(html! {
-        p { "The daemon printed a link when it started. Open it to choose the name and password of the first administrator." }
-        pre { "journalctl -u sandstone | grep /first/" }
+        p { "The daemon made a link when it started. Open it to choose the name and password of the first administrator. \
+            The link is in the daemon's log, and on that machine in this file:" }
+        pre { (file.display()) }
         p { "Or add the administrator on that machine:" }
         pre { "sandstone user add NAME --role admin" }
     });

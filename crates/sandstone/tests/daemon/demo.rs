@@ -219,9 +219,17 @@ fn a_demo_stays_out_of_the_state_of_a_daemon() {
         command.args(verb).arg("--state").arg(&state);
         command
     };
-    let mut daemon = serving(&["serve", "--cache", "64M", "--log", "error"])
-        .spawn()
-        .unwrap();
+    let mut daemon = serving(&[
+        "serve",
+        "--console",
+        "off",
+        "--cache",
+        "64M",
+        "--log",
+        "error",
+    ])
+    .spawn()
+    .unwrap();
     while !serving(&["status"]).output().unwrap().status.success() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

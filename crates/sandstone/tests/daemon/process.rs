@@ -29,7 +29,16 @@ impl Process {
     /// Starts the daemon again after [`Process::kill`].
     pub(crate) fn restart(&mut self) {
         let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args(["serve", "--log", "error", "--cache", "64M", "--state"])
+            .args([
+                "serve",
+                "--console",
+                "off",
+                "--log",
+                "error",
+                "--cache",
+                "64M",
+                "--state",
+            ])
             .arg(self.state.path())
             .stdin(Stdio::null())
             .spawn();

@@ -13,6 +13,7 @@ use iscsi::pdu::Isid;
 use model::config::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
+use sandstone::console::ConsoleOptions;
 use sandstone::daemon::{Daemon, DaemonOptions};
 
 /// Name of the one target.
@@ -83,6 +84,7 @@ impl Served {
             cache: 64 << 20,
             io_uring: false,
             default_portals: Vec::new(),
+            console: ConsoleOptions::off(),
         };
         self.daemon = Some(Daemon::start(options).unwrap());
     }

@@ -32,7 +32,7 @@ impl Service {
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args(["serve", "--cache", "64M", "--state"])
+            .args(["serve", "--console", "off", "--cache", "64M", "--state"])
             .arg(state.path().join("state"))
             .env("NOTIFY_SOCKET", &socket)
             .stdin(Stdio::null())
@@ -200,7 +200,7 @@ fn the_log_says_where_targets_listen() {
     service.signal(Signal::TERM);
     service.wait_for("stopped");
     let again = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-        .args(["serve", "--cache", "64M", "--state"])
+        .args(["serve", "--console", "off", "--cache", "64M", "--state"])
         .arg(service.folder())
         .stdin(Stdio::null())
         .stderr(File::create(service.state.path().join("log")).unwrap())

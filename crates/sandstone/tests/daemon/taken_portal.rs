@@ -12,7 +12,16 @@ struct Serving(Child);
 impl Serving {
     fn start(state: &Path, portal: &str) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args(["serve", "--log", "warn", "--cache", "64M", "--portal"])
+            .args([
+                "serve",
+                "--console",
+                "off",
+                "--log",
+                "warn",
+                "--cache",
+                "64M",
+                "--portal",
+            ])
             .args([portal, "--state"])
             .arg(state)
             .stdin(Stdio::null())

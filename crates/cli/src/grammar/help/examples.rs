@@ -22,6 +22,44 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "share vm1 --host esx1 --client esxi",
         ],
     ),
+    (
+        "user add",
+        &[
+            "user add ann --role admin",
+            "user add bob --role viewer --password-file /run/keys/bob",
+        ],
+    ),
+    (
+        "user modify",
+        &[
+            "user modify ann --password",
+            "user modify bob --disabled yes",
+        ],
+    ),
+    ("user remove", &["user remove bob"]),
+    ("user list", &["user list"]),
+    ("user logins", &["user logins"]),
+    ("user logout", &["user logout 3"]),
+    (
+        "token add",
+        &[
+            "token add monitor --role viewer --days 365",
+            "token add pve --role admin --folder tank/pve --host pve1 --host pve2",
+        ],
+    ),
+    ("token remove", &["token remove monitor"]),
+    ("token list", &["token list"]),
+    (
+        "role set",
+        &["role set ann operator", "role set --group staff viewer"],
+    ),
+    ("role remove", &["role remove ann"]),
+    ("role list", &["role list"]),
+    (
+        "audit list",
+        &["audit list", "audit list -l 20 -o seq,who,body"],
+    ),
+    ("audit verify", &["audit verify"]),
     ("openapi", &["openapi"]),
     ("completion", &["completion bash"]),
     (

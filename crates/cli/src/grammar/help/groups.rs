@@ -14,6 +14,7 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
             ),
             ("As a client of other storage", &["initiator"]),
             ("Measuring", &["iostat", "bench"]),
+            ("Who may do what", &["user", "token", "role", "audit"]),
             (
                 "The program itself",
                 &["config", "openapi", "completion", "man"],

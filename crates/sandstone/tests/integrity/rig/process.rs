@@ -64,7 +64,7 @@ impl Process {
     pub(crate) fn restart(&mut self) {
         assert!(self.child.is_none());
         let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args(["serve", "--log", "error", "--state"])
+            .args(["serve", "--console", "off", "--log", "error", "--state"])
             .arg(self.state.path())
             .args(&self.arguments)
             .stdin(Stdio::null())

@@ -1,0 +1,26 @@
+//! `user`, `token`, `role` and `audit`: who may do what, and who did what.
+
+mod audit;
+mod role;
+mod token;
+mod user;
+
+pub(super) use audit::{AuditVerb, run as audit};
+pub(super) use role::{RoleVerb, run as role};
+pub(super) use token::{TokenVerb, run as token};
+pub(super) use user::{UserVerb, run as user};
+
+use crate::print::table::Numbers;
+
+/// Returns a time for people, or in seconds for programs.
+fn time(unix: u64, numbers: Numbers) -> String {
+    match numbers {
+        Numbers::Exact => unix.to_string(),
+        Numbers::Short => model::date::utc(unix),
+    }
+}
+
+/// Returns a time that may be absent.
+fn time_or_dash(unix: Option<u64>, numbers: Numbers) -> String {
+    unix.map_or("-".to_owned(), |unix| time(unix, numbers))
+}

@@ -1,0 +1,107 @@
+//! The console of a daemon: its listener with TLS, its certificate, and the link of a first start.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use cli::serve::{CONSOLE_PORT, ConsoleAddress};
+use control::Plane;
+use control::handlers::{door, router};
+use https::{CertificateView, Certificates, Given, HttpsServer, address_for_people};
+use model::Error;
+use process::log::EACH;
+use state_folder::write_private;
+
+/// Options of the console.
+#[derive(Clone, Debug, Default)]
+pub struct ConsoleOptions {
+    /// Address to listen at. `None` is the port of the console at all addresses, if it is free.
+    pub address: Option<ConsoleAddress>,
+    /// Certificate of the administrator; `None` for one that this machine makes.
+    pub given: Option<Given>,
+    /// Further names under which people reach the console.
+    pub names: Vec<String>,
+}
+
+impl ConsoleOptions {
+    /// Returns the options of a daemon without a console.
+    pub fn off() -> Self {
+        Self {
+            address: Some(ConsoleAddress::Off),
+            ..Self::default()
+        }
+    }
+}
+
+/// Console that is served. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Console {
+    server: HttpsServer,
+    certificates: Arc<Certificates>,
+}
+
+impl Console {
+    /// Serves the console. Where nobody chose its address and it is taken, there is none: storage
+    /// must not wait for a port.
+    ///
+    /// # Errors
+    /// The chosen address or certificate cannot be used.
+    pub(crate) fn start(
+        options: &ConsoleOptions,
+        plane: &Arc<Plane>,
+    ) -> Result<Option<Self>, Error> {
+        let (address, is_chosen) = match options.address {
+            Some(ConsoleAddress::Off) => return Ok(None),
+            Some(ConsoleAddress::At(address)) => (address, true),
+            None => (
+                SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), CONSOLE_PORT),
+                false,
+            ),
+        };
+        let given = options.given.clone();
+        let started =
+            Certificates::open(&plane.state_folder, given, &options.names).and_then(|it| {
+                let certificates = Arc::new(it);
+                let door = Arc::new(door(Arc::clone(plane)));
+                let router = console::with_api(door, router(Arc::clone(plane)));
+                let server = HttpsServer::start(address, Arc::clone(&certificates), router)?;
+                Ok(Self {
+                    server,
+                    certificates,
+                })
+            });
+        match started {
+            Ok(console) => {
+                console.tell_first_link(plane);
+                Ok(Some(console))
+            }
+            Err(error) if !is_chosen && options.given.is_none() => {
+                tracing::warn!(%error, "the console is not served: {}", error.next);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the address for people.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", address_for_people(self.server.address()))
+    }
+
+    /// Returns the certificate in force.
+    pub(crate) fn certificate(&self) -> CertificateView {
+        self.certificates.view()
+    }
+
+    /// Logs and stores the link at which the first admin is added, as long as there is no user.
+    fn tell_first_link(&self, plane: &Plane) {
+        let Some(secret) = plane.access.first_link() else {
+            return;
+        };
+        let link = format!("{}/first/{secret}", self.url());
+        let file = plane.access.first_link_file();
+        if let Err(error) = write_private(&file, format!("{link}\n").as_bytes(), true) {
+            tracing::warn!(file = %file.display(), %error, "the link of the first start could not be stored");
+        }
+        tracing::info!(target: EACH, link, "nobody can log in at the console yet: open this link once");
+    }
+}
