@@ -186,25 +186,22 @@ impl Viewer {
         }
         moments.mark_changed();
         loop {
-            // The moment is chosen when there is room for it: a slow viewer gets the newest.
-            let Ok(room) = outbox.reserve().await else {
-                return;
-            };
-            let Some(moment) = next(&mut moments, &outbox).await else {
-                room.send(Bytes::from_static(b": still here\n\n"));
-                continue;
-            };
-            if moment.is_last || outbox.is_closed() || !self.is_admitted() {
-                return;
+            match turn(&mut moments, &outbox).await {
+                Turn::End => return,
+                Turn::Silence(room) => room.send(Bytes::from_static(b": still here\n\n")),
+                Turn::Show(room, moment) => {
+                    if !self.is_admitted() {
+                        return;
+                    }
+                    let mut text = self.rows(&moment);
+                    if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
+                        self.state(&mut text).await;
+                    }
+                    if !text.is_empty() {
+                        room.send(Bytes::from(text));
+                    }
+                }
             }
-            let mut text = self.rows(&moment);
-            if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
-                self.state(&mut text).await;
-            }
-            if text.is_empty() {
-                continue;
-            }
-            room.send(Bytes::from(text));
         }
     }
 
@@ -278,18 +275,83 @@ impl Viewer {
     }
 }
 
-/// Waits for the next moment. `None` means that there was silence for long.
-async fn next(
+/// Turn of a stream.
+enum Turn<'a> {
+    /// Shows a moment. There is room for it.
+    Show(mpsc::Permit<'a, Bytes>, Arc<Moment>),
+    /// Nothing happened for long.
+    Silence(mpsc::Permit<'a, Bytes>),
+    /// The viewer is gone, or the daemon ends.
+    End,
+}
+
+/// Waits for room, and then for a moment that was not shown yet. A viewer that does not read thus
+/// gets the newest moment when it reads again.
+async fn turn<'a>(
     moments: &mut watch::Receiver<Arc<Moment>>,
-    outbox: &mpsc::Sender<Bytes>,
-) -> Option<Arc<Moment>> {
+    outbox: &'a mpsc::Sender<Bytes>,
+) -> Turn<'a> {
+    let Ok(room) = outbox.reserve().await else {
+        return Turn::End;
+    };
     tokio::select! {
-        changed = moments.changed() => match changed {
-            Ok(()) => Some(Arc::clone(&moments.borrow_and_update())),
-            // The figures are gone, so the stream ends.
-            Err(_) => Some(Arc::new(Moment::end())),
-        },
-        () = outbox.closed() => Some(Arc::new(Moment::end())),
-        () = tokio::time::sleep(SILENCE) => None,
+        changed = moments.changed() => {
+            let moment = Arc::clone(&moments.borrow_and_update());
+            match changed.is_err() || moment.is_last {
+                true => Turn::End,
+                false => Turn::Show(room, moment),
+            }
+        }
+        () = outbox.closed() => Turn::End,
+        () = tokio::time::sleep(SILENCE) => Turn::Silence(room),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::points::Point;
+    use super::*;
+
+    fn moment(number: u64) -> Arc<Moment> {
+        Arc::new(Moment::new(number, Point::default(), Arc::default(), Arc::default(), None))
+    }
+
+    #[test]
+    fn a_viewer_that_does_not_read_is_skipped_to_the_newest() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let source = watch::Sender::new(moment(0));
+            let (outbox, mut inbox) = mpsc::channel(1);
+            let mut moments = source.subscribe();
+            let task = tokio::spawn(async move {
+                while let Turn::Show(room, moment) = turn(&mut moments, &outbox).await {
+                    room.send(Bytes::from(moment.number.to_string()));
+                }
+            });
+            source.send_replace(moment(1));
+            // The first piece lies in the channel, unread, while others come.
+            tokio::task::yield_now().await;
+            for number in 2..=50 {
+                source.send_replace(moment(number));
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(inbox.recv().await, Some(Bytes::from("1")));
+            assert_eq!(inbox.recv().await, Some(Bytes::from("50")));
+            source.send_replace(Arc::new(Moment::end()));
+            assert_eq!(inbox.recv().await, None, "the stream ends with the daemon");
+            task.await.expect("it ended");
+        });
+    }
+
+    #[test]
+    fn a_stream_ends_when_its_viewer_is_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let source = watch::Sender::new(moment(0));
+            let (outbox, inbox) = mpsc::channel(1);
+            let mut moments = source.subscribe();
+            drop(inbox);
+            assert!(matches!(turn(&mut moments, &outbox).await, Turn::End));
+        });
     }
 }
