@@ -117,6 +117,10 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
             .then(|| args.host.clone())
             .filter(|name| name::foreign(name).is_ok()),
     };
-    write!(t.out, "\n{}", instructions(&access, args.client.map(Client::from)))?;
+    write!(
+        t.out,
+        "\n{}",
+        instructions(&access, args.client.map(Client::from))
+    )?;
     Ok(())
 }

@@ -18,6 +18,8 @@ pub(crate) struct Field<'a> {
     pub(crate) value: &'a str,
     /// Whether the field may be empty.
     pub(crate) is_optional: bool,
+    /// Beginning of the field's identity, where forms of one page share names.
+    pub(crate) form: &'a str,
     /// What browsers fill in: `username`, `current-password`, `off`.
     pub(crate) autocomplete: &'a str,
 }
@@ -49,6 +51,11 @@ impl<'a> Field<'a> {
             is_optional: true,
             ..self
         }
+    }
+
+    /// Names the form of the field, where forms of one page share names.
+    pub(crate) fn within(self, form: &'a str) -> Self {
+        Self { form, ..self }
     }
 
     /// Names what browsers fill in.
@@ -123,7 +130,7 @@ impl<'a> Field<'a> {
     }
 
     fn id(self) -> String {
-        format!("field-{}", self.name)
+        format!("field-{}{}", self.form, self.name)
     }
 
     fn described(self) -> Option<String> {

@@ -202,7 +202,7 @@ async fn answer(
             .and_then(|()| check(&visit))
             .and_then(|()| function(&visit));
         result
-            .unwrap_or_else(|error| refusal(&error, &visit, is_form))
+            .unwrap_or_else(|error| refusal(&error, &visit, is_open || is_form))
             .write(&visit, is_packed)
     };
     match tokio::task::spawn_blocking(work).await {
@@ -267,10 +267,11 @@ async fn visit(console: Arc<Console>, parts: &mut Parts) -> Visit {
     }
 }
 
-/// Answers a visit that failed: by the login page if nobody is logged in, else by the error.
-fn refusal(error: &Error, visit: &Visit, is_form: bool) -> Answer {
+/// Answers a visit that failed: by the login page if nobody is logged in, else by the error. Forms,
+/// and pages for everybody, always get the error.
+fn refusal(error: &Error, visit: &Visit, is_told: bool) -> Answer {
     let is_nobody = error.kind == ErrorKind::NotAuthenticated && visit.reader().is_none();
-    match is_nobody && !is_form {
+    match is_nobody && !is_told {
         true => entry::log_in_first(visit),
         false => error::page(error),
     }

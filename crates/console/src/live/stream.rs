@@ -197,9 +197,7 @@ impl Viewer {
                     if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
                         self.state(&mut text).await;
                     }
-                    if !text.is_empty() {
-                        room.send(Bytes::from(text));
-                    }
+                    room.send(Bytes::from(text));
                 }
             }
         }
@@ -235,11 +233,10 @@ impl Viewer {
             .iter()
             .filter_map(|id| Some((id, moment.texts(id, &config, names)?)));
         let (ids, values): (Vec<&String>, Vec<Vec<String>>) = rows.unzip();
-        if !self.ids.is_empty() {
-            let rows = json!({"t": moment.at_ms(), "ids": ids, "v": values});
-            // Writing to a text cannot fail.
-            let _ = write!(out, "event: rows\ndata: {rows}\n\n");
-        }
+        // The event comes without rows too: it shows the page that the stream lives.
+        let rows = json!({"t": moment.at_ms(), "ids": ids, "v": values});
+        // Writing to a text cannot fail.
+        let _ = write!(out, "event: rows\ndata: {rows}\n\n");
         if self.has_charts && moment.number > 0 {
             let _ = write!(
                 out,
@@ -313,12 +310,20 @@ mod tests {
     use super::*;
 
     fn moment(number: u64) -> Arc<Moment> {
-        Arc::new(Moment::new(number, Point::default(), Arc::default(), Arc::default(), None))
+        Arc::new(Moment::new(
+            number,
+            Point::default(),
+            Arc::default(),
+            Arc::default(),
+            None,
+        ))
     }
 
     #[test]
     fn a_viewer_that_does_not_read_is_skipped_to_the_newest() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
         runtime.expect("a runtime").block_on(async {
             let source = watch::Sender::new(moment(0));
             let (outbox, mut inbox) = mpsc::channel(1);
@@ -345,7 +350,9 @@ mod tests {
 
     #[test]
     fn a_stream_ends_when_its_viewer_is_gone() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
         runtime.expect("a runtime").block_on(async {
             let source = watch::Sender::new(moment(0));
             let (outbox, inbox) = mpsc::channel(1);

@@ -142,9 +142,9 @@ fn user_form() -> Markup {
     form(
         "/access/users",
         html! {
-            (Field::new("name", "Name").text())
-            (Field::new("role", "Role").choice(&roles))
-            (Field::new("password", "Password").autocomplete("new-password")
+            (Field::new("name", "Name").within("user-").text())
+            (Field::new("role", "Role").within("user-").choice(&roles))
+            (Field::new("password", "Password").within("user-").autocomplete("new-password")
                 .hint("At least twelve letters. The user changes it after the first login.").password())
             (submit("Add the user"))
         },
@@ -254,11 +254,11 @@ fn token_form() -> Markup {
     form(
         "/access/tokens",
         html! {
-            (Field::new("name", "Name").text())
-            (Field::new("role", "Role").choice(&roles))
-            (Field::new("folder", "Folder").optional().hint("Limits the token to the datasets below a folder, such as tank/pve.").text())
-            (Field::new("hosts", "Hosts").optional().hint("Hosts to which a limited token may map units, separated by spaces.").text())
-            (Field::new("days", "Days").optional().hint("Without a number, the token never ends.").number())
+            (Field::new("name", "Name").within("token-").text())
+            (Field::new("role", "Role").within("token-").choice(&roles))
+            (Field::new("folder", "Folder").within("token-").optional().hint("Limits the token to the datasets below a folder, such as tank/pve.").text())
+            (Field::new("hosts", "Hosts").within("token-").optional().hint("Hosts to which a limited token may map units, separated by spaces.").text())
+            (Field::new("days", "Days").within("token-").optional().hint("Without a number, the token never ends.").number())
             (submit("Add the token"))
         },
     )
@@ -389,9 +389,9 @@ fn role_form() -> Markup {
     form(
         "/access/roles",
         html! {
-            (Field::new("kind", "Kind").choice(&kinds))
-            (Field::new("name", "Name").hint("A user or group of this machine.").text())
-            (Field::new("role", "Role").choice(&roles))
+            (Field::new("kind", "Kind").within("role-").choice(&kinds))
+            (Field::new("name", "Name").within("role-").hint("A user or group of this machine.").text())
+            (Field::new("role", "Role").within("role-").choice(&roles))
             (submit("Give the role"))
         },
     )

@@ -1,6 +1,8 @@
 //! Paths and maps: the picture from host to disk, the table behind it, the lines of the map, and
 //! why an initiator sees a unit or not.
 
+use std::collections::{HashMap, HashSet};
+
 use config::change::{AddMap, RemoveMap, Share};
 use config::explain::{Explanation, Outcome};
 use control::endpoint::map::{self, Question};
@@ -161,10 +163,11 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
     let config = console.door.plane().transactions.config();
     let moment = console.live.now();
     let units = visit.call(&lu::LIST, &[])?;
-    let place = |name: &str| {
-        let unit = units.iter().find(|view| view.spec.name == name);
-        unit.map(super::unit_place).unwrap_or_default()
-    };
+    let places: HashMap<&str, String> = units
+        .iter()
+        .map(|view| (view.spec.name.as_str(), super::unit_place(view)))
+        .collect();
+    let place = |name: &str| places.get(name).cloned().unwrap_or_default();
     let sees_all = visit.reader().is_some_and(|reader| reader.grant.is_none());
     let sessions = if sees_all {
         visit.call(&session::LIST, &[])?
@@ -190,10 +193,10 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
             });
         }
     }
+    let logged_in: HashSet<String> = paths.iter().map(|path: &Path| path.host.clone()).collect();
     for map in &config.maps {
         let Some(host) = &map.host else { continue };
-        let is_known = units.iter().any(|view| view.spec.name == map.unit);
-        if is_known && !paths.iter().any(|path| path.host == *host) {
+        if places.contains_key(map.unit.as_str()) && !logged_in.contains(host) {
             paths.push(Path {
                 session: None,
                 host: host.clone(),
@@ -311,12 +314,12 @@ fn add_form(visit: &Visit) -> Result<Markup, Error> {
         details open[query.some("add").is_some()] {
             summary { "Add a map" }
             (form("/maps/add", html! {
-                (Field::new("unit", "Unit").value(query.get("unit")).suggesting(&unit_names(visit)?))
-                (Field::new("host", "Host").value(query.get("host")).optional()
+                (Field::new("unit", "Unit").within("map-").value(query.get("unit")).suggesting(&unit_names(visit)?))
+                (Field::new("host", "Host").within("map-").value(query.get("host")).optional()
                     .hint("Without a host, every initiator may see the unit.").suggesting(&host_names(visit)?))
-                (Field::new("target", "Target").optional().hint("Without a target, the map holds at every target.")
+                (Field::new("target", "Target").within("map-").optional().hint("Without a target, the map holds at every target.")
                     .suggesting(&super::unit::target_names(visit)))
-                (Field::new("lun", "LUN").optional().hint("Without a LUN, the lowest that is free.").number())
+                (Field::new("lun", "LUN").within("map-").optional().hint("Without a LUN, the lowest that is free.").number())
                 (check("read_only", "Refuse writes", false))
                 (submit("Preview"))
             }))

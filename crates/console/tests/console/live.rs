@@ -20,8 +20,14 @@ fn a_stream_shows_the_rows_of_its_window() {
         let rows = stream.event("rows").expect("rows");
         moved = rows.matches("0.001").count();
     }
-    let state = site.watch("view=page", &viewer).event("state").expect("a state");
-    assert!(state.contains("\"health\":") && state.contains("\"generation\":"), "{state}");
+    let state = site
+        .watch("view=page", &viewer)
+        .event("state")
+        .expect("a state");
+    assert!(
+        state.contains("\"health\":") && state.contains("\"generation\":"),
+        "{state}"
+    );
     let mut overview = site.watch("view=overview", &viewer);
     let points = overview.event("points").expect("points");
     assert!(points.starts_with("{\"t\":["), "{points}");
@@ -34,7 +40,11 @@ fn a_stream_needs_a_reader_and_a_view() {
     let viewer = site.token(Role::Viewer);
     assert_eq!(site.watch("view=nonsense", &viewer).status, 400);
     let many = vec!["u:x"; 500].join("%0A");
-    assert_eq!(site.watch(&format!("view=units&ids={many}"), &viewer).status, 400);
+    assert_eq!(
+        site.watch(&format!("view=units&ids={many}"), &viewer)
+            .status,
+        400
+    );
 }
 
 #[test]
@@ -45,7 +55,10 @@ fn a_viewer_too_many_is_told_so() {
     assert!(streams.iter().all(|stream| stream.status == 200));
     let surplus = site.get("/v1/live?view=units", &viewer);
     assert_eq!(surplus.status, 503);
-    assert!(surplus.body.contains("64 pages show live figures already"), "{surplus:?}");
+    assert!(
+        surplus.body.contains("64 pages show live figures already"),
+        "{surplus:?}"
+    );
     streams.pop();
     // The place is free once the server has noticed the end of the stream.
     while site.watch("view=units", &viewer).status != 200 {
@@ -57,7 +70,11 @@ fn a_viewer_too_many_is_told_so() {
 fn a_stream_ends_with_its_login_its_role_and_the_daemon() {
     let site = Site::with_one_of_each();
     let password = Password("four words are long".to_owned());
-    let request = AddUser { name: "ann".to_owned(), role: Role::Viewer, password };
+    let request = AddUser {
+        name: "ann".to_owned(),
+        role: Role::Viewer,
+        password,
+    };
     site.plane.access.add_user(&request).expect("a user");
     let form = "name=ann&password=four+words+are+long";
     let login = |site: &Site| Who::Cookie(site.post("/login", &Who::Nobody, form).login());
@@ -69,14 +86,23 @@ fn a_stream_ends_with_its_login_its_role_and_the_daemon() {
 
     let mut stream = site.watch("view=units", &login(&site));
     stream.event("rows").expect("rows");
-    let disable = ModifyUser { is_disabled: Some(true), ..ModifyUser::default() };
-    site.plane.access.modify_user("ann", &disable).expect("a change");
+    let disable = ModifyUser {
+        is_disabled: Some(true),
+        ..ModifyUser::default()
+    };
+    site.plane
+        .access
+        .modify_user("ann", &disable)
+        .expect("a change");
     stream.ends();
 
     let viewer = site.token(Role::Viewer);
     let mut stream = site.watch("view=units", &viewer);
     stream.event("rows").expect("rows");
-    site.plane.access.remove_token("t-viewer").expect("it was there");
+    site.plane
+        .access
+        .remove_token("t-viewer")
+        .expect("it was there");
     stream.ends();
 
     let mut stream = site.watch("view=units", &site.token(Role::Viewer));

@@ -11,13 +11,15 @@ use config::change::{AddMap, Change, CreateHost, CreateTarget, CreateUnit};
 use config::store::Store;
 use control::transaction::Commit;
 use control::{Author, Plane, Snapshots, Transactions};
+use model::Error;
 use model::access::{AddToken, Role};
 use model::config::{AluaMode, BackendSpec, Config, TargetParameters};
-use model::data_plane::{ApplyError, ConnectionInfo, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use model::data_plane::{
+    ApplyError, ConnectionInfo, DataPlane, PortalStatus, SessionInfo, UnitStatus,
+};
 use model::figures::{CommandsRead, Figures, KindTotals, LunFigures, SessionFigures, UnitFigures};
 use model::hindrance::{Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
-use model::Error;
 use tokio::sync::oneshot;
 
 /// Longest time that a test waits for an answer.
@@ -68,7 +70,11 @@ impl DataPlane for Shown {
 
     fn figures(&self, _: &CommandsRead) -> Figures {
         let commands = *self.reads.lock().unwrap();
-        let reads = KindTotals { commands, bytes: commands * 4096, stages_ns: [0, 0, commands * 1000, 0] };
+        let reads = KindTotals {
+            commands,
+            bytes: commands * 4096,
+            stages_ns: [0, 0, commands * 1000, 0],
+        };
         let totals = [reads, KindTotals::default(), KindTotals::default()];
         let config = self.config.lock().unwrap().clone();
         let units = config.units.iter().map(|unit| UnitFigures {
@@ -87,11 +93,19 @@ impl DataPlane for Shown {
             luns: config
                 .units
                 .first()
-                .map(|unit| LunFigures { lun: 0, unit: unit.name.clone(), totals })
+                .map(|unit| LunFigures {
+                    lun: 0,
+                    unit: unit.name.clone(),
+                    totals,
+                })
                 .into_iter()
                 .collect(),
         });
-        Figures { units: units.collect(), sessions: sessions.collect(), port_groups: Vec::new() }
+        Figures {
+            units: units.collect(),
+            sessions: sessions.collect(),
+            port_groups: Vec::new(),
+        }
     }
 
     fn clear(&self, _: &str, _: Clearing) -> Result<Vec<Hindrance>, Error> {
@@ -151,7 +165,9 @@ impl Reply {
     pub(crate) fn login(&self) -> String {
         let start = format!("{}=", control::COOKIE_NAME);
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        let cookie = lines.find_map(|(_, value)| value.strip_prefix(&start)).expect("a cookie");
+        let cookie = lines
+            .find_map(|(_, value)| value.strip_prefix(&start))
+            .expect("a cookie");
         cookie.split(';').next().expect("a value").to_owned()
     }
 }
@@ -220,7 +236,10 @@ impl Site {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 tokio::select! {
@@ -229,12 +248,21 @@ impl Site {
                 }
             });
         });
-        Self { _folder: folder, shown, plane, address, stop: Some(stop), thread: Some(thread) }
+        Self {
+            _folder: folder,
+            shown,
+            plane,
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     pub(crate) fn change(&self, change: Change) {
         let commit = || self.plane.transactions.commit(&change, &Commit::default());
-        Arc::new(Author::daemon("test")).works(commit).expect("a change");
+        Arc::new(Author::daemon("test"))
+            .works(commit)
+            .expect("a change");
     }
 
     /// Adds a unit in memory.
@@ -278,8 +306,17 @@ impl Site {
     pub(crate) fn token(&self, role: Role) -> Who {
         let name = format!("t-{role}");
         let _ = self.plane.access.remove_token(&name);
-        let request = AddToken { name, role, grant: None, days: None };
-        let token = self.plane.access.add_token(&request, "test").expect("a token");
+        let request = AddToken {
+            name,
+            role,
+            grant: None,
+            days: None,
+        };
+        let token = self
+            .plane
+            .access
+            .add_token(&request, "test")
+            .expect("a token");
         Who::Token(token.token)
     }
 
@@ -290,7 +327,13 @@ impl Site {
 
     /// Sends a form from a page of the console.
     pub(crate) fn post(&self, path: &str, who: &Who, form: &str) -> Reply {
-        self.send("POST", path, who, &[("sec-fetch-site", "same-origin")], form)
+        self.send(
+            "POST",
+            path,
+            who,
+            &[("sec-fetch-site", "same-origin")],
+            form,
+        )
     }
 
     /// Sends a request.
@@ -307,8 +350,16 @@ impl Site {
         stream.read_to_end(&mut bytes).expect("an answer");
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|it| it.parse().ok())
+            .expect("a status");
+        Reply {
+            status,
+            head: head.to_owned(),
+            body: body.to_owned(),
+        }
     }
 
     fn open(
@@ -325,7 +376,9 @@ impl Site {
         match who {
             Who::Nobody => {}
             Who::Token(token) => head += &format!("authorization: Bearer {token}\r\n"),
-            Who::Cookie(secret) => head += &format!("cookie: {}={secret}\r\n", control::COOKIE_NAME),
+            Who::Cookie(secret) => {
+                head += &format!("cookie: {}={secret}\r\n", control::COOKIE_NAME)
+            }
         }
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
@@ -341,9 +394,16 @@ impl Site {
     /// Opens a stream of live figures.
     pub(crate) fn watch(&self, query: &str, who: &Who) -> Stream {
         let stream = self.open("GET", &format!("/v1/live?{query}"), who, &[], "");
-        let mut stream = Stream { reader: BufReader::new(stream), status: 0 };
+        let mut stream = Stream {
+            reader: BufReader::new(stream),
+            status: 0,
+        };
         let first = stream.line().expect("a status");
-        stream.status = first.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+        stream.status = first
+            .split(' ')
+            .nth(1)
+            .and_then(|it| it.parse().ok())
+            .expect("a status");
         while stream.line().is_some_and(|line| !line.is_empty()) {}
         stream
     }
