@@ -71,7 +71,7 @@ pub(crate) fn set_cookie(name: &str, value: &str, age_s: Option<u32>) -> String 
 pub(crate) enum Answer {
     /// A page.
     Page(Box<Page>),
-    /// Another page to go to.
+    /// The way to another page.
     Go {
         /// Path of the page.
         to: String,

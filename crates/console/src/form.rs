@@ -20,7 +20,7 @@ pub(crate) struct Field<'a> {
     pub(crate) is_optional: bool,
     /// Beginning of the field's identity, where forms of one page share names.
     pub(crate) form: &'a str,
-    /// What browsers fill in: `username`, `current-password`, `off`.
+    /// Kind of what browsers fill in: `username`, `current-password`, `off`.
     pub(crate) autocomplete: &'a str,
 }
 

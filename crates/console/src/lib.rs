@@ -30,6 +30,8 @@ mod format;
 mod frame;
 mod headers;
 mod live;
+mod mark;
+mod object_state;
 mod pages;
 mod picture;
 mod preview;

@@ -1,7 +1,8 @@
 //! Routes: each path of the console with the function that makes its page.
 //!
 //! A page is one line here or in `pages/`: `routes.page("/units", &lu::LIST, list)`. The endpoint
-//! says which role its reader needs. A form is sent to an act: `routes.act(path, &lu::CLEAR, clear)`.
+//! says which role its reader needs. A form is sent to an act:
+//! `routes.act(path, &lu::CLEAR, clear)`.
 
 use std::sync::Arc;
 

@@ -4,7 +4,14 @@ use std::sync::Arc;
 
 use control::Door;
 
+use model::Error;
+
 use super::live::Live;
+use super::pages;
+use super::visit::Visit;
+
+/// Function from the name of a list and a visit to the numbers of the objects in the window.
+pub(crate) type Window = fn(&str, &Visit) -> Result<Vec<String>, Error>;
 
 /// State of the console.
 #[derive(Debug)]
@@ -13,6 +20,8 @@ pub(crate) struct Console {
     pub(crate) door: Arc<Door>,
     /// Figures of the last minutes.
     pub(crate) live: Arc<Live>,
+    /// Function that returns the numbers of the objects in the window of a list.
+    pub(crate) window: Window,
     /// Name of this machine, for titles.
     pub(crate) machine: String,
 }
@@ -25,6 +34,7 @@ impl Console {
         Arc::new(Self {
             door,
             live,
+            window: pages::window,
             machine: system.nodename().to_string_lossy().into_owned(),
         })
     }

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, Method};
 use model::{Error, ErrorKind};
 
 /// Refuses a change that does not come from a page of this console. The rule holds for requests
-/// with a cookie, and for forms that begin a login: another site could otherwise log its visitors in
-/// as a user of its own choice.
+/// with a cookie, and for forms that begin a login: another site could otherwise log its visitors
+/// in as a user of its own choice.
 ///
 /// # Errors
 /// The browser names another origin, or none.

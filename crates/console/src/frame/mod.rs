@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::{ICON, SCRIPT, STYLE};
-use super::live::health::Shown;
 use super::visit::{Theme, Visit};
 
 /// A page, before it is written.
@@ -87,6 +86,7 @@ impl Page {
             theme => Some(theme.as_str()),
         };
         let health = visit.console.live.health.shown(visit);
+        let health = health.map(|it| (it.class(), it.mark(), it.sentence));
         html! {
             (DOCTYPE)
             html lang="en" data-theme=[chosen] {
@@ -134,14 +134,17 @@ impl Page {
     }
 }
 
-fn header(visit: &Visit, machine: &str, health: Option<&Shown>) -> Markup {
+/// Class, shape and sentence of the health.
+type Told = (&'static str, &'static str, String);
+
+fn header(visit: &Visit, machine: &str, health: Option<&Told>) -> Markup {
     html! {
         header.top {
             a.brand href="/" { "Sandstone" span.machine { " " (machine) } }
-            @if let Some(health) = health {
-                p.health.state.(health.class()) {
-                    span aria-hidden="true" data-text="mark" { (health.mark()) } " "
-                    a href="/#to-do" data-text="health" { (health.sentence) }
+            @if let Some((class, mark, sentence)) = health {
+                p.health.state.(class) {
+                    span aria-hidden="true" data-text="mark" { (mark) } " "
+                    a href="/#to-do" data-text="health" { (sentence) }
                 }
             }
             p.broken hidden role="status" { span aria-hidden="true" { "▲ " } "not live since " span.since {} }

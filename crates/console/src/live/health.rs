@@ -10,8 +10,8 @@ use control::endpoint::status;
 use model::health::Health as Level;
 
 use crate::format::number_of;
+use crate::mark::State;
 use crate::state::Console;
-use crate::table::State;
 use crate::visit::Visit;
 
 /// Age at which the status is asked again.
@@ -37,10 +37,10 @@ impl Shown {
     }
 }
 
-/// Something to do.
+/// A thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
-    /// How urgent it is.
+    /// Urgency of the task.
     pub(crate) state: State,
     /// Finding in one sentence.
     pub(crate) what: String,

@@ -207,7 +207,7 @@ impl Moment {
             }
             _ => return None,
         };
-        Some(rates.cells().into_iter().map(|cell| cell.text).collect())
+        Some(rates.figures().into_iter().map(|(_, text)| text).collect())
     }
 }
 

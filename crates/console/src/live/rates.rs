@@ -4,7 +4,6 @@ use model::figures::latency::Latencies;
 use model::figures::{CommandSums, KindSums, STAGES};
 
 use crate::format::{mib, ms, rate};
-use crate::table::Cell;
 
 /// Rates of a unit, a session, a host or a port group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -62,18 +61,17 @@ impl Rates {
         }
     }
 
-    /// Returns the live figures as cells: commands, throughput, mean, p50, p99, and the stages.
-    pub(crate) fn cells(&self) -> [Cell; 9] {
-        let stage = |at: usize| {
-            let us = self.stages_us.map(|stages| stages[at]);
-            Cell::maybe(us, ms(us))
-        };
+    /// Returns the live figures, each with its text: commands, throughput, mean, p50, p99, and the
+    /// stages.
+    pub(crate) fn figures(&self) -> [(Option<f64>, String); 9] {
+        let of_us = |us: Option<f64>| (us, ms(us));
+        let stage = |at: usize| of_us(self.stages_us.map(|stages| stages[at]));
         [
-            Cell::figure(self.commands, rate(self.commands)),
-            Cell::figure(self.bytes, mib(self.bytes)),
-            Cell::maybe(self.mean_us, ms(self.mean_us)),
-            Cell::maybe(self.p50_us, ms(self.p50_us)),
-            Cell::maybe(self.p99_us, ms(self.p99_us)),
+            (Some(self.commands), rate(self.commands)),
+            (Some(self.bytes), mib(self.bytes)),
+            of_us(self.mean_us),
+            of_us(self.p50_us),
+            of_us(self.p99_us),
             stage(0),
             stage(1),
             stage(2),
@@ -82,7 +80,7 @@ impl Rates {
     }
 }
 
-/// Numbers of the live figures among the cells of [`Rates::cells`].
+/// Numbers of the live figures among those of [`Rates::figures`].
 pub(crate) mod place {
     /// Commands per second.
     pub(crate) const COMMANDS: usize = 0;
@@ -137,7 +135,7 @@ mod tests {
         assert_eq!(rates.bytes, 409_600.0);
         assert_eq!(rates.mean_us, Some(100.0));
         assert_eq!(rates.stages_us, Some([0.0, 10.0, 80.0, 10.0]));
-        let texts = rates.cells().map(|cell| cell.text);
+        let texts = rates.figures().map(|(_, text)| text);
         assert_eq!(
             texts,
             [

@@ -28,7 +28,6 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use super::health;
 use super::moment::Moment;
 use crate::format::escape;
-use crate::pages;
 use crate::state::Console;
 use crate::visit::{Fields, Theme, Visit};
 
@@ -122,7 +121,7 @@ fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer,
     };
     let ids = match query.some("ids") {
         Some(ids) => ids.split('\n').map(str::to_owned).collect(),
-        None => pages::window(&view, &visit)?,
+        None => (console.window)(&view, &visit)?,
     };
     if ids.len() > MOST_OBJECTS {
         return Err(Error::invalid(

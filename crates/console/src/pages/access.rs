@@ -12,9 +12,10 @@ use crate::answer::Answer;
 use crate::form::{Field, button, form, submit};
 use crate::format::{ago, at, time};
 use crate::frame::Page;
+use crate::mark::State;
 use crate::preview::{Asking, confirm};
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table};
+use crate::table::{Cell, Column, Table};
 use crate::visit::Visit;
 
 /// Adds the routes of this file.
@@ -342,7 +343,7 @@ fn login_table(visit: &Visit, logins: Vec<LoginView>) -> Table<'_, LoginView> {
         ],
         rows: logins,
         id: |_| String::new(),
-        empty: html! { p { "Nobody is logged in." } },
+        empty: html! { p { "There is no login." } },
     }
 }
 

@@ -8,8 +8,9 @@ use model::access::AuditLine;
 use crate::answer::Answer;
 use crate::format::{count, time};
 use crate::frame::Page;
+use crate::mark::State;
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Lines that are read at once.

@@ -10,9 +10,10 @@ use crate::answer::Answer;
 use crate::form::{Field, button, form, submit};
 use crate::format::time;
 use crate::frame::Page;
+use crate::mark::State;
 use crate::preview::{Asking, change};
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Adds the routes of this file.

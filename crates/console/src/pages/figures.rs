@@ -38,9 +38,12 @@ fn column<'a, T: 'a>(
     (key, title, at): (&'static str, &'static str, usize),
     rates: impl Fn(&T) -> Option<Rates> + 'a,
 ) -> Column<'a, T> {
-    let make = move |row: &T| {
-        let cells = rates(row).map(|rates| rates.cells());
-        cells.map_or_else(Cell::unknown, |cells| cells[at].clone())
+    let make = move |row: &T| match rates(row).map(|rates| rates.figures()) {
+        None => Cell::unknown(),
+        Some(mut figures) => {
+            let (value, text) = std::mem::take(&mut figures[at]);
+            Cell::maybe(value, text)
+        }
     };
     Column::figure(key, title, make).live(at)
 }

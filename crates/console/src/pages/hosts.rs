@@ -8,6 +8,7 @@ use model::Error;
 use model::data_plane::SessionInfo;
 
 use super::figures;
+use super::list::stream;
 use super::maps::map_table;
 use crate::answer::Answer;
 use crate::form::{Field, button, form, hidden, submit};
@@ -15,9 +16,10 @@ use crate::format::{at, duration, escape, number_of};
 use crate::frame::Page;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
+use crate::mark::State;
 use crate::preview::{Asking, change};
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View, stream};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Adds the routes of this file.

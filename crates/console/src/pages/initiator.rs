@@ -1,4 +1,4 @@
-//! This machine as an initiator: its sessions at other targets, the devices behind them, and their
+//! The machine as an initiator: its sessions at other targets, the devices behind them, and their
 //! paths.
 
 use control::answer::DeviceView;
@@ -11,8 +11,9 @@ use crate::answer::Answer;
 use crate::form::button;
 
 use crate::frame::Page;
+use crate::mark::State;
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Adds the routes of this file.
@@ -178,7 +179,7 @@ fn sessions(rows: Vec<InitiatorSession>) -> Table<'static, InitiatorSession> {
         ],
         rows,
         id: |_| String::new(),
-        empty: html! { p { "There is none." } },
+        empty: html! { p { "This machine is logged in at no other target." } },
     }
 }
 

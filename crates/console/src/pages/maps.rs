@@ -13,16 +13,18 @@ use model::config::MapSpec;
 use model::data_plane::SessionInfo;
 
 use super::figures;
+use super::list::stream;
 use super::mend;
 use crate::answer::Answer;
 use crate::form::{Field, button, check, form, hidden, sentence, submit};
 use crate::format::{at, escape};
 use crate::frame::Page;
 use crate::live::rates::Rates;
+use crate::mark::State;
 use crate::picture::{Source, chain, draw};
 use crate::preview::{Asking, change, change_and};
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View, stream};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Adds the routes of this file.
@@ -165,7 +167,12 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
     let units = visit.call(&lu::LIST, &[])?;
     let places: HashMap<&str, String> = units
         .iter()
-        .map(|view| (view.spec.name.as_str(), super::unit_place(view)))
+        .map(|view| {
+            (
+                view.spec.name.as_str(),
+                crate::object_state::place_of_unit(view),
+            )
+        })
         .collect();
     let place = |name: &str| places.get(name).cloned().unwrap_or_default();
     let sees_all = visit.reader().is_some_and(|reader| reader.grant.is_none());

@@ -6,6 +6,7 @@ mod config;
 mod figures;
 mod hosts;
 mod initiator;
+mod list;
 mod maps;
 mod mend;
 mod overview;
@@ -21,9 +22,6 @@ use model::Error;
 use super::routes::Routes;
 use super::table::View;
 use super::visit::Visit;
-
-pub(crate) use pools::state as pool_state;
-pub(crate) use units::{place as unit_place, state as unit_state};
 
 /// Adds the routes of all pages.
 pub(crate) fn routes(routes: Routes) -> Routes {

@@ -8,14 +8,17 @@ use model::pool::scan::{Scrub, ScrubAction};
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 
+use super::list::stream;
 use crate::answer::Answer;
 use crate::form::{button, sentence};
 use crate::format::{NONE, at, count, duration, escape, size, time};
 use crate::frame::Page;
 use crate::live::moment::{io_place, number_of};
 use crate::live::stream::address;
+use crate::mark::State;
+use crate::object_state;
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View, stream};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Events and entries of the history that the page lists.
@@ -31,7 +34,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 fn list(visit: &Visit) -> Result<Answer, Error> {
     let view = View::read(&visit.query);
-    table(visit)?.answer(visit, Page::new("Pools").live(stream("pools", &view)))
+    super::list::answer(
+        &table(visit)?,
+        visit,
+        Page::new("Pools").live(stream("pools", &view)),
+    )
 }
 
 /// Returns the table of all pools.
@@ -51,7 +58,7 @@ pub(super) fn table_of(visit: &Visit, pools: Vec<PoolView>) -> Table<'_, PoolVie
                 Cell::text(pool.name.as_str()).link(at("/pools", &[&pool.name]))
             }),
             Column::text("state", "State", |pool: &PoolView| {
-                Cell::state(state(pool), pool.state.as_str())
+                Cell::state(object_state::pool(pool), pool.state.as_str())
             }),
             Column::figure("fill", "Fill", fill),
             Column::figure("size", "Size", |pool: &PoolView| Cell::size(pool.size)),
@@ -95,15 +102,6 @@ fn live_text(visit: &Visit, id: &str, place: usize) -> String {
         .unwrap_or_else(|| NONE.to_owned())
 }
 
-/// Returns the state of a pool.
-pub(crate) fn state(pool: &PoolView) -> State {
-    match pool.health() {
-        model::health::Health::Healthy => State::Good,
-        model::health::Health::Attention => State::Warn,
-        model::health::Health::Impaired => State::Bad,
-    }
-}
-
 /// Returns the share of a pool in use, with a bar.
 fn fill(pool: &PoolView) -> Cell {
     let Some(percent) = pool.capacity else {
@@ -133,7 +131,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
     Ok(page
         .live(address("page", ""))
         .body(html! {
-            p { (state(&pool).show(&pool.state)) @if pool.is_read_only { " read only" } }
+            p { (object_state::pool(&pool).show(&pool.state)) @if pool.is_read_only { " read only" } }
             @if let Some(status) = &pool.status { p { (sentence(status)) } }
             @if let Some(action) = &pool.action { p { strong { "What to do: " } (sentence(action)) } }
             p { "Scan: " (pool.scan) }

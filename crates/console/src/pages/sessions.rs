@@ -6,6 +6,7 @@ use model::Error;
 use model::data_plane::SessionInfo;
 
 use super::figures;
+use super::list::stream;
 use crate::answer::Answer;
 use crate::form::button;
 use crate::format::{at, count, duration, size};
@@ -13,7 +14,7 @@ use crate::frame::Page;
 use crate::live::rates::Rates;
 use crate::preview::{Asking, confirm};
 use crate::routes::Routes;
-use crate::table::{Cell, Column, Table, View, stream};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Seconds that an initiator has to log out when it is asked to.
@@ -37,7 +38,7 @@ pub(super) struct Row {
 
 fn list(visit: &Visit) -> Result<Answer, Error> {
     let stream = stream("sessions", &View::read(&visit.query));
-    table(visit)?.answer(visit, Page::new("Sessions").live(stream))
+    super::list::answer(&table(visit)?, visit, Page::new("Sessions").live(stream))
 }
 
 /// Returns the table of all sessions.

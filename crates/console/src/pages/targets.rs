@@ -8,14 +8,16 @@ use model::Error;
 use model::config::{AluaState, PortalGroupSpec};
 
 use super::figures;
+use super::list::stream;
 use crate::answer::Answer;
 use crate::form::{Field, form, hidden, submit};
 use crate::format::escape;
 use crate::frame::Page;
 use crate::live::rates::Rates;
+use crate::mark::State;
 use crate::preview::{Asking, change};
 use crate::routes::Routes;
-use crate::table::{Cell, Column, State, Table, View, stream};
+use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
 
 /// Adds the routes of this file.

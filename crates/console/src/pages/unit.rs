@@ -15,13 +15,13 @@ use model::hindrance::Hindrance;
 use model::quantity::parse_size;
 
 use super::figures;
-use super::units::{place, state};
 use crate::answer::Answer;
 use crate::form::{Field, button, form, sentence, submit};
 use crate::format::{at, count, size};
 use crate::frame::Page;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
+use crate::object_state::{place_of_unit, unit as state_of};
 use crate::preview::{Asking, change, confirm};
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table};
@@ -69,7 +69,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
 fn hindrances(visit: &Visit, view: &UnitView) -> Markup {
     let name = &view.spec.name;
     let path = format!("{}/clear", at("/units", &[name]));
-    let (state, word) = state(view);
+    let (state, word) = state_of(view);
     html! {
         p { (state.show(&word)) @if let Some(fault) = &view.status.fault { ": " (fault) } }
         @if let Some(remedy) = &view.status.remedy { p { (sentence(remedy)) } }
@@ -235,7 +235,7 @@ fn facts(view: &UnitView) -> Markup {
                 dt { "Size" } dd { (size(status.size)) " (" (count(status.size)) " bytes)" }
                 dt { "Data on" } dd { @match spec.backend.volume() {
                     Some(volume) => a href=(at("/volumes", &[volume])) { (volume) },
-                    None => (place(view)),
+                    None => (place_of_unit(view)),
                 } }
                 @if let Some(allocated) = status.allocated { dt { "Allocated" } dd { (size(allocated)) } }
                 @if let Some(available) = status.available { dt { "Room beneath" } dd { (size(available)) } }

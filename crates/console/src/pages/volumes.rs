@@ -51,7 +51,7 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
     });
     let pools = visit.reader().is_none_or(|it| it.grant.is_some())
         || !visit.call(&pool_endpoint::LIST, &[])?.is_empty();
-    table(all, pools).answer(visit, page)
+    super::list::answer(&table(all, pools), visit, page)
 }
 
 fn table(rows: Vec<DatasetView>, has_pools: bool) -> Table<'static, DatasetView> {

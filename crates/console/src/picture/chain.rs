@@ -15,8 +15,8 @@ use crate::format::{at, escape, number_of};
 use crate::live::Live;
 use crate::live::moment::{Moment, io_place, number_of as number_of_vdev};
 use crate::live::rates::{Rates, place};
-use crate::pages::unit_state;
-use crate::table::State;
+use crate::mark::State;
+use crate::object_state;
 
 /// Hosts and units that are shown of many.
 const MOST: usize = 10;
@@ -25,7 +25,7 @@ const MOST_SESSIONS: usize = 20;
 /// Disks that are shown one by one.
 const MOST_DISKS: usize = 16;
 
-/// What the chain is made of.
+/// Objects of which the chain is made.
 pub(crate) struct Source<'a> {
     pub(crate) config: &'a Config,
     pub(crate) live: &'a Live,
@@ -126,7 +126,7 @@ pub(crate) fn chain(source: &Source<'_>) -> Chain {
     chain
 }
 
-/// Some of many, and the number of the others.
+/// A few of many, and the number of the others.
 struct Chosen<T> {
     shown: Vec<T>,
     others: usize,
@@ -168,7 +168,11 @@ fn chosen_units<'a>(source: &Source<'a>, logged: &[Logged<'_>]) -> Chosen<&'a Un
             .unit(&unit.spec.name)
             .map_or(0.0, |rates| rates.commands);
         // Unmapped units are no part of a path.
-        (unit_state(unit).0, !unit.maps.is_empty(), busy as u64)
+        (
+            object_state::unit(unit).0,
+            !unit.maps.is_empty(),
+            busy as u64,
+        )
     };
     units.sort_by_cached_key(|unit| std::cmp::Reverse(rank(unit)));
     cut(units, MOST)
@@ -217,7 +221,7 @@ fn chosen_hosts(
 fn figure(before: &'static str, rates: Option<Rates>, place: usize, after: &'static str) -> Figure {
     let text = rates.map_or_else(
         || crate::format::NONE.to_owned(),
-        |rates| rates.cells()[place].text.clone(),
+        |rates| rates.figures()[place].1.clone(),
     );
     Figure {
         before,
@@ -383,7 +387,7 @@ fn line_state(source: &Source<'_>, session: &Logged<'_>) -> State {
 fn unit_node(source: &Source<'_>, unit: &UnitView) -> Node {
     let name = &unit.spec.name;
     let rates = source.moment.unit(name);
-    let (state, word) = unit_state(unit);
+    let (state, word) = object_state::unit(unit);
     Node {
         key: format!("u:{name}"),
         live: Some(format!("u:{name}")),
@@ -407,7 +411,7 @@ fn add_storage(chain: &mut Chain, source: &Source<'_>, unit: &UnitView) {
     let unit_key = format!("u:{}", unit.spec.name);
     let rates = source.moment.unit(&unit.spec.name);
     let volume = unit.spec.backend.volume();
-    let label = volume.map_or_else(|| crate::pages::unit_place(unit), str::to_owned);
+    let label = volume.map_or_else(|| object_state::place_of_unit(unit), str::to_owned);
     let key = format!("v:{}", unit.spec.name);
     let pool = volume.and_then(|name| {
         let pool = name.split(['/', '@']).next()?;
@@ -424,7 +428,7 @@ fn add_storage(chain: &mut Chain, source: &Source<'_>, unit: &UnitView) {
                 |name| at("/volumes", &[name]),
             ),
             state: pool.map_or(State::Good, |pool| {
-                crate::pages::pool_state(pool).min(State::Warn)
+                object_state::pool(pool).min(State::Warn)
             }),
             word: pool
                 .filter(|pool| pool.state != "ONLINE")

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 
 use super::{COLUMNS, Chain, Node};
-use crate::table::State;
+use crate::mark::State;
 
 const NODE_WIDTH: f64 = 152.0;
 const NODE_HEIGHT: f64 = 42.0;
@@ -49,7 +49,8 @@ pub(crate) fn draw(chain: &Chain) -> Markup {
     }
 }
 
-/// Returns the columns that are not empty. Each is sorted by where its neighbours on the left stand.
+/// Returns the columns that are not empty. Each is sorted by the places of its neighbours on the
+/// left.
 fn ordered(chain: &Chain) -> Vec<(usize, Vec<&Node>)> {
     let mut ranks: HashMap<&str, f64> = HashMap::new();
     let mut columns = Vec::new();

@@ -7,7 +7,7 @@ mod draw;
 pub(crate) use chain::{Source, chain};
 pub(crate) use draw::draw;
 
-use crate::table::State;
+use crate::mark::State;
 
 /// Columns of the picture, from the host to the disk.
 pub(crate) const COLUMNS: [&str; 7] = [

@@ -6,17 +6,14 @@ mod export;
 mod view;
 
 use maud::{Markup, html};
-use model::Error;
 
-pub(crate) use cell::{Cell, State};
+pub(crate) use cell::Cell;
 pub(crate) use view::View;
 #[cfg(test)]
 pub(crate) use view::WINDOW;
 
 use crate::answer::Answer;
 use crate::format;
-use crate::frame::Page;
-use crate::live;
 use crate::visit::Visit;
 use cell::Order;
 
@@ -82,7 +79,7 @@ impl<'a, T> Column<'a, T> {
 
 /// Table of a list.
 pub(crate) struct Table<'a, T> {
-    /// What a row is, in the singular: `unit`.
+    /// Word for a row, in the singular: `unit`.
     pub(crate) word: &'static str,
     /// Columns, the name of the object first.
     pub(crate) columns: Vec<Column<'a, T>>,
@@ -90,7 +87,7 @@ pub(crate) struct Table<'a, T> {
     pub(crate) rows: Vec<T>,
     /// Number of the object in the stream of live figures; empty if the table has none.
     pub(crate) id: fn(&T) -> String,
-    /// What to do where there is no object at all.
+    /// Words where there is no object at all: they say what to do.
     pub(crate) empty: Markup,
 }
 
@@ -102,16 +99,6 @@ struct Window<'t, T> {
 }
 
 impl<T> Table<'_, T> {
-    /// Answers with the page of the table, or with all its rows as a file.
-    pub(crate) fn answer(&self, visit: &Visit, page: Page) -> Result<Answer, Error> {
-        let view = View::read(&visit.query);
-        if let Some(answer) = self.exported(visit, &view) {
-            return Ok(answer);
-        }
-        let markup = self.show(&view);
-        Ok(page.body(markup).into())
-    }
-
     /// Returns all rows that match as a file, if the query asks for one.
     pub(crate) fn exported(&self, visit: &Visit, view: &View) -> Option<Answer> {
         let columns: Vec<&Column<'_, T>> = self.columns.iter().filter(|it| it.is_sorted).collect();
@@ -306,11 +293,6 @@ fn heading<T>(column: &Column<'_, T>, view: Option<&View>) -> Markup {
             }
         }
     }
-}
-
-/// Returns the address of the stream for a table's window.
-pub(crate) fn stream(view_name: &str, view: &View) -> String {
-    live::stream::address(view_name, &view.query())
 }
 
 #[cfg(test)]

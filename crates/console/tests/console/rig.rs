@@ -183,7 +183,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Serves a console of a daemon with one unit, target, host and map. It is past its first start.
+    /// Serves a console of a daemon with one unit, target, host and map. Its first start is past.
     pub(crate) fn with_one_of_each() -> Self {
         let site = Self::empty();
         site.plane.access.demo_link().expect("a link");
