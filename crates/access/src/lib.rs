@@ -25,6 +25,7 @@ mod principal;
 mod records;
 mod second_factor;
 mod secret;
+mod standing;
 mod throttle;
 mod tokens;
 mod users;

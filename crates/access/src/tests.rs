@@ -367,3 +367,33 @@ fn nobody_is_let_in_by_records_of_which_the_newest_are_lost() {
         .add_token(&token("new"), "root")
         .expect("works again");
 }
+
+#[test]
+fn a_standing_ends_with_its_login_its_user_and_its_token() {
+    let state = folder();
+    let access = opened(state.path());
+    access
+        .add_user(&user("ann", Role::Operator))
+        .expect("added");
+    let login = access.log_in(&attempt("ann", GOOD, "")).expect("right");
+    let ann = access.of_login(&login.secret, None).expect("it is open");
+    assert_eq!(access.standing(&ann), Some(Role::Operator));
+    let viewer = ModifyUser {
+        role: Some(Role::Viewer),
+        ..ModifyUser::default()
+    };
+    access.add_user(&user("bob", Role::Admin)).expect("added");
+    access.modify_user("ann", &viewer).expect("changed");
+    assert_eq!(access.standing(&ann), Some(Role::Viewer), "the role of now");
+    let Entrance::Console { login, .. } = ann.entrance else {
+        panic!("it is a login");
+    };
+    access.log_out(login).expect("it was open");
+    assert_eq!(access.standing(&ann), None);
+
+    let added = access.add_token(&token("backup"), "ann").expect("added");
+    let backup = access.of_token(&added.token, None).expect("a token");
+    assert_eq!(access.standing(&backup), Some(Role::Admin));
+    access.remove_token("backup").expect("it was there");
+    assert_eq!(access.standing(&backup), None);
+}

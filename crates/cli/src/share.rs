@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
 use super::edit::{EditArgs, tell};
 use super::lu::Shape;
 use super::target::portal;
 use crate::grammar::completion::{host_names, lu_names, target_names};
-use crate::print::client_instructions::{Access, Client as Kind, instructions, reachable};
+use crate::print::client_instructions::{Access, Client, instructions, reachable};
 use crate::print::table;
 use crate::{Connection, Done, Terminal};
 use config::change::Share;
@@ -16,6 +16,36 @@ use control::answer::Shared;
 use control::endpoint::map;
 use control::transaction::Commit;
 use model::name;
+
+/// Client that commands are printed for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// Linux with open-iscsi
+    Linux,
+    /// VMware ESXi
+    Esxi,
+    /// Windows
+    Windows,
+    /// Proxmox VE
+    Proxmox,
+    /// QEMU, in user space
+    Qemu,
+    /// libiscsi's tools, in user space
+    Libiscsi,
+}
+
+impl From<Kind> for Client {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Linux => Self::Linux,
+            Kind::Esxi => Self::Esxi,
+            Kind::Windows => Self::Windows,
+            Kind::Proxmox => Self::Proxmox,
+            Kind::Qemu => Self::Qemu,
+            Kind::Libiscsi => Self::Libiscsi,
+        }
+    }
+}
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
@@ -87,6 +117,10 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
             .then(|| args.host.clone())
             .filter(|name| name::foreign(name).is_ok()),
     };
-    write!(t.out, "\n{}", instructions(&access, args.client))?;
+    write!(
+        t.out,
+        "\n{}",
+        instructions(&access, args.client.map(Client::from))
+    )?;
     Ok(())
 }

@@ -84,14 +84,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let known = parts.extensions.get::<Self>();
-        Ok(known.cloned().unwrap_or_else(|| Self::nobody(parts)))
+        Ok(known.cloned().unwrap_or_else(|| Self::unknown(parts)))
     }
 }
 
 impl Asker {
     /// Finds out whose request it is.
     pub(super) fn of(parts: &Parts, access: &Access) -> Self {
-        let nobody = Self::nobody(parts);
+        let nobody = Self::unknown(parts);
         let from = nobody.address();
         let principal = match (bearer(parts), nobody.peer.and_then(|peer| peer.user)) {
             (Some(token), _) => access.of_token(&token, from),
@@ -109,7 +109,8 @@ impl Asker {
         }
     }
 
-    fn nobody(parts: &Parts) -> Self {
+    /// Returns the asker of a request that says nothing of its author.
+    pub fn unknown(parts: &Parts) -> Self {
         let peer = parts.extensions.get::<ConnectInfo<Peer>>();
         let peer = peer.map(|ConnectInfo(peer)| *peer);
         // Listeners of other crates tell the address alone.

@@ -99,6 +99,13 @@ impl Author {
         }
     }
 
+    /// Logs that the request was carried out, unless the log has its changes already.
+    pub(super) fn tell_done(&self) {
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::info!(target: EACH, by = %self, command = self.command, "done");
+        }
+    }
+
     /// Marks the current request as one that changes nothing.
     pub(super) fn asks_only() {
         Self::current().is_told.store(true, Ordering::Relaxed);
@@ -148,10 +155,25 @@ pub(super) async fn carry(
     request.extensions_mut().insert(plane);
     let is_change = request.method() != Method::GET && !asks_only(request.uri().query());
     let answer = AUTHOR.scope(Arc::clone(&author), next.run(request)).await;
-    if is_change && answer.status().is_success() && !author.is_told.load(Ordering::Relaxed) {
-        tracing::info!(target: EACH, by = %author, command = author.command, "done");
+    if is_change && answer.status().is_success() {
+        author.tell_done();
     }
     answer
+}
+
+/// Finds out whose request it is, for pages. Their changes pass the door, which logs the authors.
+pub(super) async fn introduce(
+    State(plane): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if request.extensions().get::<Asker>().is_none() {
+        let (parts, body) = request.into_parts();
+        let asker = Asker::of(&parts, &plane.access);
+        request = Request::from_parts(parts, body);
+        request.extensions_mut().insert(asker);
+    }
+    next.run(request).await
 }
 
 /// Reports whether the query of a request asks for a dry run, so that nothing changes.

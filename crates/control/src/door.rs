@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use hyper::Method;
 use serde::Serialize;
 
 use super::asker::Asker;
+use super::author::asks_only;
 use super::call::{Arguments, Call};
 use super::endpoint::volume::{self, Listed};
 use super::endpoint::{self, Endpoint};
@@ -77,8 +79,9 @@ impl Door {
             )
         })?;
         let at: Vec<String> = at.iter().map(|&it| it.to_owned()).collect();
-        self.pass(&asker, endpoint.rule(), &at, &words, &noted, || {
-            Arc::new(asker.author()).works(|| {
+        let author = Arc::new(asker.author());
+        let result = self.pass(&asker, endpoint.rule(), &at, &words, &noted, || {
+            Arc::clone(&author).works(|| {
                 function(Call {
                     plane: Arc::clone(&self.plane),
                     asker: asker.clone(),
@@ -87,7 +90,12 @@ impl Door {
                     body,
                 })
             })
-        })
+        });
+        let is_change = endpoint.method != Method::GET && !asks_only(Some(&words));
+        if is_change && result.is_ok() {
+            author.tell_done();
+        }
+        result
     }
 
     /// Asks an endpoint that takes neither a query nor a body.
@@ -101,6 +109,27 @@ impl Door {
         at: &[&str],
     ) -> Result<A, Error> {
         self.ask(asker, endpoint, at, (), ())
+    }
+
+    /// Passes the gate of an endpoint without asking it: for a page that shows parts of its answer
+    /// for a long time, or that leads to it. Only a refusal is noted.
+    ///
+    /// # Errors
+    /// The reader may not do this.
+    pub fn admit<Q, B, A>(&self, asker: &Asker, endpoint: &Endpoint<Q, B, A>) -> Result<(), Error> {
+        let asker = asker.of_page(format!("{} {}", endpoint.method, endpoint.path));
+        let request = gate::Request {
+            asker: &asker,
+            at: &[],
+            query: "",
+            body: &[],
+        };
+        let refused = gate::admit(&self.plane, endpoint.rule(), &request);
+        if refused.is_err() {
+            let attempt = Attempt::begin(&self.plane, endpoint.rule(), &request);
+            attempt.end(&self.plane, refused.as_ref().map(drop));
+        }
+        refused
     }
 
     /// Lists datasets, in the order of their names within each pool.

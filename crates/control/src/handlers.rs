@@ -216,6 +216,16 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     document::of(Document::openapi(), routes().described)
 }
 
+/// Returns a router of pages whose requests have an [`Asker`], as those of the API have.
+///
+/// [`Asker`]: crate::Asker
+pub fn identify(router: Router, plane: Shared) -> Router {
+    router.layer(axum::middleware::from_fn_with_state(
+        plane,
+        author::introduce,
+    ))
+}
+
 /// Returns the door to all endpoints for pages of this process.
 pub fn door(plane: Shared) -> Door {
     Door::new(plane, routes().functions)

@@ -7,11 +7,13 @@ use axum::http::{HeaderMap, Method};
 
 use model::{Error, ErrorKind};
 
-/// Refuses a change with a cookie that does not come from a page of this console.
+/// Refuses a change that does not come from a page of this console. The rule holds for requests
+/// with a cookie, and for forms that begin a login: another site could otherwise log its visitors
+/// in as a user of its own choice.
 ///
 /// # Errors
 /// The browser names another origin, or none.
-pub(super) fn require_own(parts: &Parts) -> Result<(), Error> {
+pub fn require_own(parts: &Parts) -> Result<(), Error> {
     if matches!(parts.method, Method::GET | Method::HEAD) {
         return Ok(());
     }

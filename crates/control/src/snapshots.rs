@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::interfaces;
+use tokio::sync::watch;
+
 use model::data_plane::DataPlane;
 use model::figures::initiator::DeviceFigures;
 use model::figures::latency::{Latencies, LatencyCounts};
@@ -28,7 +30,8 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 /// Keeper of the latest snapshot. Dropping it stops the thread.
 #[derive(Debug)]
 pub struct Snapshots {
-    latest: Arc<Mutex<Arc<Snapshot>>>,
+    /// The latest snapshot; `None` once the daemon ends.
+    latest: watch::Sender<Option<Arc<Snapshot>>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,9 +42,9 @@ impl Snapshots {
     /// # Errors
     /// The system has no thread left.
     pub fn start(data_plane: Arc<dyn DataPlane>) -> io::Result<Self> {
-        let latest = Arc::new(Mutex::default());
+        let latest = watch::Sender::new(Some(Arc::default()));
         let (stop, stopped) = channel::<()>();
-        let place = Arc::clone(&latest);
+        let place = latest.clone();
         let take = move || {
             let begun = Instant::now();
             let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -56,7 +59,13 @@ impl Snapshots {
                 let mut snapshot = history.add(at, figures);
                 snapshot.interfaces = interfaces::figures(&listening(&*data_plane));
                 let snapshot = Arc::new(snapshot);
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+                place.send_if_modified(|latest| match latest {
+                    Some(latest) => {
+                        *latest = snapshot;
+                        true
+                    }
+                    None => false,
+                });
                 // A late snapshot does not make the next one early.
                 due = (due + INTERVAL).max(Instant::now());
                 let wait = due.saturating_duration_since(Instant::now());
@@ -77,8 +86,29 @@ impl Snapshots {
 
     /// Returns the latest snapshot.
     pub fn latest(&self) -> Arc<Snapshot> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&latest)
+        self.latest.borrow().clone().unwrap_or_default()
+    }
+
+    /// Returns a view of the latest snapshot that can wait for the next one.
+    pub fn feed(&self) -> Feed {
+        Feed(self.latest.subscribe())
+    }
+
+    /// Ends all feeds, so that no stream of figures delays the end of the daemon.
+    pub fn end_feeds(&self) {
+        self.latest.send_replace(None);
+    }
+}
+
+/// View of the latest snapshot. A slow reader misses snapshots, and always gets the newest.
+#[derive(Clone, Debug)]
+pub struct Feed(watch::Receiver<Option<Arc<Snapshot>>>);
+
+impl Feed {
+    /// Waits for a snapshot that was not returned yet. `None` means that the daemon ends.
+    pub async fn next(&mut self) -> Option<Arc<Snapshot>> {
+        self.0.changed().await.ok()?;
+        self.0.borrow_and_update().clone()
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+pub mod client_instructions;
 mod holder;
 
 pub use holder::Holder;

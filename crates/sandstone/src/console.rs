@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cli::serve::{CONSOLE_PORT, ConsoleAddress};
 use control::Plane;
 use control::answer::ConsoleStatus;
-use control::handlers::router;
+use control::handlers::{door, router};
 use https::{CertificateView, Certificates, Given, HttpsServer, address_for_people};
 use model::Error;
 use process::log::EACH;
@@ -62,7 +62,8 @@ impl Console {
         let started =
             Certificates::open(&plane.state_folder, given, &options.names).and_then(|it| {
                 let certificates = Arc::new(it);
-                let router = router(Arc::clone(plane));
+                let door = Arc::new(door(Arc::clone(plane)));
+                let router = console::with_api(door, router(Arc::clone(plane)));
                 let server = HttpsServer::start(address, Arc::clone(&certificates), router)?;
                 Ok(Self {
                     server,

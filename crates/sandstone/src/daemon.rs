@@ -279,7 +279,7 @@ impl Daemon {
     }
 
     /// Returns the plane of all that administrators may ask of the daemon.
-    pub fn plane(&self) -> &Plane {
+    pub fn plane(&self) -> &Arc<Plane> {
         &self.plane
     }
 
@@ -396,6 +396,7 @@ impl Daemon {
     pub fn stop(self) {
         // What ends now is no alert.
         drop(self.watch);
+        self.plane.snapshots.end_feeds();
         self.pools.begin_ending();
         let stopped = Occurrence::new(Severity::Info, Topic::Daemon, "daemon", "the daemon stops");
         self.journal.teller().tell(stopped);

@@ -46,7 +46,8 @@ const LIST: &str = "
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends alert control bench lab
-    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert control cli
+    console: hint model access config control
+    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert control cli console
     sim: pages scsi iscsi store
     testing
 ";

@@ -24,6 +24,7 @@ pub mod event;
 pub mod history;
 pub mod host;
 pub mod initiator;
+pub mod live;
 pub mod lu;
 pub mod map;
 pub mod pool;

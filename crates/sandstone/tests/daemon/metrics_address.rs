@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use control::ControlAddress;
+use sandstone::console::ConsoleOptions;
 use sandstone::daemon::{Daemon, DaemonOptions};
 use testing::exposition::{Format, parse, value_of};
 
@@ -28,6 +29,8 @@ fn start(state: &tempfile::TempDir, address: SocketAddr) -> Result<Daemon, model
         cache: 64 << 20,
         io_uring: false,
         default_portals: Vec::new(),
+        console: ConsoleOptions::off(),
+        history_clock: None,
         metrics: Some(address),
     })
 }

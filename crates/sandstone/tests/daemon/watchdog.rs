@@ -78,6 +78,7 @@ impl Hanging {
             layer: Some(layer),
             pools: pools::Pools::none(state.path()),
             initiator: Arc::default(),
+            events: Default::default(),
         };
         Self {
             service: Service::start(options, Arc::new(config)).unwrap(),

@@ -1,12 +1,11 @@
-//! Commands to type on each client to use a logical unit. `share` and `demo` print them.
+//! Commands to type on each client to use a logical unit. `share` and `demo` print them, and the
+//! console shows them.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use clap::ValueEnum;
-
 /// Client that we print commands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// Linux with open-iscsi
     Linux,
@@ -20,6 +19,42 @@ pub enum Client {
     Qemu,
     /// libiscsi's tools, in user space
     Libiscsi,
+}
+
+impl Client {
+    /// All clients.
+    pub const ALL: [Self; 6] = [
+        Self::Linux,
+        Self::Esxi,
+        Self::Windows,
+        Self::Proxmox,
+        Self::Qemu,
+        Self::Libiscsi,
+    ];
+
+    /// Returns the client's name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Linux => "Linux (open-iscsi)",
+            Self::Esxi => "VMware ESXi",
+            Self::Windows => "Windows (PowerShell as administrator)",
+            Self::Proxmox => "Proxmox VE",
+            Self::Qemu => "QEMU (user space)",
+            Self::Libiscsi => "libiscsi (user space)",
+        }
+    }
+
+    /// Returns the commands to type on the client.
+    pub fn commands(self, access: &Access) -> Vec<String> {
+        match self {
+            Self::Linux => linux(access),
+            Self::Esxi => esxi(access),
+            Self::Windows => windows(access),
+            Self::Proxmox => proxmox(access),
+            Self::Qemu => qemu(access),
+            Self::Libiscsi => libiscsi(access),
+        }
+    }
 }
 
 /// Location of a logical unit, and the names needed to log in.
@@ -92,18 +127,9 @@ pub fn reachable(portal: SocketAddr) -> SocketAddr {
 /// Returns the commands to type on every client, or on one.
 pub fn instructions(access: &Access, only: Option<Client>) -> String {
     let mut text = String::new();
-    let clients = Client::value_variants()
-        .iter()
-        .filter(|client| only.is_none_or(|only| only == **client));
-    for client in clients {
-        let (title, lines) = match client {
-            Client::Linux => ("Linux (open-iscsi)", linux(access)),
-            Client::Esxi => ("VMware ESXi", esxi(access)),
-            Client::Windows => ("Windows (PowerShell as administrator)", windows(access)),
-            Client::Proxmox => ("Proxmox VE", proxmox(access)),
-            Client::Qemu => ("QEMU (user space)", qemu(access)),
-            Client::Libiscsi => ("libiscsi (user space)", libiscsi(access)),
-        };
+    let clients = Client::ALL.into_iter();
+    for client in clients.filter(|client| only.is_none_or(|only| only == *client)) {
+        let (title, lines) = (client.title(), client.commands(access));
         let _ = writeln!(text, "{title}");
         for line in lines {
             let _ = writeln!(text, "    {line}");

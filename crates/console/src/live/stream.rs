@@ -1,0 +1,363 @@
+//! Streams of live figures, as server-sent events.
+//!
+//! A viewer gets the newest moment as soon as it has read the one before, so a slow one misses
+//! moments and holds up nobody. A stream ends when its login ends, when its role is lost, and when
+//! the daemon ends.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use access::Principal;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use control::Asker;
+use control::answer::Problem;
+use control::endpoint::{live, status};
+use hyper::body::{Bytes, Frame};
+use model::{Error, ErrorKind};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+
+use super::health;
+use super::moment::Moment;
+use crate::format::escape;
+use crate::state::Console;
+use crate::visit::{Fields, Theme, Visit};
+
+/// Silence after which a comment shows that the stream lives.
+const SILENCE: Duration = Duration::from_secs(15);
+/// Moments between two looks at the health.
+const HEALTH_EVERY: u64 = 5;
+/// Most objects that a viewer may watch.
+const MOST_OBJECTS: usize = 400;
+
+/// Returns the address of a stream for a page.
+pub(crate) fn address(view: &str, query: &str) -> String {
+    let path = live::PATH;
+    match query {
+        "" => format!("{path}?view={}", escape(view)),
+        query => format!("{path}?view={}&{query}", escape(view)),
+    }
+}
+
+/// Body whose pieces come from the stream's task.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .poll_recv(context)
+            .map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+/// Answers a request for live figures.
+pub(crate) async fn serve(
+    State(console): State<Arc<Console>>,
+    RawQuery(query): RawQuery,
+    asker: Asker,
+) -> Response {
+    let query = Fields::read(query.unwrap_or_default().as_bytes());
+    let begun = tokio::task::spawn_blocking(move || begin(&console, asker, &query)).await;
+    let begun = begun.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the stream failed for an unexpected reason",
+            "see the daemon's log, and report this as a defect",
+        ))
+    });
+    match begun {
+        Err(error) => Problem::from(error).into_response(),
+        Ok(viewer) => {
+            let (outbox, inbox) = mpsc::channel(1);
+            tokio::spawn(viewer.run(outbox));
+            let headers = [
+                (CONTENT_TYPE, "text/event-stream"),
+                (CACHE_CONTROL, "no-store"),
+            ];
+            (headers, Body::new(Events(inbox))).into_response()
+        }
+    }
+}
+
+/// Lets a viewer in: through the gate, to a free place.
+fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer, Error> {
+    console.door.admit(&asker, &status::FIGURES)?;
+    let place = Arc::clone(&console.live.viewers)
+        .try_acquire_owned()
+        .map_err(|_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "{} pages show live figures already, which is the most",
+                    super::MOST_VIEWERS
+                ),
+                "close pages that are no longer needed; pages without live figures work",
+            )
+        })?;
+    let view = query.get("view").to_owned();
+    let visit = Visit {
+        console: Arc::clone(console),
+        asker: asker.clone(),
+        at: Vec::new(),
+        address: String::new(),
+        query: query.clone(),
+        form: Fields::default(),
+        theme: Theme::default(),
+        told: None,
+    };
+    let ids = match query.some("ids") {
+        Some(ids) => ids.split('\n').map(str::to_owned).collect(),
+        None => (console.window)(&view, &visit)?,
+    };
+    if ids.len() > MOST_OBJECTS {
+        return Err(Error::invalid(
+            format!("the stream of {} objects is too wide", ids.len()),
+            format!("ask for at most {MOST_OBJECTS} objects"),
+        ));
+    }
+    let has_disks = ids
+        .iter()
+        .any(|id| id.starts_with("p:") || id.starts_with("d:"));
+    let watched = has_disks.then(|| WatchedPools::new(console));
+    Ok(Viewer {
+        principal: asker.principal()?.clone(),
+        console: Arc::clone(console),
+        asker,
+        ids,
+        has_charts: view == "overview",
+        told: Value::Null,
+        _place: place,
+        _watched: watched,
+    })
+}
+
+/// Note that somebody watches disks of pools, so that these are looked at each second.
+struct WatchedPools(Arc<Console>);
+
+impl WatchedPools {
+    fn new(console: &Arc<Console>) -> Self {
+        console.live.pool_viewers.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(console))
+    }
+}
+
+impl Drop for WatchedPools {
+    fn drop(&mut self) {
+        self.0.live.pool_viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Viewer of live figures.
+struct Viewer {
+    console: Arc<Console>,
+    asker: Asker,
+    principal: Principal,
+    ids: Vec<String>,
+    has_charts: bool,
+    /// State that was told last.
+    told: Value,
+    _place: OwnedSemaphorePermit,
+    _watched: Option<WatchedPools>,
+}
+
+impl Viewer {
+    async fn run(mut self, outbox: mpsc::Sender<Bytes>) {
+        let mut moments = self.console.live.latest.subscribe();
+        if self.has_charts {
+            let points = self.past();
+            if outbox.send(points).await.is_err() {
+                return;
+            }
+        }
+        moments.mark_changed();
+        loop {
+            match turn(&mut moments, &outbox).await {
+                Turn::End => return,
+                Turn::Silence(room) => room.send(Bytes::from_static(b": still here\n\n")),
+                Turn::Show(room, moment) => {
+                    if !self.is_admitted() {
+                        return;
+                    }
+                    let mut text = self.rows(&moment);
+                    if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
+                        self.state(&mut text).await;
+                    }
+                    room.send(Bytes::from(text));
+                }
+            }
+        }
+    }
+
+    fn is_admitted(&self) -> bool {
+        let access = &self.console.door.plane().access;
+        access
+            .standing(&self.principal)
+            .is_some_and(|role| role >= status::FIGURES.role)
+    }
+
+    /// Returns the event with all points so far.
+    fn past(&self) -> Bytes {
+        let points = self.console.live.points();
+        let times: Vec<u64> = points.iter().map(|point| point.at_ms).collect();
+        let values: Vec<String> = points.iter().map(super::points::Point::json).collect();
+        let text = format!(
+            "event: points\ndata: {{\"t\":{},\"v\":[{}]}}\n\n",
+            json!(times),
+            values.join(",")
+        );
+        Bytes::from(text)
+    }
+
+    /// Writes the rows of a moment, and the point of the charts.
+    fn rows(&self, moment: &Moment) -> String {
+        let mut out = String::new();
+        let config = self.console.door.plane().transactions.config();
+        let names = &self.console.live.hosts;
+        let rows = self
+            .ids
+            .iter()
+            .filter_map(|id| Some((id, moment.texts(id, &config, names)?)));
+        let (ids, values): (Vec<&String>, Vec<Vec<String>>) = rows.unzip();
+        // The event comes without rows too: it shows the page that the stream lives.
+        let rows = json!({"t": moment.at_ms(), "ids": ids, "v": values});
+        // Writing to a text cannot fail.
+        let _ = write!(out, "event: rows\ndata: {rows}\n\n");
+        if self.has_charts && moment.number > 0 {
+            let _ = write!(
+                out,
+                "event: points\ndata: {{\"t\":[{}],\"v\":[{}]}}\n\n",
+                moment.point.at_ms,
+                moment.point.json()
+            );
+        }
+        out
+    }
+
+    /// Writes the health and the generation, if they changed.
+    async fn state(&mut self, out: &mut String) {
+        let (console, asker) = (Arc::clone(&self.console), self.asker.clone());
+        let look = move || console.live.health.status(&console, &asker);
+        let Ok(Some(status)) = tokio::task::spawn_blocking(look).await else {
+            return;
+        };
+        let shown = health::shown(&status);
+        let state = json!({
+            "class": shown.class(),
+            "text": {
+                "health": shown.sentence,
+                "mark": shown.mark(),
+                "sessions": status.sessions,
+                "generation": status.generation,
+            },
+        });
+        if state != self.told {
+            let _ = write!(out, "event: state\ndata: {state}\n\n");
+            self.told = state;
+        }
+    }
+}
+
+/// Turn of a stream.
+enum Turn<'a> {
+    /// Shows a moment. There is room for it.
+    Show(mpsc::Permit<'a, Bytes>, Arc<Moment>),
+    /// Nothing happened for long.
+    Silence(mpsc::Permit<'a, Bytes>),
+    /// The viewer is gone, or the daemon ends.
+    End,
+}
+
+/// Waits for room, and then for a moment that was not shown yet. A viewer that does not read thus
+/// gets the newest moment when it reads again.
+async fn turn<'a>(
+    moments: &mut watch::Receiver<Arc<Moment>>,
+    outbox: &'a mpsc::Sender<Bytes>,
+) -> Turn<'a> {
+    let Ok(room) = outbox.reserve().await else {
+        return Turn::End;
+    };
+    tokio::select! {
+        changed = moments.changed() => {
+            let moment = Arc::clone(&moments.borrow_and_update());
+            match changed.is_err() || moment.is_last {
+                true => Turn::End,
+                false => Turn::Show(room, moment),
+            }
+        }
+        () = outbox.closed() => Turn::End,
+        () = tokio::time::sleep(SILENCE) => Turn::Silence(room),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::points::Point;
+    use super::*;
+
+    fn moment(number: u64) -> Arc<Moment> {
+        Arc::new(Moment::new(
+            number,
+            Point::default(),
+            Arc::default(),
+            Arc::default(),
+            None,
+        ))
+    }
+
+    #[test]
+    fn a_viewer_that_does_not_read_is_skipped_to_the_newest() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let source = watch::Sender::new(moment(0));
+            let (outbox, mut inbox) = mpsc::channel(1);
+            let mut moments = source.subscribe();
+            let task = tokio::spawn(async move {
+                while let Turn::Show(room, moment) = turn(&mut moments, &outbox).await {
+                    room.send(Bytes::from(moment.number.to_string()));
+                }
+            });
+            source.send_replace(moment(1));
+            // The first piece lies in the channel, unread, while others come.
+            tokio::task::yield_now().await;
+            for number in 2..=50 {
+                source.send_replace(moment(number));
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(inbox.recv().await, Some(Bytes::from("1")));
+            assert_eq!(inbox.recv().await, Some(Bytes::from("50")));
+            source.send_replace(Arc::new(Moment::end()));
+            assert_eq!(inbox.recv().await, None, "the stream ends with the daemon");
+            task.await.expect("it ended");
+        });
+    }
+
+    #[test]
+    fn a_stream_ends_when_its_viewer_is_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let source = watch::Sender::new(moment(0));
+            let (outbox, inbox) = mpsc::channel(1);
+            let mut moments = source.subscribe();
+            drop(inbox);
+            assert!(matches!(turn(&mut moments, &outbox).await, Turn::End));
+        });
+    }
+}

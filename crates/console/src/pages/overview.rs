@@ -1,0 +1,164 @@
+//! Overview: whether all is well, what to do, and how fast everything is now.
+
+use std::cmp::Reverse;
+
+use control::answer::Status;
+use control::endpoint::{pool, status};
+use maud::{Markup, html};
+use model::Error;
+
+use super::{figures, pools};
+use crate::answer::Answer;
+use crate::chart::Chart;
+use crate::format::{at, number_of};
+use crate::frame::Page;
+use crate::live::health::{shown, tasks};
+use crate::live::points::value;
+use crate::live::rates::Rates;
+use crate::live::stream::address;
+use crate::routes::Routes;
+use crate::table::{Cell, Column, Table};
+use crate::visit::Visit;
+
+/// Talkers that the page lists.
+const TALKERS: usize = 8;
+
+/// Adds the routes of this file.
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes.page("/", &status::STATUS, show)
+}
+
+fn show(visit: &Visit) -> Result<Answer, Error> {
+    let status = visit.call(&status::STATUS, &[])?;
+    let all = visit.call(&pool::LIST, &[])?;
+    let page = Page::new("Overview").live(address("overview", ""));
+    Ok(page
+        .body(html! {
+            (to_do(&status))
+            (charts(visit))
+            section aria-label="Top talkers" { h2 { "Top talkers" } (talkers(visit).plain()) }
+            section aria-label="Pools" { h2 { "Pools" } (pools::table_of(visit, all).plain()) }
+        })
+        .into())
+}
+
+fn to_do(status: &Status) -> Markup {
+    let tasks = tasks(status);
+    let shown = shown(status);
+    html! {
+        section #to-do aria-label="What to do" {
+            @if tasks.is_empty() {
+                p.state.(shown.class()) { span aria-hidden="true" { (shown.mark()) " " } (shown.sentence) }
+            } @else {
+                h2 { "What to do" }
+                ul.tasks {
+                    @for task in &tasks {
+                        li {
+                            p.state.(task.state.class()) { span aria-hidden="true" { (task.state.mark()) " " }
+                                a href=(task.path) { (task.what) } }
+                            @if let Some(next) = &task.next { p { (next) } }
+                        }
+                    }
+                }
+            }
+            p.quiet { (number_of(status.units, "unit")) ", " (number_of(status.hosts, "host")) ", "
+                (number_of(status.targets, "target")) ", "
+                span data-text="sessions" { (status.sessions) } " sessions, generation "
+                span data-text="generation" { (status.generation) } ", version " (status.version) ", up "
+                (crate::format::duration(status.uptime_s)) }
+        }
+    }
+}
+
+fn charts(visit: &Visit) -> Markup {
+    let points = visit.console.live.points();
+    let stages = ["whole", "wire in", "queue", "device", "reply"];
+    let charts = [
+        Chart {
+            title: "Throughput",
+            unit: "MiB/s",
+            first: value::BYTES,
+            lines: &["read", "written"],
+            decimals: 1,
+        },
+        Chart {
+            title: "Commands",
+            unit: "per second",
+            first: value::COMMANDS,
+            lines: &["reads", "writes"],
+            decimals: 0,
+        },
+        Chart {
+            title: "Median latency",
+            unit: "ms",
+            first: value::P50,
+            lines: &stages,
+            decimals: 3,
+        },
+        Chart {
+            title: "99th percentile",
+            unit: "ms",
+            first: value::P99,
+            lines: &stages,
+            decimals: 3,
+        },
+    ];
+    html! {
+        section aria-label="Last five minutes" {
+            h2 { "Last five minutes" }
+            div.charts { @for chart in &charts { (chart.draw(&points)) } }
+        }
+    }
+}
+
+/// A unit as one session uses it.
+struct Talker {
+    tsih: u16,
+    lun: u16,
+    host: String,
+    unit: String,
+    rates: Rates,
+}
+
+fn talkers(visit: &Visit) -> Table<'static, Talker> {
+    let console = &visit.console;
+    let config = console.door.plane().transactions.config();
+    let moment = console.live.now();
+    let mut rows = Vec::new();
+    for session in &moment.snapshot().sessions {
+        for lun in &session.luns {
+            let Some(rates) = moment
+                .lun(session.tsih, lun.lun)
+                .filter(|it| it.commands > 0.0)
+            else {
+                continue;
+            };
+            let host = console.live.hosts.of(&config, &session.initiator);
+            rows.push(Talker {
+                tsih: session.tsih,
+                lun: lun.lun,
+                host: host.map_or_else(|| session.initiator.clone(), |host| host.to_string()),
+                unit: lun.unit.clone(),
+                rates,
+            });
+        }
+    }
+    rows.sort_by_key(|row| Reverse(row.rates.bytes as u64));
+    rows.truncate(TALKERS);
+    let mut columns = vec![
+        Column::text("host", "Host", |row: &Talker| {
+            Cell::text(row.host.as_str()).link(at("/sessions", &[&row.tsih.to_string()]))
+        }),
+        Column::text("unit", "Unit", |row: &Talker| {
+            Cell::text(row.unit.as_str()).link(at("/units", &[&row.unit]))
+        }),
+    ];
+    columns.extend(figures::with_means(|row: &Talker| Some(row.rates)));
+    Table {
+        word: "talker",
+        columns,
+        rows,
+        id: |row| format!("l:{}:{}", row.tsih, row.lun),
+        empty: html! { p { "No host reads or writes now." } },
+    }
+}
