@@ -1,6 +1,6 @@
 //! Lab of the Debian package in a bare system.
 //!
-//! It needs two revisions of the package, so it runs only by `cargo xtask dist --test`, which builds
+//! It needs two revisions of the package, so only `cargo xtask dist --test` runs it, after building
 //! them. The system is made by mmdebstrap from Debian, once, and kept in the cache.
 
 use std::fs;

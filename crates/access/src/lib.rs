@@ -1,4 +1,4 @@
-//! Who may do what: users, tokens, logins, roles at the control socket, and the audit log.
+//! Access, or who may do what: users, tokens, logins, roles at the control socket; the audit log.
 //!
 //! | question | file |
 //! |---|---|

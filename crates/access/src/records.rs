@@ -1,4 +1,4 @@
-//! What is kept of users, tokens, and roles at the control socket: `access.json` in the state folder.
+//! Records of users, tokens, and roles at the control socket: `access.json` in the state folder.
 
 use std::path::Path;
 
@@ -130,7 +130,7 @@ impl KeptRecords {
         let notice = found.trouble.map(|trouble| {
             if trouble.is_newer {
                 now = Records { had_users: true, ..Records::default() };
-                return format!("{}; nobody can log in at the console; install that version again", trouble.reason);
+                return format!("{}; no user can log in at the console; install that version again", trouble.reason);
             }
             let kept = generation.filter(|_| !trouble.is_newest_lost);
             file.put_right(kept);

@@ -1,3 +1,5 @@
+//! Tests of users, tokens, logins and roles together.
+
 use std::fs;
 
 use model::access::{AddToken, AddUser, FolderGrant, ModifyUser, Password};

@@ -9,7 +9,7 @@ use crate::grammar::completion::size;
 /// Options of the demonstration. [`Connection`] holds the state folder, if one is given.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Args {
-    /// Print one line of JSON (url, portal, target, lun, control) once it serves
+    /// Print one line of JSON (url, portal, target, lun, control, console) once it serves
     #[arg(long)]
     pub json: bool,
     /// Serve this much memory instead of a volume

@@ -1,5 +1,5 @@
-//! The sources of CHAP secrets and passwords: a file, the environment, or a question without echo. The command
-//! line is no source, because every user of the machine can read it.
+//! The sources of CHAP secrets and passwords: a file, the environment, or a question without echo.
+//! The command line is no source, because every user of the machine can read it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -124,7 +124,7 @@ fn console_lines(t: &mut Terminal<'_>, console: &ConsoleStatus) -> Done {
     if let Some(file) = &console.first_login {
         writeln!(
             t.out,
-            "  action  Nobody can log in yet. Open the link in {file}."
+            "  action  No user can log in yet. Open the link in {file}."
         )?;
     }
     if let Some(trouble) = &console.trouble {

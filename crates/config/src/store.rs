@@ -91,8 +91,8 @@ impl Store {
         let closed = store.vault.closed();
         if closed > 0 {
             store.note(format!(
-                "the key does not open {closed} secrets of the configuration, so nobody logs in with them: \
-                 restore secrets.key in {} and restart, or set the secrets anew",
+                "the key does not open {closed} secrets of the configuration, so no initiator logs in with them: \
+                 restore secrets.key in {} and restart, or set the secrets again",
                 store.folder.display()
             ));
         }

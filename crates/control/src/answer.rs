@@ -103,7 +103,7 @@ pub struct PathSummary {
     pub dead: usize,
 }
 
-/// Where the console is, and how it proves itself.
+/// Address of the console, and the proof of its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsoleStatus {
     /// Address for people.

@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::asker::Asker;
-use super::handlers::Shared;
+use super::plane::Shared;
 use super::transaction::Committed;
 use config::diff::Difference;
 use config::history::NotedChange;

@@ -5,7 +5,7 @@ use std::any::TypeId;
 use serde::de::DeserializeOwned;
 
 use super::asker::Asker;
-use super::handlers::Shared;
+use super::plane::Shared;
 use model::Error;
 
 /// Request of an endpoint with a query of type `Q` and a body of type `B`.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::handlers::Plane;
+use crate::plane::Plane;
 use block::backing::Backing;
 use model::{Error, ErrorKind};
 

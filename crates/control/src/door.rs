@@ -12,10 +12,11 @@ use serde::Serialize;
 use super::asker::Asker;
 use super::author::asks_only;
 use super::call::{Arguments, Call};
+use super::endpoint::Rule;
 use super::endpoint::volume::{self, Listed};
 use super::endpoint::{self, Endpoint};
-use super::gate::{self, Attempt, Rule};
-use super::handlers::Plane;
+use super::gate::{self, Attempt};
+use super::plane::Plane;
 use model::pool::dataset::DatasetView;
 use model::{Error, ErrorKind};
 

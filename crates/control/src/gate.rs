@@ -7,20 +7,12 @@ use model::{Error, ErrorKind};
 
 use super::asker::Asker;
 use super::author::asks_only;
-use super::handlers::Plane;
+use super::endpoint::Rule;
+use super::plane::Plane;
 
 mod folder;
 
 pub(crate) use folder::{sees_map, sees_unit};
-
-/// What an endpoint asks of the author of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
-    /// Name of the operation.
-    pub(crate) id: &'static str,
-    /// Least role that may ask.
-    pub(crate) role: Role,
-}
 
 /// Request at the gate.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use history::{PoolReading, Readings};
 use model::pool::dataset::Selection;
 use pools::Pools;
 
-use super::handlers::Plane;
+use super::plane::Plane;
 
 /// Time that pools have for their answer.
 const PATIENCE: Duration = Duration::from_secs(5);

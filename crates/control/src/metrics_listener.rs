@@ -24,8 +24,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::endpoint::status;
-use super::handlers::Plane;
 use super::metrics::Format;
+use super::plane::Plane;
 use hint::Place;
 use model::{Error, ErrorKind};
 

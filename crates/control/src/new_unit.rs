@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::names_in_use::Held;
 use super::transaction::{Commit, Committed};
-use crate::handlers::Plane;
+use crate::plane::Plane;
 use block::BlockDevice;
 use config::change::{Change, CreateUnit, NewVolume, Share};
 use model::config::default_physical_block_size;

@@ -23,7 +23,8 @@ use tokio::sync::oneshot;
 use super::address::ControlAddress;
 use super::answer::Problem;
 use super::asker::Peer;
-use crate::handlers::{Plane, router};
+use crate::handlers::router;
+use crate::plane::Plane;
 use model::{Error, ErrorKind};
 use process::watchdog::Round;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::author;
 use super::transaction::{Commit, Committed};
-use crate::handlers::Plane;
+use crate::plane::Plane;
 use config::change::{Change, ModifyUnit};
 use config::diff::{Action, Difference, FieldChange};
 use model::config::UnitSpec;

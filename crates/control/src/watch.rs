@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::handlers::Plane;
+use crate::plane::Plane;
 use alert::facts::{Facts, Forecast, StateFolder};
 
 mod gatherer;

@@ -1,5 +1,5 @@
-//! The certificate in force. Files that an administrator gave are read again when they change; a
-//! certificate of this machine's own is made anew before it ends, or when the machine has new names.
+//! The certificate in force. Files that an administrator gave are read again when they change. A
+//! certificate of this machine's own is made again before it ends, or for new names of the machine.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -79,8 +79,8 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl Certificates {
-    /// Reads the given files, or those of the state folder, which are made where they are missing,
-    /// damaged, about to end, or lack a name of this machine.
+    /// Reads the given files, or those of the state folder. The latter are made if they are
+    /// missing, damaged, about to end, or lack a name of this machine.
     ///
     /// # Errors
     /// The given files cannot be used, or the state folder cannot be written.

@@ -1,5 +1,5 @@
-//! The listener: connections are taken, shaken hands with and served on a thread of their own, which
-//! neither the data plane nor the control socket waits for.
+//! The listener: connections are taken, shaken hands with and served on a thread of their own.
+//! Neither the data plane nor the control socket waits for it.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -16,7 +16,7 @@ use crate::Error;
 pub enum Role {
     /// Reads everything but secrets.
     Viewer,
-    /// Also takes snapshots, clones and scrubs, and logs sessions out.
+    /// Takes snapshots, clones and scrubs too, and logs sessions out.
     Operator,
     /// Does everything.
     Admin,

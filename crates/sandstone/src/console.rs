@@ -1,6 +1,6 @@
 //! The console of a daemon: its listener with TLS, its certificate, and the link of a first start.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use cli::serve::{CONSOLE_PORT, ConsoleAddress};
@@ -21,6 +21,8 @@ pub struct ConsoleOptions {
     pub given: Option<Given>,
     /// Further names under which people reach the console.
     pub names: Vec<String>,
+    /// Whether a link logs in, at this machine alone.
+    pub is_demo: bool,
 }
 
 impl ConsoleOptions {
@@ -28,6 +30,14 @@ impl ConsoleOptions {
     pub fn off() -> Self {
         Self {
             address: Some(ConsoleAddress::Off),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the options of a demo's console: at the loopback, at any free port.
+    pub fn demo() -> Self {
+        Self {
+            is_demo: true,
             ..Self::default()
         }
     }
@@ -53,24 +63,13 @@ impl Console {
         let (address, is_chosen) = match options.address {
             Some(ConsoleAddress::Off) => return Ok(None),
             Some(ConsoleAddress::At(address)) => (address, true),
+            None if options.is_demo => return Self::start_demo(options, plane).map(Some),
             None => (
                 SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), CONSOLE_PORT),
                 false,
             ),
         };
-        let given = options.given.clone();
-        let started =
-            Certificates::open(&plane.state_folder, given, &options.names).and_then(|it| {
-                let certificates = Arc::new(it);
-                let door = Arc::new(door(Arc::clone(plane)));
-                let router = console::with_api(door, router(Arc::clone(plane)));
-                let server = HttpsServer::start(address, Arc::clone(&certificates), router)?;
-                Ok(Self {
-                    server,
-                    certificates,
-                })
-            });
-        match started {
+        match Self::listen(address, options, plane) {
             Ok(console) => {
                 console.tell_first_link(plane);
                 console.show_in_status(plane);
@@ -82,6 +81,30 @@ impl Console {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Serves the console of a demo at the usual port, or at a free one.
+    fn start_demo(options: &ConsoleOptions, plane: &Arc<Plane>) -> Result<Self, Error> {
+        let at = |port| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+        let usual = Self::listen(at(CONSOLE_PORT), options, plane);
+        usual.or_else(|_| Self::listen(at(0), options, plane))
+    }
+
+    fn listen(
+        address: SocketAddr,
+        options: &ConsoleOptions,
+        plane: &Arc<Plane>,
+    ) -> Result<Self, Error> {
+        let given = options.given.clone();
+        let certificates = Certificates::open(&plane.state_folder, given, &options.names)?;
+        let certificates = Arc::new(certificates);
+        let door = Arc::new(door(Arc::clone(plane)));
+        let router = console::with_api(door, router(Arc::clone(plane)));
+        let server = HttpsServer::start(address, Arc::clone(&certificates), router)?;
+        Ok(Self {
+            server,
+            certificates,
+        })
     }
 
     /// Returns the address for people.
@@ -124,6 +147,6 @@ impl Console {
         if let Err(error) = write_private(&file, format!("{link}\n").as_bytes(), true) {
             tracing::warn!(file = %file.display(), %error, "the link of the first start could not be stored");
         }
-        tracing::info!(target: EACH, link, "nobody can log in at the console yet: open this link once");
+        tracing::info!(target: EACH, link, "no user can log in at the console yet: open this link once");
     }
 }

@@ -133,6 +133,19 @@ fn mark_run(folder: &Path, events: &Teller) -> Option<RunMark> {
     mark
 }
 
+/// Serves the API at a socket too, if it is asked for at a loopback address. That address takes
+/// tokens, and a token has to be made somewhere first.
+fn socket_beside(
+    control: &ControlAddress,
+    plane: &Arc<Plane>,
+) -> Result<Option<ControlServer>, Error> {
+    if matches!(control, ControlAddress::Unix(_)) {
+        return Ok(None);
+    }
+    let socket = ControlAddress::Unix(plane.state_folder.join(SOCKET_NAME));
+    ControlServer::start(socket, Arc::clone(plane)).map(Some)
+}
+
 /// Reports whether the program's file was replaced since the start.
 fn is_replaced() -> bool {
     std::fs::read_link("/proc/self/exe")
@@ -235,17 +248,7 @@ impl Daemon {
                 Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
             }
         });
-        let socket = match &options.control {
-            ControlAddress::Unix(_) => None,
-            // A token has to be made somewhere first.
-            ControlAddress::Tcp(_) => {
-                let socket = plane.state_folder.join(SOCKET_NAME);
-                Some(ControlServer::start(
-                    ControlAddress::Unix(socket),
-                    plane.clone(),
-                )?)
-            }
-        };
+        let socket = socket_beside(&options.control, &plane)?;
         let history = match is_by_hand {
             true => None,
             false => Some(keep_history(&plane)?),
@@ -291,6 +294,13 @@ impl Daemon {
     /// Returns the address of the console for people, if it is served.
     pub fn console_url(&self) -> Option<String> {
         self.console.as_ref().map(Console::url)
+    }
+
+    /// Returns a link that logs in at the console as admin, if it is served. It works until the
+    /// daemon ends.
+    pub fn console_link(&self) -> Option<String> {
+        let secret = self.plane.access.demo_link()?;
+        Some(format!("{}/enter/{secret}", self.console_url()?))
     }
 
     /// Returns the certificate of the console, if it is served.

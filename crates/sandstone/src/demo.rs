@@ -52,6 +52,8 @@ struct Served {
     target: String,
     lun: u16,
     control: String,
+    /// Link that logs in at the console.
+    console: Option<String>,
 }
 
 /// Runs until Ctrl-C, or with `--once` until the self-test is over.
@@ -85,7 +87,10 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         cache: default_cache(),
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
-        console: ConsoleOptions::off(),
+        console: match args.once {
+            true => ConsoleOptions::off(),
+            false => ConsoleOptions::demo(),
+        },
         history_clock: None,
         metrics: None,
     })?;
@@ -330,6 +335,7 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
             target: access.target.clone(),
             lun: access.lun,
             control: daemon.control().to_string(),
+            console: daemon.console_link(),
         };
         println!("{}", serde_json::json!(served));
     } else {
@@ -373,6 +379,11 @@ fn announce(access: &Access, portal: SocketAddr, state: &Path, daemon: &Daemon) 
     }
     println!();
     print!("{}", instructions(access, None));
+    if let Some(link) = daemon.console_link() {
+        println!("Open the console, which asks once whether to trust its certificate:");
+        println!("    {link}");
+        println!();
+    }
     println!("Control it from another terminal:");
     for verb in verbs(&config) {
         println!("    sandstone --control {} {verb}", daemon.control());

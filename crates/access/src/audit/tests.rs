@@ -1,3 +1,5 @@
+//! Tests of the audit log: its chain, its files, and power cuts.
+
 use super::*;
 
 const NOW: u64 = 1_800_000_000;

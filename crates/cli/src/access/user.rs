@@ -132,7 +132,7 @@ pub(crate) fn run(verb: UserVerb, connection: &Connection, t: &mut Terminal<'_>)
                 &args,
                 &LOGINS,
                 &logins,
-                "nobody is logged in at the console",
+                "no user is logged in at the console",
             )
         }
         UserVerb::Logout(args) => {

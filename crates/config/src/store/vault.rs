@@ -96,7 +96,7 @@ impl Vault {
             Error::new(
                 ErrorKind::Corrupt,
                 "the key of the secrets has the wrong length",
-                "restore secrets.key, or remove it and set the secrets anew",
+                "restore secrets.key, or remove it and set the secrets again",
             )
         })?;
         Ok(Self {

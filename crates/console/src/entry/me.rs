@@ -108,7 +108,7 @@ pub(super) fn change_password(visit: &Visit) -> Result<Answer, Error> {
         true => access.change_password(&user.name, present, new),
         false => Err(differ()),
     };
-    note(visit, "change own password", changed.as_ref().map(|()| ()));
+    note(visit, "change own password", changed.as_ref().copied());
     match changed {
         Ok(()) => {
             let forgotten = set_cookie(control::COOKIE_NAME, "", Some(0));

@@ -10,14 +10,22 @@ use model::Config;
 /// Hosts by initiator.
 #[derive(Debug, Default)]
 pub(crate) struct HostNames {
-    known: Mutex<(u64, HashMap<String, Option<Arc<str>>>)>,
+    known: Mutex<Known>,
+}
+
+/// Names of one generation of the configuration.
+#[derive(Debug, Default)]
+struct Known {
+    generation: u64,
+    /// Host of each initiator; `None` if it belongs to none.
+    names: HashMap<String, Option<Arc<str>>>,
 }
 
 impl HostNames {
     /// Returns the name of the host to which an initiator belongs: of several, the narrowest.
     pub(crate) fn of(&self, config: &Config, initiator: &str) -> Option<Arc<str>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (generation, names) = &mut *known;
+        let Known { generation, names } = &mut *known;
         if *generation != config.generation {
             *generation = config.generation;
             names.clear();

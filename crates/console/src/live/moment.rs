@@ -107,7 +107,7 @@ impl Moment {
         Some(rates.with_quantiles(&latencies))
     }
 
-    fn session_of<'a>(snapshot: &'a Snapshot, tsih: u16) -> Option<&'a SessionSnapshot> {
+    fn session_of(snapshot: &Snapshot, tsih: u16) -> Option<&SessionSnapshot> {
         let sessions = &snapshot.sessions;
         let at = sessions
             .binary_search_by_key(&tsih, |session| session.tsih)

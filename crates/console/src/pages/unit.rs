@@ -117,13 +117,7 @@ fn now(visit: &Visit, view: &UnitView) -> Markup {
         empty: html! {},
     };
     let status = &view.status;
-    let mean = |bytes: u64, of: u64| {
-        if of == 0 {
-            "–".to_owned()
-        } else {
-            size(bytes / of)
-        }
-    };
+    let mean = |bytes: u64, of: u64| bytes.checked_div(of).map_or("–".to_owned(), size);
     html! {
         section aria-label="Now" {
             h2 { "Now" }

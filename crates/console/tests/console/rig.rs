@@ -82,6 +82,7 @@ impl DataPlane for Shown {
             number: 1,
             totals,
             latency: None,
+            ..UnitFigures::default()
         });
         let sessions = self.sessions().into_iter().map(|session| SessionFigures {
             tsih: session.tsih,
@@ -97,14 +98,17 @@ impl DataPlane for Shown {
                     lun: 0,
                     unit: unit.name.clone(),
                     totals,
+                    ..LunFigures::default()
                 })
                 .into_iter()
                 .collect(),
+            ..SessionFigures::default()
         });
         Figures {
             units: units.collect(),
             sessions: sessions.collect(),
             port_groups: Vec::new(),
+            devices: None,
         }
     }
 
@@ -227,6 +231,11 @@ impl Site {
             state_folder: folder.path().to_owned(),
             default_portals: Vec::new(),
             since: Instant::now(),
+            console: Default::default(),
+            history: history::History::new(folder.path(), history::Clock::system()),
+            readings: Default::default(),
+            journal: Arc::new(alert::Journal::start(folder.path()).unwrap()),
+            alerts: alert::Alerts::start(folder.path(), Default::default()).unwrap(),
             making: Default::default(),
         });
         let door = Arc::new(control::handlers::door(Arc::clone(&plane)));

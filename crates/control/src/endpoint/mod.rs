@@ -11,7 +11,6 @@ use hyper::Method;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::gate::Rule;
 pub use description::Query;
 use model::access::Role;
 
@@ -77,6 +76,15 @@ impl<Q, B, A> Endpoint<Q, B, A> {
         assert!(arguments.next().is_none(), "more arguments than names");
         path
     }
+}
+
+/// Demand of an endpoint on the author of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    /// Name of the operation.
+    pub(crate) id: &'static str,
+    /// Least role that may ask.
+    pub(crate) role: Role,
 }
 
 impl<Q, B, A> Endpoint<Q, B, A> {

@@ -1,4 +1,4 @@
-//! What a token with a folder may do: datasets below the folder, logical units on them, and maps of
+//! Limits of a token with a folder: datasets below the folder, logical units on them, and maps of
 //! these units to the hosts of the token. Everything else is refused.
 
 use config::change::{AddMap, CreateUnit, ModifyUnit, RemoveMap};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::Request;
 use crate::call;
-use crate::handlers::Plane;
+use crate::plane::Plane;
 
 /// Lets a request of a token with a folder through, or refuses it.
 pub(super) fn admit(

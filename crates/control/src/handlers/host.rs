@@ -1,11 +1,11 @@
 //! Handlers of requests about hosts: groups of initiators and their secrets.
 
-use super::Plane;
 use super::routes::Routes;
 use crate::answer::HostView;
 use crate::call::Call;
 use crate::endpoint::host as at;
 use crate::gate::sees_map;
+use crate::plane::Plane;
 use config::access;
 use config::change::Change;
 use config::redact::redacted_host;

@@ -1,10 +1,10 @@
 //! Handlers of requests about pools.
 
-use super::Plane;
 use super::routes::Routes;
 use crate::author::Author;
 use crate::call::Call;
 use crate::endpoint::pool::{self as at, Letting};
+use crate::plane::Plane;
 use model::Error;
 use model::pool::create::{CreatePool, ExportView};
 use model::pool::found::FoundPool;

@@ -17,14 +17,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
-use super::{Shared, apart};
+use super::apart;
 use crate::answer::{Problem, json};
 use crate::asker::Asker;
 use crate::call::{Arguments, Arrived, Call};
 use crate::door::{Function, Functions};
+use crate::endpoint::Rule;
 use crate::endpoint::description::{Description, media_type};
 use crate::endpoint::{Endpoint, Query};
-use crate::gate::{self, Attempt, Rule};
+use crate::gate::{self, Attempt};
+use crate::plane::Shared;
 use crate::transaction::{Commit, Committed};
 use config::change::Change;
 use model::{Error, ErrorKind};

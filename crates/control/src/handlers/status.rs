@@ -8,13 +8,14 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 
+use super::apart;
 use super::routes::Routes;
 use super::summary;
-use super::{Plane, Shared, apart};
 use crate::answer::{Problem, Status};
 use crate::call::Call;
 use crate::endpoint::status as at;
 use crate::metrics::{Format, Metrics, Reading};
+use crate::plane::{Plane, Shared};
 use model::Error;
 use model::data_plane::UnitStatus;
 use model::figures::Snapshot;

@@ -13,13 +13,14 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
 
+use super::apart;
 use super::routes::Routes;
-use super::{Plane, Shared, apart};
 use crate::answer::{Body, Params, Problem, json};
 use crate::asker::Asker;
 use crate::author::Author;
 use crate::call::Call;
 use crate::endpoint::stream::{self as at, Abort};
+use crate::plane::{Plane, Shared};
 use crate::streaming::{PIECES, Pieces};
 use model::pool::dataset::name::split;
 use model::pool::salvage::SalvageRequest;

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use super::Plane;
 use super::routes::Routes;
 use crate::answer::TargetView;
 use crate::author;
 use crate::call::Call;
 use crate::endpoint::target as at;
+use crate::plane::Plane;
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateTarget, SetAluaState};
 use config::diff::{Action, Difference, FieldChange};

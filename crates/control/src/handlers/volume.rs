@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 
+use super::apart;
 use super::routes::Routes;
-use super::{Plane, Shared, apart};
 use crate::answer::{Params, Problem};
 use crate::asker::Asker;
 use crate::call::Call;
 use crate::endpoint::volume::{self as at, How, Listed};
 use crate::json_list::json_list;
+use crate::plane::{Plane, Shared};
 use model::config::UnitSpec;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, DatasetView};
@@ -47,7 +48,7 @@ fn snapshot(call: Call<How, DatasetChange>) -> Result<Changed, Error> {
         true => change(call),
         false => Err(Error::invalid(
             "this path takes snapshots, clones and holds only",
-            "send any other change as an admin to POST /v1/volumes",
+            format!("send any other change as an admin to {:?}", at::CHANGE),
         )),
     }
 }

@@ -1,3 +1,5 @@
+//! Tests of the listener with real clients of TLS.
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream as Stream;
 

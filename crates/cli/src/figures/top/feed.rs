@@ -11,7 +11,7 @@ use model::figures::Snapshot;
 
 use super::rows::Sample;
 use crate::Connection;
-use crate::rates::fetch;
+use crate::figures::rates::fetch;
 
 /// Time after which a daemon that did not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::Args;
 
 use self::dialect::Dialect;
-use super::{Connection, Done, Terminal};
+use crate::figures::rates::{self, Activity, OfSession, RareRates, fetch};
 use crate::grammar::completion::lu_names;
 use crate::grammar::repeated::{Plan, Reporter};
 use crate::pool;
 use crate::print::table::{Column, ListArgs, Numbers, extra, json_line, left, print, right};
-use crate::rates::{self, Activity, OfSession, RareRates, fetch};
+use crate::{Connection, Done, Terminal};
 use control::Client;
 use model::Error;
 use model::figures::Snapshot;
@@ -41,7 +41,7 @@ const REPORTER: Reporter = Reporter {
                   average, and %util the time that they took at the device, at most 100: commands that overlap \
                   count once each. -x -o JSON has sysstat's keys."
 )]
-pub(super) struct Iostat {
+pub(crate) struct Iostat {
     /// Show each session that has used a unit on a line of its own; with -x: few columns, reads and
     /// writes together
     #[arg(short = 's', long)]
@@ -80,7 +80,7 @@ pub(super) struct Iostat {
     words: Vec<String>,
 }
 
-pub(super) fn run(args: &Iostat, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(crate) fn run(args: &Iostat, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let plan = REPORTER.plan(&args.words, args.without_first)?;
     let dialect = args.dialect()?;
     let client = connection.client();

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-use super::process::Process;
-use super::raw_wire::Wire;
-use super::served::free_portal;
+use crate::process::Process;
+use crate::raw_wire::Wire;
+use crate::served::free_portal;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const TARGET: &str = "iqn.2026-01.io.sandstone:terminal";

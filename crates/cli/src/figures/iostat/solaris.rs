@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::rates::Activity;
+use crate::figures::rates::Activity;
 
 /// Form of a report.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rates::Rates;
+    use crate::figures::rates::Rates;
 
     fn unit() -> Activity {
         let reads = Rates {

@@ -1,6 +1,6 @@
 //! Rows of each view: from two snapshots to cells.
 
-use crate::rates::{Activity, Queue, Rates};
+use crate::figures::rates::{Activity, Queue, Rates};
 use model::figures::Snapshot;
 use model::pool::status::PoolView;
 

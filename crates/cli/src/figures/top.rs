@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::Args;
 
 use self::rows::Side;
-use super::{Connection, Done, Terminal};
+use crate::{Connection, Done, Terminal};
 use model::Error;
 
 mod batch;
@@ -46,7 +46,7 @@ const LONGEST_S: f64 = 86_400.0;
                   -b writes the CSV of Windows' Performance Monitor, as esxtop -b does: the first row after one \
                   delay, and the columns of what was there at the start. What goes away later counts as 0."
 )]
-pub(super) struct Top {
+pub(crate) struct Top {
     /// Write rows of CSV instead of showing views
     #[arg(short = 'b', long)]
     batch: bool,
@@ -66,7 +66,7 @@ pub(super) struct Top {
     config: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Top, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(crate) fn run(args: &Top, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     if args.batch {
         return batch::run(args, connection, t);
     }

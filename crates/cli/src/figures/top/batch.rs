@@ -16,8 +16,8 @@ use model::figures::Snapshot;
 use self::objects::{Measured, measured};
 use super::Top;
 use super::rows::Side;
+use crate::figures::rates::fetch;
 use crate::grammar::repeated::Plan;
-use crate::rates::fetch;
 use crate::{Connection, Done, Terminal};
 
 mod counters;

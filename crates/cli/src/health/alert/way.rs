@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::alert::time;
 use crate::edit::{EditArgs, Request, make, remove};
-use crate::events::severity;
 use crate::grammar::completion::way_names;
+use crate::health::alert::time;
+use crate::health::events::severity;
 use crate::print::table::{self, Column, ListArgs, extra, left, or_dash, print, right};
 use crate::secret::from_file;
 use crate::{Connection, Done, Terminal};

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::date;
 
-use crate::rates::{Activity, RareRates, Rates};
+use crate::figures::rates::{Activity, RareRates, Rates};
 
 /// Form of the reports.
 #[derive(Clone, Copy, Debug)]

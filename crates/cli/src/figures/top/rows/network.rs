@@ -1,7 +1,7 @@
 //! Rows of the network interfaces of the daemon's machine.
 
 use super::{Cell, Row};
-use crate::rates::network::of_interfaces;
+use crate::figures::rates::network::of_interfaces;
 use model::figures::Snapshot;
 
 /// Returns a row for each interface.

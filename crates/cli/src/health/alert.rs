@@ -2,11 +2,11 @@
 
 use clap::{Args, Subcommand};
 
-pub(super) use super::events::time;
-use super::{Connection, Done, Terminal};
 use crate::grammar::completion::alert_numbers;
+pub(crate) use crate::health::events::time;
 use crate::print::table::{self, Column, ListArgs, extra, left, or_dash, print, right};
 use crate::print::wrap::wrapped;
+use crate::{Connection, Done, Terminal};
 use ::alert::{CONDITIONS, Condition};
 use control::endpoint::alert::{self as at, AlertDetail, AlertQuery};
 use model::alert::AlertView;
@@ -14,7 +14,7 @@ use model::alert::AlertView;
 mod way;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum AlertVerb {
+pub(crate) enum AlertVerb {
     /// List open alerts, the gravest first
     List(List),
     /// Show one alert: what was found, what it means, and what to do
@@ -32,7 +32,7 @@ pub(super) enum AlertVerb {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct List {
+pub(crate) struct List {
     /// List the alerts that ended lately instead
     #[arg(long)]
     ended: bool,
@@ -41,7 +41,7 @@ pub(super) struct List {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Show {
+pub(crate) struct Show {
     /// Number of the alert
     #[arg(add = alert_numbers(), value_parser = number)]
     alert: u64,
@@ -51,7 +51,7 @@ pub(super) struct Show {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Ack {
+pub(crate) struct Ack {
     /// Numbers of the alerts
     #[arg(required = true, add = alert_numbers(), value_parser = number)]
     alerts: Vec<u64>,
@@ -66,7 +66,7 @@ fn number(text: &str) -> Result<u64, String> {
     number.map_err(|_| "write the number that `sandstone alert list` shows".to_owned())
 }
 
-pub(super) fn run(verb: AlertVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(crate) fn run(verb: AlertVerb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     match verb {
         AlertVerb::List(args) => {

@@ -1,7 +1,7 @@
 //! Counters of each category, with the names and in the order that readers of esxtop's files know.
 
-use crate::rates::network::InterfaceRates;
-use crate::rates::{Activity, Rates};
+use crate::figures::rates::network::InterfaceRates;
+use crate::figures::rates::{Activity, Rates};
 
 /// Number of counters of a queue.
 const QUEUE: usize = 6;

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 
-use super::{Connection, Done, Terminal};
 use crate::print::table::{
     self, Column, ListArgs, Numbers, extra, json_line, left, or_dash, print, right,
 };
+use crate::{Connection, Done, Terminal};
 use control::Client;
 use control::endpoint::event::{EventQuery, LIST};
 use model::ErrorKind;
@@ -24,7 +24,7 @@ const PAGE: usize = 1000;
 const DAY_MS: u64 = 86_400_000;
 
 #[derive(Debug, Args)]
-pub(super) struct Events {
+pub(crate) struct Events {
     /// Go on: print each new event as it comes, until interrupted
     #[arg(short = 'f', long)]
     follow: bool,
@@ -53,12 +53,12 @@ fn span(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(super) fn severity(word: &str) -> Result<Severity, String> {
+pub(crate) fn severity(word: &str) -> Result<Severity, String> {
     Severity::of_word(word)
         .ok_or_else(|| "choose from info, warning, error and critical".to_owned())
 }
 
-pub(super) fn run(args: &Events, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(crate) fn run(args: &Events, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now_ms = since_1970.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
@@ -142,7 +142,7 @@ const COLUMNS: [Column<Event>; 7] = [
 ];
 
 /// Returns a time in milliseconds since 1970, in words or in seconds.
-pub(super) fn time(time_ms: u64, numbers: Numbers) -> String {
+pub(crate) fn time(time_ms: u64, numbers: Numbers) -> String {
     match numbers {
         Numbers::Short => model::date::utc(time_ms / 1000),
         Numbers::Exact => format!("{}.{:03}", time_ms / 1000, time_ms % 1000),

@@ -4,10 +4,10 @@ use model::figures::Snapshot;
 
 use super::super::rows::Side;
 use super::counters;
-use crate::rates::hosts::of_hosts;
-use crate::rates::initiator::{of_devices, of_sessions};
-use crate::rates::network::of_interfaces;
-use crate::rates::{of_port_groups, of_units, uses};
+use crate::figures::rates::hosts::of_hosts;
+use crate::figures::rates::initiator::{of_devices, of_sessions};
+use crate::figures::rates::network::of_interfaces;
+use crate::figures::rates::{of_port_groups, of_units, uses};
 
 /// Object with its values.
 #[derive(Clone, Debug)]

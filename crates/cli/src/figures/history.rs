@@ -3,9 +3,9 @@
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::{Connection, Done, Terminal};
 use crate::grammar::completion::names_with_history;
 use crate::print::table::{Column, ListArgs, Numbers, extra, json, left, print, right};
+use crate::{Connection, Done, Terminal};
 use control::endpoint::history::{self, Period};
 use model::date::utc_minute;
 use model::history::{HistoryKind, HistoryObject, HistoryView, Series, SeriesUnit, Span};
@@ -22,7 +22,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
                   value, all others at zero. Latencies are milliseconds. p99: 99 of 100 commands took no \
                   longer; in longer steps, that of the worst minute."
 )]
-pub(super) struct History {
+pub(crate) struct History {
     /// Kind of object
     #[arg(value_name = "KIND", value_parser = kinds())]
     kind: HistoryKind,
@@ -55,7 +55,7 @@ fn spans() -> impl TypedValueParser<Value = Span> {
         .try_map(|word| Span::of_word(&word).ok_or("there is no such span"))
 }
 
-pub(super) fn run(args: &History, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(crate) fn run(args: &History, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let kind = args.kind.as_str();
     let Some(name) = &args.name else {

@@ -5,8 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::process::Process;
 use crate::pools::devices::{serve, write_all};
+use crate::process::Process;
 use crate::volumes::stream::{pipe, source};
 use testing::exposition::{Family, Format, parse};
 

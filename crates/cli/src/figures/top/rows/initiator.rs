@@ -1,8 +1,8 @@
 //! Rows of a machine that uses devices of other machines.
 
 use super::{Cell, Row, adapter, device};
-use crate::rates::Activity;
-use crate::rates::initiator::{of_devices, of_sessions};
+use crate::figures::rates::Activity;
+use crate::figures::rates::initiator::{of_devices, of_sessions};
 use model::figures::Snapshot;
 use model::figures::initiator::PathFigures;
 

@@ -13,7 +13,7 @@ use model::backend::BackendSpec;
 use model::history::HistoryView;
 use model::pool::create::CreatePool;
 
-use super::served::{Served, read, unit};
+use crate::served::{Served, read, unit};
 
 /// Longest wait for the daemon's next snapshot.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
 //! Rows of a machine that serves units.
 
 use super::{Cell, Row, adapter, commands, device, ms};
-use crate::rates::hosts::{HostUse, name, of_hosts, together};
-use crate::rates::{self, Activity, Use};
+use crate::figures::rates::hosts::{HostUse, name, of_hosts, together};
+use crate::figures::rates::{self, Activity, Use};
 use model::figures::{SessionSnapshot, Snapshot};
 
 /// Returns a row for each port group, with its sessions beneath.
