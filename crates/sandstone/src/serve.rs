@@ -77,6 +77,7 @@ fn options(args: &Args, connection: &Connection) -> DaemonOptions {
             address: args.console,
             given: given(args),
             names: args.console_names.clone(),
+            is_demo: false,
         },
         history_clock: None,
         metrics: args.metrics,
