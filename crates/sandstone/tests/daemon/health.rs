@@ -4,7 +4,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::live_figures::{metrics, sample};
+use super::figures::live_figures::{metrics, sample};
 use super::process::Process;
 use crate::pools::devices::{flat, resilvered, serve, write_all};
 use testing::exposition::{Format, parse};

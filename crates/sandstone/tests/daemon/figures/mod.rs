@@ -1,6 +1,6 @@
 //! Figures as their readers take them: snapshots, history, metrics, the terminal.
 
 mod figures_history;
-mod live_figures;
+pub(crate) mod live_figures;
 mod metrics_address;
 mod terminal;
