@@ -350,6 +350,7 @@ mod tests {
             units: vec![unit],
             sessions: vec![session(1, "iqn.i:a"), session(2, "iqn.i:b")],
             port_groups: vec![group],
+            ..Snapshot::default()
         })
     }
 

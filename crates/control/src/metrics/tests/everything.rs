@@ -51,6 +51,7 @@ fn unit_snapshot(name: &str) -> UnitSnapshot {
         errors: 1,
         read_latency: latencies(10, 600_000),
         write_latency: latencies(10, 600_000),
+        ..UnitSnapshot::default()
     }
 }
 
@@ -66,7 +67,9 @@ fn session_snapshot(tsih: u16, initiator: &str, unit: &str) -> SessionSnapshot {
             lun: 0,
             unit: unit.to_owned(),
             sums: kind_sums(10),
+            ..LunSnapshot::default()
         }],
+        ..SessionSnapshot::default()
     }
 }
 
@@ -289,6 +292,7 @@ pub(super) fn everything() -> (Reading, Snapshot) {
             sums: kind_sums(10),
             reads_by_stage: by_stage(),
             writes_by_stage: by_stage(),
+            ..PortGroupSnapshot::default()
         }],
         ..Snapshot::default()
     };
