@@ -44,7 +44,7 @@ pub struct Connection {
         env = "SANDSTONE_TOKEN_FILE",
         help_heading = "Daemon"
     )]
-    pub token_file: Option<PathBuf>,
+    pub control_token: Option<PathBuf>,
     /// Command line as the user typed it. The daemon keeps it if it changes a pool.
     #[arg(skip)]
     pub command: Option<String>,
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Reads the token, if a file is named.
     fn token(&self) -> Result<Option<String>, Error> {
-        let Some(path) = &self.token_file else {
+        let Some(path) = &self.control_token else {
             return Ok(None);
         };
         from_file(path).map(|token| Some(token.trim().to_owned()))

@@ -255,7 +255,7 @@ fn daemon() -> Connection {
             .ok()
             .and_then(|text| text.parse().ok()),
         state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
-        token_file: std::env::var_os("SANDSTONE_TOKEN_FILE").map(PathBuf::from),
+        control_token: std::env::var_os("SANDSTONE_TOKEN_FILE").map(PathBuf::from),
         command: None,
     }
 }

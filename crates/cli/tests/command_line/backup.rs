@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use config::store::Store;
+
 use super::daemon::{Daemon, Ran, run};
 
 const SECRET: &str = "a-secret-of-the-host";
@@ -26,10 +28,10 @@ fn restore(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     run(state, &[&["config", "restore"], words].concat(), answer)
 }
 
-/// Returns the content of a folder's file below its comments, without generation and installation.
+/// Returns the configuration of a folder with its secrets opened, without generation and
+/// installation.
 fn configured(state: &Path) -> toml::Table {
-    let text = fs::read_to_string(state.join("config.toml")).unwrap();
-    let mut table: toml::Table = toml::from_str(&text).unwrap();
+    let mut table = toml::Table::try_from(Store::peek(state).unwrap()).unwrap();
     table.remove("generation");
     table.remove("identity");
     table
@@ -204,7 +206,7 @@ fn secrets_leave_by_the_socket_alone_and_that_is_all_that_shows_them() {
     let words = [
         "--control",
         &address,
-        "--token-file",
+        "--control-token",
         token_file,
         "config",
         "show",
@@ -215,7 +217,7 @@ fn secrets_leave_by_the_socket_alone_and_that_is_all_that_shows_them() {
     let words = [
         "--control",
         &address,
-        "--token-file",
+        "--control-token",
         token_file,
         "config",
         "export",

@@ -204,8 +204,12 @@ fn secrets_go_in_and_never_come_out() {
         "{said}"
     );
     let stored = std::fs::read_to_string(daemon.folder.path().join("config.toml")).unwrap();
+    assert!(!stored.contains("correct horse"), "it is sealed there");
+    let opened = config::store::Store::peek(daemon.folder.path()).unwrap();
+    let chap = opened.hosts.iter().find_map(|host| host.chap.as_ref());
+    let secret = &chap.unwrap().secret;
     assert!(
-        stored.contains("correct horse battery"),
+        secret.contains("correct horse battery"),
         "the login needs it"
     );
     std::fs::write(&file, "short\n").unwrap();

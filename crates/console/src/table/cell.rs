@@ -132,9 +132,11 @@ impl Cell {
 /// Compares texts in which runs of digits count as numbers: `vol2` comes before `vol10`.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.chars().peekable(), b.chars().peekable());
+    // Capitals only decide between names that are otherwise equal.
+    let mut tie = Ordering::Equal;
     loop {
         match (a.peek().copied(), b.peek().copied()) {
-            (None, None) => return Ordering::Equal,
+            (None, None) => return tie,
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
             (Some(x), Some(y)) if x.is_ascii_digit() && y.is_ascii_digit() => {
@@ -144,10 +146,11 @@ fn natural(a: &str, b: &str) -> Ordering {
                 }
             }
             (Some(x), Some(y)) => {
-                let order = x.to_lowercase().cmp(y.to_lowercase()).then(x.cmp(&y));
+                let order = x.to_lowercase().cmp(y.to_lowercase());
                 if order != Ordering::Equal {
                     return order;
                 }
+                tie = tie.then(x.cmp(&y));
                 a.next();
                 b.next();
             }

@@ -99,6 +99,8 @@ fn meaning(segment: &str, variable: &str) -> Option<(&'static str, Variable)> {
         ("satps", "satp") => ("Name of the storage array type.", Text),
         ("sessions", "tsih") => ("Number of the session.", Number),
         ("generations", "generation") => ("Number of the generation.", Number),
+        ("alerts", "number") => ("Number of the alert.", Number),
+        ("alert-ways", "name") => ("Name of the way out.", Text),
         ("users", "user") => ("Name of the user.", Text),
         ("logins", "login") => ("Number of the login.", Number),
         ("tokens", "token") => ("Name of the token.", Text),

@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use config::store::Store;
+
 use crate::process::Process;
 
 const TARGET: &str = "iqn.2026-01.org.example:disks";
@@ -112,10 +114,10 @@ fn until(machine: &Process, line: &str, wanted: &str) -> String {
     }
 }
 
-/// Returns the content of a machine's file without the machine's own identity.
+/// Returns the configuration of a machine with its secrets opened, without the machine's own
+/// identity.
 fn configured(machine: &Process) -> toml::Table {
-    let text = fs::read_to_string(machine.folder().join("config.toml")).unwrap();
-    let mut table: toml::Table = toml::from_str(&text).unwrap();
+    let mut table = toml::Table::try_from(Store::peek(machine.folder()).unwrap()).unwrap();
     table.remove("generation");
     table.remove("identity");
     table

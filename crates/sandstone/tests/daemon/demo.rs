@@ -130,9 +130,14 @@ fn a_demo_tells_what_to_type_on_every_client() {
         let length = demo.out.read_line(&mut said).unwrap();
         assert_ne!(length, 0, "it ended: {said}");
     }
-    let clients = said.split("\n\n").skip(1);
+    let (console, clients): (Vec<&str>, Vec<&str>) = said
+        .split("\n\n")
+        .skip(1)
+        .filter(|text| text.contains("127.0.0.1"))
+        .partition(|text| text.contains("/enter/"));
+    assert_eq!(console.len(), 1, "a link leads into the console: {said}");
     let mut names = Vec::new();
-    for client in clients.filter(|text| text.contains("127.0.0.1")) {
+    for client in clients {
         let name = client.lines().next().unwrap().split(' ').next().unwrap();
         names.push(name.to_owned());
     }
