@@ -177,9 +177,12 @@ fn views(screen: &Screen<'_>, program: &str, width: u16) -> Result<usize> {
         (&["n"], "PKTTX/s"),
         (&["p"], "POOL/VDEV/DISK"),
         (&["h"], "Views:"),
-        (&["Escape", "u", "9"], "P99/rd"),
+        // A key right behind Escape would be one with Alt.
+        (&["Escape"], "POOL/VDEV/DISK"),
+        (&["u", "9"], "P99/rd"),
         (&["/", "nothing", "Enter"], "no row has this text"),
-        (&["Escape", "r"], "by READS/s"),
+        (&["Escape"], "DEVICE"),
+        (&["r"], "by READS/s"),
         (&["s", "2", "Enter"], "every 2 s"),
     ] {
         screen.types(keys)?;

@@ -356,7 +356,7 @@ fn wrong_uses_say_what_to_do() {
 #[test]
 fn top_ends_when_its_terminal_hangs_up() {
     let process = Process::start();
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();
