@@ -101,6 +101,8 @@ fn meaning(segment: &str, variable: &str) -> Option<(&'static str, Variable)> {
         ("generations", "generation") => ("Number of the generation.", Number),
         ("alerts", "number") => ("Number of the alert.", Number),
         ("alert-ways", "name") => ("Name of the way out.", Text),
+        ("history", "kind") => ("Kind of the object.", Schema("HistoryKind")),
+        ("{kind}", "name") => ("Name of the object.", Text),
         ("users", "user") => ("Name of the user.", Text),
         ("logins", "login") => ("Number of the login.", Number),
         ("tokens", "token") => ("Name of the token.", Text),

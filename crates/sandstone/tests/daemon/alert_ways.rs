@@ -102,6 +102,7 @@ fn secrets_of_ways_are_shown_nowhere_and_kept_by_an_applied_file() {
     let folder = process.folder().to_owned();
     for (file, text) in [
         ("url", format!("https://hooks.example/T0/{SECRET}")),
+        ("other", format!("https://hooks.example/T1/{SECRET}")),
         ("key", format!("{SECRET}-of-sixteen-bytes")),
         ("token", format!("{SECRET}-token")),
         ("password", format!("{SECRET}-password")),
@@ -122,7 +123,7 @@ fn secrets_of_ways_are_shown_nowhere_and_kept_by_an_applied_file() {
         process.done("config show"),
         process.done("config history"),
         process.done("events --json"),
-        process.done("alert way modify -n desk --url-file token --key-file url"),
+        process.done("alert way modify -n desk --url-file other --key-file url"),
     ];
     for text in &told {
         assert!(!text.contains(SECRET), "{text}");
