@@ -13,7 +13,8 @@
 //! - A secret that the daemon made is kept as a digest, and shown once. A password is kept as a
 //!   hash. Neither is in any view, log line or error.
 //! - A change that could not be kept does not hold.
-//! - Where the newest records are lost, nobody but the control socket's users is let in.
+//! - Where the newest records are lost, only users of the control socket are let in.
+//! - A stranger cannot push lines out of the audit log by a flood of attempts.
 
 mod accounts;
 mod audit;
@@ -36,8 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use model::access::{AccountKind, Role, SocketRole};
-use model::access::{AuditCheck, AuditLine};
+use model::access::{AccountKind, AuditCheck, AuditLine, Role, SocketRole};
 use model::{Error, ErrorKind};
 
 pub use accounts::{Account, group_id, user_name};
@@ -51,7 +51,7 @@ use links::Links;
 use logins::Logins;
 use password::Hasher;
 use records::{KeptRecords, Records};
-use throttle::Throttle;
+use throttle::{Strangers, Throttle};
 
 /// Group of this machine whose members are admins at the control socket.
 pub const ADMINS: &str = "sandstone";
@@ -67,6 +67,7 @@ pub struct Access {
     throttle: Mutex<Throttle>,
     hasher: Hasher,
     audit: Mutex<Audit>,
+    strangers: Mutex<Strangers>,
     notice: Option<String>,
     /// Control socket whose mode follows the roles.
     socket: Mutex<Option<PathBuf>>,
@@ -89,6 +90,7 @@ impl Access {
             logins: Mutex::default(),
             throttle: Mutex::default(),
             hasher: Hasher::default(),
+            strangers: Mutex::default(),
             audit: Mutex::new(Audit::open(state, unix_now())),
             notice,
             socket: Mutex::default(),
@@ -227,6 +229,36 @@ impl Access {
         self.audit().append(AuditLine { at, ..line });
     }
 
+    /// Notes an attempt that was not let in. Of many attempts by authors without a role, some are
+    /// only counted, or else a stranger could push the lines of others out of the log.
+    pub fn note_refused(&self, line: AuditLine) {
+        let noted = match line.role {
+            Some(_) => Some(0),
+            None => self.strangers().admit(self.now()),
+        };
+        let Some(left_out) = noted else {
+            return;
+        };
+        let AuditLine {
+            who, from, request, ..
+        } = &line;
+        tracing::warn!(
+            who,
+            from,
+            request,
+            result = line.result,
+            "an attempt was refused"
+        );
+        let result = match left_out {
+            0 => line.result,
+            some => format!(
+                "{} ({some} such attempts before it were not noted)",
+                line.result
+            ),
+        };
+        self.note(AuditLine { result, ..line });
+    }
+
     /// Returns the newest lines of the audit log, the newest first; with `before`, of those with
     /// lower numbers.
     ///
@@ -260,6 +292,12 @@ impl Access {
 
     fn throttle(&self) -> MutexGuard<'_, Throttle> {
         self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn strangers(&self) -> MutexGuard<'_, Strangers> {
+        self.strangers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn audit(&self) -> MutexGuard<'_, Audit> {

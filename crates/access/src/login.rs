@@ -7,6 +7,8 @@ use model::{Error, ErrorKind};
 
 use super::{Access, Entrance, Principal, unix_now};
 
+/// Result of an attempt that succeeded.
+const DONE: &str = "done";
 /// Name of the user as whom a demo's link logs in.
 const DEMO: &str = "demo";
 
@@ -62,15 +64,12 @@ impl Access {
             Err(_) => self.throttle().failed(ip, attempt.user, self.now()),
         }
         let told = match &result {
-            Ok(_) => "done".to_owned(),
+            Ok(_) => DONE.to_owned(),
             Err((reason, _)) => format!("not admitted: {reason}"),
         };
         let (user, from) = (attempt.user, attempt.from);
-        match &result {
-            Ok(_) => tracing::info!(user, from = ?from, "a user logged in at the console"),
-            Err((reason, _)) => {
-                tracing::warn!(user = ?user, from = ?from, reason, "a login at the console failed")
-            }
+        if result.is_ok() {
+            tracing::info!(user, from = ?from, "a user logged in at the console");
         }
         self.note_login("login", user, from, told);
         result.map_err(|(_, error)| error)
@@ -219,7 +218,7 @@ impl Access {
         };
         let added = self.add_user(&request);
         let told = match &added {
-            Ok(_) => "done".to_owned(),
+            Ok(_) => DONE.to_owned(),
             Err(error) => error.to_string(),
         };
         self.note_login("first admin", name, from, told);
@@ -248,13 +247,18 @@ impl Access {
     }
 
     fn note_login(&self, act: &str, user: &str, from: Option<SocketAddr>, result: String) {
-        self.note(AuditLine {
+        let is_done = result == DONE;
+        let line = AuditLine {
             who: user.chars().take(64).collect(),
             by: "console".to_owned(),
             from: from.map(|from| from.to_string()).unwrap_or_default(),
             request: act.to_owned(),
             result,
             ..AuditLine::default()
-        });
+        };
+        match is_done {
+            true => self.note(line),
+            false => self.note_refused(line),
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct Hash {
     memory: u32,
     /// Passes over the memory.
     passes: u32,
+    /// Random digits.
     salt: String,
     hash: String,
 }
@@ -87,11 +88,12 @@ impl Hasher {
     /// The kernel gives no random bytes, or no memory is left.
     pub(crate) fn hash(&self, password: &str) -> Result<Hash, Error> {
         let salt = secret::random::<16>().map_err(|error| failed(&error))?;
-        let hash = self.compute(password, &salt, MEMORY, PASSES)?;
+        let salt = secret::hex(&salt);
+        let hash = self.compute(password, salt.as_bytes(), MEMORY, PASSES)?;
         Ok(Hash {
             memory: MEMORY,
             passes: PASSES,
-            salt: secret::hex(&salt),
+            salt,
             hash: secret::hex(&hash),
         })
     }
@@ -109,8 +111,7 @@ impl Hasher {
             self.compute(password, &[0; 16], MEMORY, PASSES)?;
             return Ok(false);
         };
-        let salt = secret::bytes_of(&of.salt).unwrap_or_default();
-        let hash = self.compute(password, &salt, of.memory, of.passes)?;
+        let hash = self.compute(password, of.salt.as_bytes(), of.memory, of.passes)?;
         // The hash is of random salt, so the time of the comparison tells nothing of use.
         Ok(secret::hex(&hash) == of.hash)
     }

@@ -118,7 +118,7 @@ pub(crate) struct KeptRecords {
 impl KeptRecords {
     /// Loads the file, and returns a notice if it is damaged.
     ///
-    /// Where the newest generation is lost, nobody but the socket's users is let in: an older one
+    /// If the newest generation is lost, only users of the socket are let in: an older generation
     /// may have a token that was revoked.
     pub(crate) fn open(state: &Path) -> (Self, Option<String>) {
         let mut file = KeptFile::at(state.join(FILE), HISTORY);

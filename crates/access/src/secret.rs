@@ -39,16 +39,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the bytes of hexadecimal digits.
-pub(crate) fn bytes_of(hex: &str) -> Option<Vec<u8>> {
-    if !hex.len().is_multiple_of(2) || !hex.is_ascii() {
-        return None;
-    }
-    let pairs = (0..hex.len()).step_by(2);
-    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
-    pairs.map(byte).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,14 +55,5 @@ mod tests {
     fn a_digest_is_sha_256() {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest("abc"), expected);
-    }
-
-    #[test]
-    fn digits_become_bytes_again() {
-        assert_eq!(bytes_of(&hex(&[0, 1, 254])), Some(vec![0, 1, 254]));
-        for wrong in ["0", "0g", "ä", "+1"] {
-            let read = bytes_of(wrong);
-            assert!(read.is_none() || wrong == "+1", "{wrong}: {read:?}");
-        }
     }
 }

@@ -139,6 +139,50 @@ impl Throttle {
     }
 }
 
+/// Attempts of unknown authors that may come at once and are noted one by one.
+const STRANGERS_AT_ONCE: u32 = 200;
+/// Time after which one more of them is noted.
+const NEXT_STRANGER: Duration = Duration::from_secs(10);
+
+/// Limit on lines about unknown authors: about 9,000 a day, a small part of the audit log.
+#[derive(Debug)]
+pub(crate) struct Strangers {
+    free: u32,
+    refilled: Duration,
+    left_out: u64,
+}
+
+impl Default for Strangers {
+    fn default() -> Self {
+        Self {
+            free: STRANGERS_AT_ONCE,
+            refilled: Duration::ZERO,
+            left_out: 0,
+        }
+    }
+}
+
+impl Strangers {
+    /// Reports whether an attempt is noted: the number of those before it that were not, or `None`
+    /// if it is only counted.
+    pub(crate) fn admit(&mut self, now: Duration) -> Option<u64> {
+        let passed = now.saturating_sub(self.refilled).as_millis() / NEXT_STRANGER.as_millis();
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        self.refilled += NEXT_STRANGER * passed;
+        self.free = self.free.saturating_add(passed).min(STRANGERS_AT_ONCE);
+        match self.free.checked_sub(1) {
+            Some(free) => {
+                self.free = free;
+                Some(std::mem::take(&mut self.left_out))
+            }
+            None => {
+                self.left_out += 1;
+                None
+            }
+        }
+    }
+}
+
 /// Returns the origins of an attempt. A host of IPv6 has a whole network of addresses, so they
 /// count as one.
 fn origins(from: Option<IpAddr>, name: &str) -> impl Iterator<Item = Origin> {
@@ -222,6 +266,22 @@ mod tests {
             throttle.admit(address("10.9.9.9"), "admin", at(200) + wait),
             Ok(())
         );
+    }
+
+    #[test]
+    fn a_flood_of_strangers_is_counted_and_told_by_the_next_line() {
+        let mut strangers = Strangers::default();
+        let mut noted = 0;
+        for second in 0..86_400 {
+            for _ in 0..50 {
+                noted += u64::from(strangers.admit(at(second)).is_some());
+            }
+        }
+        let expected = u64::from(STRANGERS_AT_ONCE) + 86_400 / NEXT_STRANGER.as_secs();
+        assert!((expected - 2..=expected).contains(&noted), "{noted}");
+        let told = strangers.admit(at(86_400 + NEXT_STRANGER.as_secs()));
+        assert!(told.is_some_and(|left_out| left_out >= 450), "{told:?}");
+        assert_eq!(strangers.admit(at(90_000)), Some(0));
     }
 
     #[test]

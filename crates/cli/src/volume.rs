@@ -242,7 +242,7 @@ pub(super) fn run(verb: VolumeVerb, connection: &Connection, t: &mut Terminal<'_
         },
     };
     let client = connection.client();
-    // What an operator may do has a path of its own.
+    // Changes that an operator may make have a path of their own.
     let endpoint = match change.only_adds() {
         true => &volume::SNAPSHOT,
         false => &volume::CHANGE,

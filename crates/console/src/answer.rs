@@ -148,7 +148,7 @@ impl Answer {
 
 fn write_page(page: &Page, visit: &Visit, takes_gzip: bool) -> Response {
     let text = page.write(visit).into_string();
-    // What is compressed can be guessed by its size, so pages with secrets are not.
+    // Compression tells parts of a page by its size, so pages with secrets are not compressed.
     let is_packed = takes_gzip && !page.is_secret && text.len() >= WORTH_PACKING;
     let body = match is_packed {
         true => Body::from(pack(text.as_bytes(), Compression::fast())),

@@ -139,7 +139,7 @@ impl Status {
         let pools = self.pools.iter().map(|pool| pool.health);
         let hindrances = self.hindrances.iter().flat_map(|unit| &unit.hindrances);
         let units = hindrances.map(|hindrance| hindrance.kind.health());
-        // Whoever acknowledged an alert knows of it.
+        // An acknowledged alert is known, and needs no more attention.
         let mut unknown = self.alerts.iter().filter(|it| it.acknowledged.is_none());
         let alerted = match unknown.next() {
             Some(_) => Health::Attention,

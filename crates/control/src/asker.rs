@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use access::{Access, Account, Principal, user_name};
+use access::{Access, Account, Principal};
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, COOKIE};
@@ -91,21 +91,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 impl Asker {
     /// Finds out whose request it is.
     pub(super) fn of(parts: &Parts, access: &Access) -> Self {
-        let nobody = Self::unknown(parts);
-        let from = nobody.address();
-        let principal = match (bearer(parts), nobody.peer.and_then(|peer| peer.user)) {
-            (Some(token), _) => access.of_token(&token, from),
-            (None, Some((uid, gid))) => access.at_socket(&Account::of(uid, gid)),
-            (None, None) => match cookie(parts) {
-                None => nobody.principal.clone(),
-                Some(secret) => {
-                    origin::require_own(parts).and_then(|()| access.of_login(&secret, from))
-                }
-            },
+        let unknown = Self::unknown(parts);
+        let from = unknown.address();
+        let account = unknown.peer.and_then(|peer| peer.user);
+        let account = account.map(|(uid, gid)| Account::of(uid, gid));
+        let principal = match (bearer(parts), &account, cookie(parts)) {
+            (Some(token), ..) => access.of_token(&token, from),
+            (None, Some(account), _) => access.at_socket(account),
+            (None, None, Some(secret)) => {
+                origin::require_own(parts).and_then(|()| access.of_login(&secret, from))
+            }
+            (None, None, None) => unknown.principal,
         };
         Self {
+            user: account.map(|account| account.name).unwrap_or_default(),
             principal,
-            ..nobody
+            ..unknown
         }
     }
 
@@ -116,11 +117,10 @@ impl Asker {
         // Listeners of other crates tell the address alone.
         let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let peer = peer.or(address.map(|ConnectInfo(address)| Peer::at(*address)));
-        let user = peer.and_then(|peer| peer.user);
         let command = parts.headers.get(COMMAND).and_then(|it| it.to_str().ok());
         Self {
             peer,
-            user: user.map(|(uid, _)| user_name(uid)).unwrap_or_default(),
+            user: String::new(),
             principal: Err(Error::new(
                 ErrorKind::NotAuthenticated,
                 "the request does not say whose it is",

@@ -2,7 +2,7 @@
 //! log. API and pages come through it.
 
 use access::{Principal, without_secrets};
-use model::access::{AuditLine, Role};
+use model::access::AuditLine;
 use model::{Error, ErrorKind};
 
 use super::asker::Asker;
@@ -31,12 +31,10 @@ pub(crate) struct Request<'a> {
 /// The author is unknown, or may not do this.
 pub(crate) fn admit(plane: &Plane, rule: Rule, request: &Request<'_>) -> Result<(), Error> {
     let principal = request.asker.principal()?;
+    principal.require(rule.role)?;
     match &principal.grant {
-        None => principal.require(rule.role),
-        Some(grant) => {
-            principal.require(rule.role)?;
-            folder::admit(plane, grant, rule.id, request)
-        }
+        None => Ok(()),
+        Some(grant) => folder::admit(plane, grant, rule.id, request),
     }
 }
 
@@ -51,7 +49,7 @@ impl Attempt {
     /// Begins an attempt. Requests that only read, and previews, are noted only if they are refused
     /// at the gate.
     pub(crate) fn begin(plane: &Plane, rule: Rule, request: &Request<'_>) -> Self {
-        let is_noted = rule.role > Role::Viewer && !is_preview(rule, request.query);
+        let is_noted = rule.is_noted && !asks_only(Some(request.query));
         let before = plane.generation();
         let mut line = AuditLine {
             request: request.asker.request().to_owned(),
@@ -90,17 +88,15 @@ impl Attempt {
             Ok(()) => "done".to_owned(),
             Err(error) => format!("{}: {}", error.kind.as_str(), error.message),
         };
-        if is_refused {
-            let AuditLine {
-                who, from, request, ..
-            } = &self.line;
-            tracing::warn!(who, from, request, result, "a request was refused");
-        }
-        plane.access.note(AuditLine {
+        let line = AuditLine {
             after: plane.generation(),
             result,
             ..self.line
-        });
+        };
+        match is_refused {
+            true => plane.access.note_refused(line),
+            false => plane.access.note(line),
+        }
     }
 }
 
@@ -110,16 +106,4 @@ fn introduce(line: &mut AuditLine, principal: &Principal) {
     line.role = Some(principal.role);
     let from = principal.entrance.from();
     line.from = from.map(|from| from.to_string()).unwrap_or_default();
-}
-
-/// Reports whether a request changes nothing. A backup is read, but holds secrets.
-fn is_preview(rule: Rule, query: &str) -> bool {
-    let reads = [
-        "audit_",
-        "login_list",
-        "role_list",
-        "token_list",
-        "user_list",
-    ];
-    asks_only(Some(query)) || reads.iter().any(|name| rule.id.starts_with(name))
 }

@@ -6,6 +6,7 @@
 //! | `config.toml` | the configuration in force, with the installation's identity | `crates/config/src/store.rs` |
 //! | `pools.json` | which pools this daemon has, and where their devices were | `crates/pools/src/devices/known.rs` |
 //! | `lent.json` | which disks of other machines logical units had | `crates/pools/src/devices/lent.rs` |
+//! | `access.json` | users, tokens, and roles at the control socket | `crates/access/src/records.rs` |
 //! | `alerts.json` | open alerts, and the paths that initiators had | `crates/alert/src/keeper.rs` |
 //! | `units/NAA.state` | reservations and saved mode pages of one unit | `crates/unit/src/state_file.rs` |
 //!

@@ -151,7 +151,7 @@ impl Ways {
             let way = state.ways.entry(spec.name.clone()).or_default();
             if way.spec != *spec {
                 way.spec = spec.clone();
-                // What was wrong may be right now.
+                // The new address may work where the old one failed.
                 way.failing = None;
             }
         }

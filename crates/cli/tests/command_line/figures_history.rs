@@ -128,7 +128,7 @@ fn json_has_times_values_and_gaps() {
         let told: Value = serde_json::from_str(&ran.out).unwrap();
         let values = told["series"][0]["values"].as_array().unwrap();
         assert_eq!(values.len(), points, "{span}");
-        // What the last steps have so far is told at once.
+        // Unfinished steps show the minutes that they have so far.
         assert!(values.iter().any(Value::is_number), "{span}");
     }
 }

@@ -205,6 +205,26 @@ fn attempts_are_noted_with_their_authors_and_without_secrets() {
 }
 
 #[test]
+fn a_flood_of_strangers_pushes_nothing_out_of_the_audit_log() {
+    let daemon = Daemon::with_one_of_each();
+    for _ in 0..300 {
+        assert_eq!(ask(&daemon, "DELETE /v1/lus/vol1", "", None).0, 401);
+    }
+    let listed = daemon.run("audit list -l 1000 -H -o by,request").out;
+    let of = |begin: &str| {
+        listed
+            .lines()
+            .filter(|line| line.starts_with(begin))
+            .count()
+    };
+    let strangers = of("unknown\t");
+    assert!((200..300).contains(&strangers), "{strangers}");
+    assert!(of("socket\tPOST /v1/lus") > 0, "{listed}");
+    let verified = daemon.run("audit verify");
+    assert_eq!(verified.code, 0, "{verified:?}");
+}
+
+#[test]
 fn a_changed_audit_log_is_found() {
     let daemon = Daemon::with_one_of_each();
     add_token(&daemon, "robot", Role::Admin, "");

@@ -8,6 +8,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
+use crate::hex::{from_hex, to_hex};
 use model::error::{Error, ErrorKind};
 
 /// Length of the shortest accepted passphrase, in bytes. It equals that of a CHAP secret, because
@@ -138,15 +139,4 @@ fn random<const N: usize>() -> Result<[u8; N], Error> {
         )
     })?;
     Ok(bytes)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).ok();
-    digits.chunks_exact(2).map(byte).collect()
 }

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
+use crate::hex::{from_hex, to_hex};
 use crate::redact::for_each_secret;
 use model::config::Config;
 use model::error::{Error, ErrorKind};
@@ -218,17 +219,6 @@ fn find(folder: &Path) -> Option<Vec<u8>> {
 fn read(path: &Path) -> Option<Vec<u8>> {
     let text = std::fs::read_to_string(path).ok()?;
     from_hex(text.trim()).filter(|key| key.len() == KEY_LEN)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).ok();
-    digits.chunks_exact(2).map(byte).collect()
 }
 
 #[cfg(test)]

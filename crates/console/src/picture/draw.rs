@@ -69,7 +69,7 @@ fn ordered(chain: &Chain) -> Vec<(usize, Vec<&Node>)> {
                     .filter_map(|line| ranks.get(line.from.as_str()).copied())
                     .collect();
                 let mean = left.iter().sum::<f64>() / left.len().max(1) as f64;
-                // What has no neighbour keeps its own order, at the end.
+                // Nodes without a neighbour stand at the end, in their own order.
                 let rank = if left.is_empty() {
                     1e6 + at as f64
                 } else {

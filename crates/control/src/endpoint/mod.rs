@@ -85,14 +85,19 @@ pub(crate) struct Rule {
     pub(crate) id: &'static str,
     /// Least role that may ask.
     pub(crate) role: Role,
+    /// Whether the audit log notes each request, and not only refused ones.
+    pub(crate) is_noted: bool,
 }
 
 impl<Q, B, A> Endpoint<Q, B, A> {
     /// Returns what the endpoint asks of the author of a request.
     pub(crate) fn rule(&self) -> Rule {
+        // Reading changes nothing, but secrets that leave the daemon are noted too.
+        let only_reads = self.method == Method::GET || self.role == Role::Viewer;
         Rule {
             id: self.id,
             role: self.role,
+            is_noted: !only_reads || self.id == config::EXPORT.id,
         }
     }
 }

@@ -158,7 +158,7 @@ fn columns(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
     };
     let [above, list] = Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(area);
     frame.render_widget(Paragraph::new(how), above);
-    // What does not fit into one column of the screen goes on in the next.
+    // The list goes on in further columns where one column of the screen is too short.
     for (place, part) in listed.chunks(usize::from(list.height.max(1))).enumerate() {
         let x = list.x + LISTED * place as u16;
         if x < list.right() {

@@ -53,7 +53,7 @@ impl User {
     }
 
     fn press(&mut self, code: KeyCode) -> Effect {
-        // What is on the screen decides what a key does.
+        // The meaning of a key depends on the screen, which is therefore drawn first.
         self.sees();
         self.screen
             .event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
