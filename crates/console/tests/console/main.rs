@@ -12,3 +12,5 @@ mod forms;
 mod live;
 mod pages;
 mod rig;
+mod walker;
+mod wizards;
