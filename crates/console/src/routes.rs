@@ -265,6 +265,7 @@ async fn visit(console: Arc<Console>, parts: &mut Parts) -> Visit {
         form: Fields::default(),
         theme: theme.unwrap_or_default(),
         told: cookie(&parts.headers, Told::COOKIE).and_then(Told::read),
+        disks: Arc::default(),
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 
-use control::endpoint::disk;
 use maud::{Markup, html};
 use model::Error;
 use model::disk::DiskView;
@@ -71,7 +70,7 @@ pub(super) fn may_overwrite(visit: &Visit) -> bool {
 /// # Errors
 /// No disk is picked, or one of them cannot be taken.
 pub(super) fn picked(visit: &Visit) -> Result<Vec<Picked>, Error> {
-    let all = visit.call(&disk::LIST, &[])?;
+    let all = visit.disks()?;
     let mut picked: Vec<Picked> = Vec::new();
     let others = visit.form.get("other_disks").lines().map(str::trim);
     let listed = values(visit, "disk").into_iter();
@@ -120,7 +119,7 @@ pub(super) fn refuse_unfit(visit: &Visit, picked: &[Picked]) -> Result<(), Error
 /// # Errors
 /// The disks cannot be listed.
 pub(super) fn list(visit: &Visit, is_one: bool) -> Result<Markup, Error> {
-    let mut all = visit.call(&disk::LIST, &[])?;
+    let mut all = visit.disks()?.to_vec();
     // Disks that can be picked come first, the empty ones before the others.
     all.sort_by_key(|disk| (disk.in_use.is_some(), disk.holds.is_some()));
     let chosen = values(visit, "disk");

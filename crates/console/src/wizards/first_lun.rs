@@ -170,9 +170,11 @@ fn creation(visit: &Visit, picked: &[Picked], dry_run: bool) -> Result<CreatePoo
 fn check_layout(visit: &Visit) -> Result<(), Error> {
     let picked = disks::picked(visit)?;
     let request = creation(visit, &picked, true)?;
+    // The devices are asked once. Later, the commit asks them.
+    let is_asked = visit.form.get("step") == "layout";
     match made(visit, &picked)? {
-        Some(_) => Ok(()),
-        None => visit.ask(&pool::CREATE, &[], (), request).map(drop),
+        None if is_asked => visit.ask(&pool::CREATE, &[], (), request).map(drop),
+        _ => Ok(()),
     }
 }
 

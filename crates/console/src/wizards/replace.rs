@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use control::endpoint::{disk, pool, session};
+use control::endpoint::{pool, session};
 use maud::{Markup, html};
 use model::disk::DiskView;
 use model::pool::status::PoolView;
@@ -134,7 +134,7 @@ fn leaves<'a>(pool: &'a PoolView) -> Vec<Leaf<'a>> {
 
 /// Adds what this machine knows of the disks.
 fn describe(visit: &Visit, leaves: &mut [Leaf<'_>]) -> Result<(), Error> {
-    let all = visit.call(&disk::LIST, &[])?;
+    let all = visit.disks()?;
     for leaf in leaves {
         let node = std::fs::canonicalize(&leaf.vdev.name).unwrap_or_default();
         let mut disks = all.iter();

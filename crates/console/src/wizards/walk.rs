@@ -178,7 +178,14 @@ impl Wizard {
         };
         match done {
             Ok(answer) => Ok(answer),
-            Err(error) => self.preview(visit, Some(&error)),
+            Err(error) => {
+                // The disks may be others by now.
+                let visit = Visit {
+                    disks: Default::default(),
+                    ..visit.clone()
+                };
+                self.preview(&visit, Some(&error))
+            }
         }
     }
 

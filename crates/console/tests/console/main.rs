@@ -14,3 +14,4 @@ mod pages;
 mod rig;
 mod walker;
 mod wizards;
+mod wizards_with_disks;
