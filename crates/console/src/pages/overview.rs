@@ -10,6 +10,7 @@ use model::Error;
 use super::{figures, pools};
 use crate::answer::Answer;
 use crate::chart::Chart;
+use crate::form::lead;
 use crate::format::{at, escape, number_of};
 use crate::frame::Page;
 use crate::live::health::{shown, tasks};
@@ -19,7 +20,6 @@ use crate::live::stream::address;
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table};
 use crate::visit::Visit;
-use crate::wizards::parts::lead;
 
 /// Talkers that the page lists.
 const TALKERS: usize = 8;

@@ -10,7 +10,7 @@ use model::pool::vdev::VdevView;
 
 use super::list::stream;
 use crate::answer::Answer;
-use crate::form::{button, sentence};
+use crate::form::{button, lead, sentence};
 use crate::format::{NONE, at, count, duration, escape, size, time};
 use crate::frame::Page;
 use crate::live::moment::{io_place, number_of};
@@ -20,7 +20,6 @@ use crate::object_state;
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
-use crate::wizards::parts::lead;
 
 /// Events and entries of the history that the page lists.
 const MOST: usize = 50;

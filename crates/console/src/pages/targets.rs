@@ -10,7 +10,7 @@ use model::config::{AluaState, PortalGroupSpec};
 use super::figures;
 use super::list::stream;
 use crate::answer::Answer;
-use crate::form::{Field, form, hidden, submit};
+use crate::form::{Field, form, hidden, lead, submit};
 use crate::format::escape;
 use crate::frame::Page;
 use crate::live::rates::Rates;
@@ -19,7 +19,6 @@ use crate::preview::{Asking, change};
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
-use crate::wizards::parts::lead;
 
 /// Adds the routes of this file.
 pub(super) fn routes(routes: Routes) -> Routes {

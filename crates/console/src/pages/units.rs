@@ -8,6 +8,7 @@ use model::Error;
 use super::figures;
 use super::list::stream;
 use crate::answer::Answer;
+use crate::form::lead;
 use crate::format::at;
 use crate::frame::Page;
 use crate::live::rates::Rates;
@@ -15,7 +16,6 @@ use crate::object_state;
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
-use crate::wizards::parts::lead;
 
 /// Adds the routes of this file.
 pub(super) fn routes(routes: Routes) -> Routes {

@@ -8,14 +8,13 @@ use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, DatasetView};
 
 use crate::answer::Answer;
-use crate::form::{Field, button, form, submit};
+use crate::form::{Field, button, form, lead, submit};
 use crate::format::{ago, at, escape, size, time};
 use crate::frame::Page;
 use crate::preview::{Asking, confirm};
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table};
 use crate::visit::Visit;
-use crate::wizards::parts::lead;
 
 /// Adds the routes of this file.
 pub(super) fn routes(routes: Routes) -> Routes {

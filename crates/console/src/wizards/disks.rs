@@ -1,7 +1,7 @@
 //! The list of this machine's disks, from which an administrator picks some. Disks in use are shown
 //! and cannot be picked, and say why.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use maud::{Markup, html};
 use model::Error;
@@ -76,9 +76,9 @@ pub(super) fn picked(visit: &Visit) -> Result<Vec<Picked>, Error> {
     let listed = values(visit, "disk").into_iter();
     for path in listed.chain(others.filter(|line| !line.is_empty())) {
         let found = all.iter().find(|it| it.path == path || it.node == path);
-        let is_new = picked.iter().all(|it| {
-            it.path != PathBuf::from(path) && (found.is_none() || it.disk.as_ref() != found)
-        });
+        let is_new = picked
+            .iter()
+            .all(|it| it.path != Path::new(path) && (found.is_none() || it.disk.as_ref() != found));
         if is_new {
             picked.push(Picked {
                 path: found.map_or(path, |it| &it.path).into(),

@@ -13,10 +13,10 @@ use model::pool::status::PoolView;
 use super::disks::{self, Picked, may_overwrite};
 use super::layout::{Layout, fitting};
 use super::parts::{Choice, danger, one_of, warning};
-use super::walk::{Preview, Step, Wizard};
+use super::walk::{Preview, Step, Wizard, facts_of};
 use super::{finish, host, volume};
 use crate::answer::Answer;
-use crate::form::Field;
+use crate::form::{Field, hidden};
 use crate::format::size;
 use crate::preview::effects;
 use crate::visit::Visit;
@@ -37,7 +37,7 @@ pub(super) static WIZARD: Wizard = Wizard {
         Step {
             name: "layout",
             title: "Layout",
-            fields: &["layout", "pool"],
+            fields: &["layout", "pool", "disks"],
             show: show_layout,
             check: check_layout,
         },
@@ -119,7 +119,12 @@ fn show_layout(visit: &Visit) -> Result<Markup, Error> {
         .collect();
     let first = layouts.first().map_or("", |it| it.name);
     let is_fitting = |name: &&str| layouts.iter().any(|it| it.name == *name);
-    let chosen = visit.form.some("layout").filter(is_fitting);
+    // A layout that was chosen for another number of disks is no choice: a stripe over one disk must
+    // not become one over two.
+    let count = picked.len().to_string();
+    let is_same_count = visit.form.get("disks") == count;
+    let chosen = visit.form.some("layout");
+    let chosen = chosen.filter(|name| is_same_count && is_fitting(name));
     let pools = visit.call(&pool::LIST, &[])?;
     let names = (2..).map(|number| format!("{DEFAULT_POOL}{number}"));
     let mut names = [DEFAULT_POOL.to_owned()].into_iter().chain(names);
@@ -133,6 +138,7 @@ fn show_layout(visit: &Visit) -> Result<Markup, Error> {
         @if is_uneven { (warning(html! { "The disks differ in size. Of each group, only as much as its smallest disk has is used." })) }
         (one_of("layout", "How do they hold the data together?", chosen.unwrap_or(first), &choices))
         (Field::new("pool", "Name of the pool").value(name).text())
+        (hidden("disks", &count))
     })
 }
 
@@ -212,7 +218,11 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
             }
             (effects(&committed))
         },
-        facts: format!("{facts} {:?} {wanted:?} {}", layout.vdevs, committed.effect),
+        facts: format!(
+            "{facts} {:?} {wanted:?} {}",
+            layout.vdevs,
+            facts_of(&committed)
+        ),
     })
 }
 

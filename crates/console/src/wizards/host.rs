@@ -246,6 +246,9 @@ pub(super) fn share(visit: &Visit, create: CreateUnit) -> Result<Share, Error> {
     })
 }
 
+/// Fields of a new unit that the change itself draws, so a preview cannot tell them.
+const DRAWN: [&str; 2] = ["naa", "serial"];
+
 /// Returns what the request would change, and changes nothing.
 ///
 /// # Errors
@@ -255,5 +258,10 @@ pub(super) fn preview(visit: &Visit, request: Share) -> Result<Committed, Error>
         dry_run: true,
         ..Commit::default()
     };
-    Ok(visit.ask(&map::SHARE, &[], how, request)?.committed)
+    let mut committed = visit.ask(&map::SHARE, &[], how, request)?.committed;
+    for difference in &mut committed.differences {
+        let fields = &mut difference.fields;
+        fields.retain(|it| !DRAWN.contains(&it.field.as_str()));
+    }
+    Ok(committed)
 }

@@ -13,7 +13,7 @@ use model::data_plane::SessionInfo;
 use model::{Error, ErrorKind};
 
 use super::parts::{Choice, danger, one_of, warning};
-use super::walk::{Preview, Step, Wizard, generation};
+use super::walk::{Preview, Step, Wizard, facts_of, generation};
 use crate::answer::Answer;
 use crate::form::check as check_box;
 use crate::format::number_of;
@@ -104,7 +104,7 @@ fn show_groups(visit: &Visit) -> Result<Markup, Error> {
     let choices: Vec<Choice<'_>> = choices.collect();
     let chosen = match (visit.form.some("group"), values.as_slice()) {
         (Some(group), _) => group,
-        (None, [only]) => only,
+        (None, [only]) => only.as_str(),
         (None, _) => "",
     };
     Ok(html! {
@@ -331,7 +331,7 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
             }
             (effects(&committed))
         },
-        facts: format!("{number} {state:?} {all:?} {}", committed.effect),
+        facts: format!("{number} {state:?} {all:?} {}", facts_of(&committed)),
     })
 }
 

@@ -18,7 +18,7 @@ mod host;
 mod layout;
 mod locate;
 mod maintenance;
-pub(crate) mod parts;
+mod parts;
 mod replace;
 mod restore;
 mod volume;
@@ -30,6 +30,7 @@ use model::Error;
 use model::access::Role;
 
 use super::answer::Answer;
+use super::form::lead;
 use super::frame::Page;
 use super::routes::Routes;
 use super::visit::Visit;
@@ -112,7 +113,7 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
         ul.tasks {
             @for (wizard, role, words) in all() {
                 li {
-                    p { (parts::lead(visit, role, wizard.path, wizard.title)) }
+                    p { (lead(visit, role, wizard.path, wizard.title)) }
                     p.quiet { (words) }
                 }
             }

@@ -1,8 +1,6 @@
-//! Parts of the forms of wizards: one of several answers, some of several answers, and what a role
-//! may not do.
+//! Parts of the forms of wizards: one of several answers, some of several answers, and warnings.
 
 use maud::{Markup, html};
-use model::access::Role;
 
 use crate::visit::Visit;
 
@@ -86,16 +84,6 @@ pub(super) fn values<'a>(visit: &'a Visit, name: &str) -> Vec<&'a str> {
     let fields = visit.form.0.iter().filter(|(of, _)| of == name);
     let values = fields.map(|(_, value)| value.trim());
     values.filter(|value| !value.is_empty()).collect()
-}
-
-/// Returns a link that begins a wizard. A reader whose role is too low sees a disabled button, with
-/// the role that it needs.
-pub(crate) fn lead(visit: &Visit, role: Role, path: &str, label: &str) -> Markup {
-    let needs = format!("needs the role {role}");
-    html! {
-        @if visit.has_role(role) { a.button href=(path) { (label) } }
-        @else { button type="button" disabled title=(needs) { (label) } }
-    }
 }
 
 /// Shows a remark that someone should look at.

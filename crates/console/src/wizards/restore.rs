@@ -16,7 +16,7 @@ use model::{Error, ErrorKind};
 
 use super::finish;
 use super::parts::{Choice, danger, one_of, warning};
-use super::walk::{Preview, Step, Wizard, generation};
+use super::walk::{Preview, Step, Wizard, facts_of, generation};
 use crate::answer::Answer;
 use crate::form::Field;
 use crate::format::{ago, at, number_of, size, time};
@@ -332,7 +332,7 @@ fn preview_of_rollback(visit: &Visit) -> Result<Preview, Error> {
     let own = all.iter().find(|it| it.name == volume);
     let bytes: u64 = own.into_iter().chain(&newer).map(written).sum();
     let lost: Vec<&str> = seen.destroyed.iter().map(|it| it.name.as_str()).collect();
-    let effects_seen: Vec<&str> = sessions.iter().map(|it| it.effect.as_str()).collect();
+    let effects_seen: Vec<String> = sessions.iter().map(facts_of).collect();
     let facts = format!("{} {lost:?} {effects_seen:?}", snapshot.name);
     Ok(Preview {
         shown: html! {
@@ -367,9 +367,9 @@ fn preview_of_clone(visit: &Visit) -> Result<Preview, Error> {
     let made = clone(visit, true)?;
     let committed = match share(visit)? {
         None => None,
-        Some(request) => Some(visit.ask(&map::SHARE, &[], asking(), request)?.committed),
+        Some(request) => Some(super::host::preview(visit, request)?),
     };
-    let effect = committed.as_ref().map(|it| it.effect.clone());
+    let effect = committed.as_ref().map(facts_of);
     Ok(Preview {
         shown: html! {
             section aria-label="The clone" {

@@ -10,7 +10,7 @@ use model::pool::status::PoolView;
 use model::quantity::parse_size;
 
 use super::parts::{Choice, one_of};
-use super::walk::{Preview, Step, Wizard, generation};
+use super::walk::{Preview, Step, Wizard, facts_of, generation};
 use super::{finish, host};
 use crate::answer::Answer;
 use crate::form::Field;
@@ -234,7 +234,7 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
             }
             (effects(&committed))
         },
-        facts: format!("{volume:?} {:?} {}", pool.guid, committed.effect),
+        facts: format!("{volume:?} {:?} {}", pool.guid, facts_of(&committed)),
     })
 }
 

@@ -6,6 +6,7 @@
 //! refused, and the new preview is shown.
 
 use control::answer::Problem;
+use control::transaction::Committed;
 use maud::{Markup, html};
 use model::{Error, ErrorKind};
 
@@ -226,6 +227,13 @@ impl Wizard {
             None => page.into(),
         }
     }
+}
+
+/// Returns the facts of a change of the configuration: what changes, and who loses something.
+pub(super) fn facts_of(committed: &Committed) -> String {
+    let losing = committed.sessions.iter().filter(|it| it.loses);
+    let losing: Vec<(u16, &str)> = losing.map(|it| (it.tsih, it.effect.as_str())).collect();
+    format!("{:?} {losing:?}", committed.differences)
 }
 
 /// Returns the digest of what a preview depends on.

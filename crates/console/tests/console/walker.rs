@@ -61,7 +61,7 @@ impl<'a> Walker<'a> {
         let form = format!("{}&go={button}", pairs.join("&"));
         self.page = self.site.post(&self.path, &self.who, &form);
         self.clicks += 1;
-        assert_eq!(self.page.status, status, "{:?}", self.page);
+        assert_eq!(self.page.status, status, "{}", plain(&self.page.body));
         self.read();
         self
     }
@@ -75,7 +75,11 @@ impl<'a> Walker<'a> {
     /// Expects to be at the step of this title.
     pub(crate) fn at(&mut self, title: &str) -> &mut Self {
         let mark = format!("<li aria-current=\"step\">{title}</li>");
-        assert!(self.page.body.contains(&mark), "{title}: {:?}", self.page);
+        assert!(
+            self.page.body.contains(&mark),
+            "{title}: {}",
+            plain(&self.page.body)
+        );
         self
     }
 
