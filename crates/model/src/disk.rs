@@ -1,5 +1,7 @@
 //! Disks of this machine, as an administrator meets them who chooses some for a pool.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -33,6 +35,62 @@ pub struct DiskView {
     /// Known data on the disk, which a pool would overwrite: `an XFS file system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<String>,
+    /// Health, as the disk tells it. `None` means that it was not asked yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<DiskHealth>,
+}
+
+/// Judgement of a disk's health.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskVerdict {
+    /// The disk cannot be asked, or tells nothing.
+    #[default]
+    Unknown,
+    /// The disk calls nothing failed, and its errors do not grow.
+    Well,
+    /// The errors of the disk grow, or it is past the life that it is rated for.
+    Wearing,
+    /// The disk says that it fails or has failed.
+    Failing,
+}
+
+impl DiskVerdict {
+    /// Returns the word in listings and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Well => "well",
+            Self::Wearing => "wearing",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+/// Health of a disk, as the disk tells it (SMART).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiskHealth {
+    /// Judgement.
+    pub verdict: DiskVerdict,
+    /// Reasons of the judgement, each as a clause: `4 media errors more than before`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Temperature in degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<i64>,
+    /// Hours for which the disk has had power.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_on_hours: Option<u64>,
+    /// Used part of the life that the disk is rated for, in per cent. It may be above 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_percent: Option<u64>,
+    /// Counts of errors, by what they count.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
+    /// Time at which the disk was asked, in milliseconds since 1970.
+    pub asked_ms: u64,
 }
 
 /// Request to light the lamp of a disk's slot, or to put it out.
