@@ -228,7 +228,9 @@ mod tests {
 
     fn counts(report: &Report) -> Vec<(&str, u64)> {
         let counts = report.counts.iter();
-        counts.map(|(what, count)| (what.as_str(), *count)).collect()
+        counts
+            .map(|(what, count)| (what.as_str(), *count))
+            .collect()
     }
 
     #[test]

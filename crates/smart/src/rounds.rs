@@ -207,7 +207,8 @@ mod tests {
     /// Returns a stand-in for smartctl that prints the file `NODE.json` of its folder.
     fn stand_in(folder: &Path) -> Program {
         let path = folder.join("smartctl");
-        let text = "#!/bin/sh\nfor node; do :; done\ncat \"$(dirname \"$0\")/$node.json\" 2>/dev/null\n";
+        let text =
+            "#!/bin/sh\nfor node; do :; done\ncat \"$(dirname \"$0\")/$node.json\" 2>/dev/null\n";
         std::fs::write(&path, text).expect("written");
         let rights = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&path, rights).expect("set");
@@ -273,7 +274,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         answer(folder, "sda", WELL);
-        assert_eq!(once(folder, &[("A", "sda")])["A"].verdict, DiskVerdict::Well);
+        assert_eq!(
+            once(folder, &[("A", "sda")])["A"].verdict,
+            DiskVerdict::Well
+        );
         let grown = WELL.replace(
             r#""raw":{"value":8,"string":"8"}"#,
             r#""raw":{"value":9,"string":"9"}"#,
@@ -294,7 +298,10 @@ mod tests {
         let folder = folder.path();
         std::fs::write(folder.join("disks.json"), "no JSON").expect("written");
         answer(folder, "sda", WELL);
-        assert_eq!(once(folder, &[("A", "sda")])["A"].verdict, DiskVerdict::Well);
+        assert_eq!(
+            once(folder, &[("A", "sda")])["A"].verdict,
+            DiskVerdict::Well
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use maud::{Markup, html};
 use model::Error;
-use model::disk::DiskView;
+use model::disk::{DiskVerdict, DiskView};
 
 use super::parts::{values, warning};
 use crate::form::{Field, check};
@@ -139,7 +139,8 @@ pub(super) fn list(visit: &Visit, is_one: bool) -> Result<Markup, Error> {
                 table {
                     thead { tr {
                         th scope="col" { "Disk" } th.figure scope="col" { "Size" } th scope="col" { "Model" }
-                        th scope="col" { "Serial number" } th scope="col" { "Slot" } th scope="col" { "What is on it" }
+                        th scope="col" { "Serial number" } th scope="col" { "Slot" } th scope="col" { "Health" }
+                        th scope="col" { "What is on it" }
                     } }
                     tbody { @for (at, disk) in all.iter().enumerate() { (row(at, disk, kind, &chosen)) } }
                 }
@@ -156,6 +157,23 @@ pub(super) fn list(visit: &Visit, is_one: bool) -> Result<Markup, Error> {
                 .area(2))
         }
     })
+}
+
+/// Shows a disk's health, as the disk tells it.
+fn health(disk: &DiskView) -> Markup {
+    let Some(health) = &disk.health else {
+        return html! { "–" };
+    };
+    let reasons = health.reasons.join("; ");
+    html! {
+        @match health.verdict {
+            DiskVerdict::Failing => span.state.bad { span aria-hidden="true" { "■ " } "failing: " (reasons) },
+            DiskVerdict::Wearing => span.state.warn { span aria-hidden="true" { "▲ " } "wearing: " (reasons) },
+            DiskVerdict::Well => "well",
+            DiskVerdict::Unknown => span.quiet { "unknown" },
+        }
+        @if let Some(degrees) = health.temperature_c { ", " (degrees) " °C" }
+    }
 }
 
 fn row(at: usize, disk: &DiskView, kind: &str, chosen: &[&str]) -> Markup {
@@ -179,6 +197,7 @@ fn row(at: usize, disk: &DiskView, kind: &str, chosen: &[&str]) -> Markup {
             td { (disk.model.as_deref().unwrap_or("–")) ", " (turning) }
             td { (disk.serial.as_deref().or(disk.wwn.as_deref()).unwrap_or("–")) }
             td { (disk.slot.as_deref().unwrap_or("–")) }
+            td { (health(disk)) }
             td {
                 @match (&disk.in_use, &disk.holds) {
                     (Some(why), _) => span.quiet { "In use: " (why) },

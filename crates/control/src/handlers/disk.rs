@@ -21,6 +21,10 @@ fn list(call: Call) -> Result<Vec<DiskView>, Error> {
             .unit_on(Path::new(&disk.node))
             .map(|unit| format!("it holds the data of unit {unit}"));
     }
+    let health = plane.disk_health.get().map(smart::Rounds::health);
+    for disk in &mut disks {
+        disk.health = health.as_ref().and_then(|of| of.get(&disk.path).cloned());
+    }
     Ok(disks)
 }
 

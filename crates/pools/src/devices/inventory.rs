@@ -40,6 +40,19 @@ impl Pools {
     }
 }
 
+/// Returns the path that stays the same, and the device node, of each disk of this machine. No disk
+/// is touched.
+pub fn disk_paths() -> Vec<(String, String)> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let disks = System::default().disks().into_iter();
+    disks
+        .map(|disk| {
+            let path = disk.by_id.as_deref().unwrap_or(&disk.node);
+            (text(path), text(&disk.node))
+        })
+        .collect()
+}
+
 impl Pools {
     /// Lights the lamp of the slot that a disk is in, or puts it out. The disk is named by path,
     /// device node or serial number.
@@ -171,6 +184,7 @@ fn view(disk: Found, pool: Option<String>, look: Look) -> DiskView {
         is_rotational: disk.is_rotational,
         in_use,
         holds,
+        health: None,
     }
 }
 
