@@ -96,6 +96,16 @@ conditions! {
     "`pool status POOL`, column CKSUM.";
     "Run `pool scrub POOL`. Replace the device if the number grows; `pool clear POOL DEVICE` ends the alert.";
 
+    DISK_FAILING = "disk-failing", Critical, 0, "disk of this machine";
+    "The disk says of itself that it fails or has failed (SMART).";
+    "`pool disks` shows its reasons, its serial number and its pool.";
+    "Replace it now: `pool replace POOL DEVICE NEW`. `pool disks --locate DISK` lights the lamp of its slot.";
+
+    DISK_WEARING = "disk-wearing", Warning, 0, "disk of this machine", below &["disk-failing"];
+    "The disk counts more errors than before (SMART), or is past the life that it is rated for.";
+    "`pool disks` shows which count grew. Errors of the cable come from cable and backplane, not from the disk.";
+    "Have another disk ready, and check the cable. Growth is told for a month; `alert ack` it if you know of it.";
+
     SLOWER_THAN_MIRROR = "slower-than-mirror", Warning, 600, "device of a pool";
     "A device takes three times as long as another half of its mirror, and has for ten minutes.";
     "`pool iostat -v -l POOL`, columns of the disk's wait.";

@@ -1,8 +1,10 @@
 //! Facts about the daemon at one moment, from which conditions are judged.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::data_plane::{PortalStatus, PortalTcp, SessionInfo, UnitStatus};
+use model::disk::DiskHealth;
 use model::figures::Snapshot;
 use model::initiator::view::InitiatorDevice;
 use model::pool::status::PoolView;
@@ -28,6 +30,8 @@ pub struct Facts {
     pub sessions: Arc<Vec<SessionInfo>>,
     /// Disks of other machines.
     pub devices: Arc<Vec<InitiatorDevice>>,
+    /// Health of this machine's disks, by path.
+    pub disks: BTreeMap<String, DiskHealth>,
     /// Figures of commands.
     pub snapshot: Arc<Snapshot>,
     /// Initiators whose logins were refused lately.

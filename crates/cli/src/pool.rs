@@ -25,6 +25,7 @@ use model::pool::vdev::VdevView;
 use model::quantity::format_size;
 
 mod check;
+mod disks;
 mod ending;
 mod get;
 mod history;
@@ -48,6 +49,8 @@ pub(super) enum PoolVerb {
     Create(Create),
     /// List pools
     List(list::List),
+    /// List the disks of this machine: what is printed on them, what uses them, what is on them
+    Disks(disks::Disks),
     /// Show the state of pools: what happened, what it means, what to do
     ///
     /// With -x the exit status is 0 if all pools are healthy, 3 if something is to be done, and 4
@@ -178,6 +181,7 @@ pub(super) fn run(
     match verb {
         PoolVerb::Create(args) => create(t, connection, &args),
         PoolVerb::List(args) => list::run(t, connection, &args),
+        PoolVerb::Disks(args) => disks::run(t, connection, &args),
         PoolVerb::Status(args) => status(t, connection, &args),
         PoolVerb::Get(args) => get::run(t, connection, &args),
         PoolVerb::Set(args) => set::run(connection, &args),

@@ -183,6 +183,16 @@ pub(crate) fn button(
     }
 }
 
+/// Returns a link to a page with a form, such as a wizard. A reader whose role is too low sees a disabled button, with
+/// the role that it needs.
+pub(crate) fn lead(visit: &Visit, role: model::access::Role, path: &str, label: &str) -> Markup {
+    let needs = format!("needs the role {role}");
+    html! {
+        @if visit.has_role(role) { a.button href=(path) { (label) } }
+        @else { button type="button" disabled title=(needs) { (label) } }
+    }
+}
+
 /// Shows why something was refused, in the four fields of an error.
 pub(crate) fn problem(error: &Error) -> Markup {
     html! {

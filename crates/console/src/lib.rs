@@ -11,6 +11,7 @@
 //! | What surrounds each page? | `frame/` |
 //! | How is a list shown, sorted, filtered, and exported? | `table/` |
 //! | How does a form preview a change before it is made? | `preview.rs`, `form.rs` |
+//! | How is a task of several steps walked through? | `wizards/` |
 //! | How are figures, sizes and times written? | `format.rs` |
 //! | How does a reader log in? | `entry/` |
 //! | Where do live figures come from? | `live/` |
@@ -39,6 +40,7 @@ mod routes;
 mod state;
 mod table;
 mod visit;
+mod wizards;
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use super::assets::{self, takes_gzip};
 use super::frame::error;
 use super::state::Console;
 use super::visit::{Fields, Theme, Visit, cookie};
-use super::{entry, headers, live, pages};
+use super::{entry, headers, live, pages, wizards};
 
 /// Most bytes of a form.
 const MOST_OF_A_FORM: usize = 64 << 10;
@@ -123,7 +123,7 @@ impl Routes {
 }
 
 fn routes() -> Routes {
-    pages::routes(entry::routes(Routes::default()))
+    wizards::routes(pages::routes(entry::routes(Routes::default())))
 }
 
 /// Returns all routes of pages and acts.
@@ -265,6 +265,7 @@ async fn visit(console: Arc<Console>, parts: &mut Parts) -> Visit {
         form: Fields::default(),
         theme: theme.unwrap_or_default(),
         told: cookie(&parts.headers, Told::COOKIE).and_then(Told::read),
+        disks: Arc::default(),
     }
 }
 

@@ -1,13 +1,15 @@
 //! A visit: the request for a page, its reader, and the ways to ask the API on the reader's behalf.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use access::Principal;
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
+use control::endpoint::disk;
 use control::{Asker, Endpoint};
 use model::Error;
 use model::access::Role;
+use model::disk::DiskView;
 
 use super::answer::Told;
 use super::state::Console;
@@ -96,6 +98,8 @@ pub(crate) struct Visit {
     pub(crate) theme: Theme,
     /// Message of the page before.
     pub(crate) told: Option<Told>,
+    /// Disks of this machine, once they were asked for. Each look at them reads all disks.
+    pub(crate) disks: Arc<OnceLock<Vec<DiskView>>>,
 }
 
 impl Visit {
@@ -123,6 +127,18 @@ impl Visit {
     /// Reports whether the reader has at least this role.
     pub(crate) fn has_role(&self, role: Role) -> bool {
         self.reader().is_some_and(|reader| reader.role >= role)
+    }
+
+    /// Returns the disks of this machine, as they were at the first look of this visit.
+    ///
+    /// # Errors
+    /// The reader may not see them.
+    pub(crate) fn disks(&self) -> Result<&[DiskView], Error> {
+        if let Some(disks) = self.disks.get() {
+            return Ok(disks);
+        }
+        let disks = self.call(&disk::LIST, &[])?;
+        Ok(self.disks.get_or_init(|| disks))
     }
 
     /// Asks an endpoint that takes neither a query nor a body.

@@ -16,23 +16,26 @@ impl Plane {
         &self,
         paths: impl IntoIterator<Item = &'a Path>,
     ) -> Result<(), Error> {
-        let config = self.transactions.config();
-        let of_unit = |path: &Path| {
-            let wanted = Backing::at(path);
-            let is_of = |used: PathBuf| Backing::at(&used).overlaps(&wanted);
-            let mut units = config.units.iter();
-            units.find(|unit| unit.backend.path(&self.state_folder).is_some_and(is_of))
-        };
         for path in paths {
-            if let Some(unit) = of_unit(path) {
+            if let Some(unit) = self.unit_on(path) {
                 return Err(Error::new(
                     ErrorKind::InUse,
-                    format!("{} holds the data of lu {}", path.display(), unit.name),
+                    format!("{} holds the data of lu {unit}", path.display()),
                     "choose another device: `sandstone lu list -o name,backend` shows the devices of logical \
                      units",
                 ));
             }
         }
         Ok(())
+    }
+
+    /// Returns the name of the unit whose data a file or device holds, whatever path names it.
+    pub(super) fn unit_on(&self, path: &Path) -> Option<String> {
+        let config = self.transactions.config();
+        let wanted = Backing::at(path);
+        let is_of = |used: PathBuf| Backing::at(&used).overlaps(&wanted);
+        let mut units = config.units.iter();
+        let unit = units.find(|unit| unit.backend.path(&self.state_folder).is_some_and(is_of))?;
+        Some(unit.name.clone())
     }
 }

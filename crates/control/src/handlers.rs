@@ -22,6 +22,7 @@ mod access;
 mod alert;
 mod alert_way;
 mod config;
+mod disk;
 mod document;
 mod event;
 mod history;
@@ -79,6 +80,7 @@ async fn apart<T: Send + 'static>(
     tags(
         (name = "lu", description = "Logical units"),
         (name = "pool", description = "Pools of disks"),
+        (name = "disk", description = "Disks of this machine"),
         (name = "volume", description = "Volumes, snapshots and folders of pools"),
         (name = "target", description = "Targets and their portals"),
         (name = "host", description = "Groups of initiators"),
@@ -98,6 +100,7 @@ struct Document;
 fn routes() -> Routes {
     let each = [
         lu::serve,
+        disk::serve,
         pool::serve,
         volume::serve,
         stream::serve,

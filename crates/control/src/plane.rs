@@ -45,6 +45,8 @@ pub struct Plane {
     pub journal: Arc<Journal>,
     /// Alerts.
     pub alerts: Alerts,
+    /// Health of this machine's disks, once they are asked for it.
+    pub disk_health: OnceLock<smart::Rounds>,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }

@@ -22,6 +22,7 @@ use model::data_plane::{DataPlane, PortalStatus, PortalTcp, SessionInfo, UnitSta
 use model::initiator::view::InitiatorDevice;
 use model::pool::status::PoolView;
 use pools::Pools;
+use smart::{Program, Rounds};
 
 /// Time from one judgement to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -89,6 +90,9 @@ impl WatchThread {
     pub fn start(plane: &Arc<Plane>, killed: Option<&'static str>) -> io::Result<Self> {
         let data_plane = plane.transactions.shared_data_plane();
         let sources = Sources::start(&plane.pools, &data_plane, &plane.state_folder)?;
+        let rounds = Rounds::start(&plane.state_folder, Program::default(), disks)?;
+        // A plane is watched by one thread, so none was set before.
+        let _ = plane.disk_health.set(rounds);
         let (stop, stopped) = channel();
         let plane = Arc::downgrade(plane);
         let thread = std::thread::Builder::new()
@@ -198,6 +202,17 @@ fn run(
     }
 }
 
+/// Lists the disks that are asked for their health.
+fn disks() -> Vec<smart::Disk> {
+    let paths = pools::disk_paths().into_iter();
+    paths
+        .map(|(path, node)| smart::Disk {
+            identity: path,
+            node,
+        })
+        .collect()
+}
+
 fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Facts {
     let (pools, units) = (sources.pools.last(), sources.units.last());
     let sessions = sources.sessions.last();
@@ -211,6 +226,11 @@ fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Fact
         sessions: Arc::clone(&sessions.sessions),
         portal_tcp: Arc::clone(&sessions.portal_tcp),
         snapshot: plane.snapshots.latest(),
+        disks: plane
+            .disk_health
+            .get()
+            .map(Rounds::health)
+            .unwrap_or_default(),
         refused: plane.journal.refused_logins(),
         state_folder: state_folder(plane, *sources.folder.last()),
         notices: plane.notices(),

@@ -9,6 +9,7 @@ pub mod config;
 pub mod data_plane;
 pub mod date;
 pub mod device_name;
+pub mod disk;
 pub mod error;
 pub mod event;
 pub mod figures;

@@ -56,6 +56,7 @@ mod volume_places;
 mod tests;
 
 pub use devices::disks::Disks;
+pub use devices::inventory::disk_paths;
 pub use devices::known::members;
 pub use registry::{Pools, PoolsOptions};
 pub use volume::PoolVolume;

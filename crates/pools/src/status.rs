@@ -513,6 +513,9 @@ impl Teller<'_> {
         VdevView {
             name: self.name(leaf.guid),
             guid: Some(format!("{:016x}", leaf.guid)),
+            serial: place
+                .and_then(|place| place.identity.as_ref()?.printed())
+                .map(str::to_owned),
             is_incomplete: leaf.is_incomplete,
             state: leaf.state.to_string(),
             read: leaf.errors.read,

@@ -241,6 +241,7 @@ impl Daemon {
             readings: Default::default(),
             journal: Arc::clone(&journal),
             making: Default::default(),
+            disk_health: Default::default(),
         });
         let follower = Arc::downgrade(&plane);
         service.follow_volumes_by(move || {

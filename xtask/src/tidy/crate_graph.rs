@@ -32,6 +32,7 @@ const LIST: &str = "
     model: scsi iscsi hint multipath
     access: state_folder model
     history: model
+    smart: state_folder model
     config: state_folder multipath model
     initiator: scsi iscsi net multipath block model
     pools: pages store hint state_folder process block model config initiator
@@ -42,7 +43,7 @@ const LIST: &str = "
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net process block model config initiator pools backends isns unit
     alert: state_folder model
-    control: hint process multipath block model access history config initiator pools alert
+    control: hint process multipath block model access history smart config initiator pools alert
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends alert control bench lab

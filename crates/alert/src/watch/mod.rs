@@ -9,6 +9,7 @@ use crate::condition::Condition;
 use crate::facts::{Facts, Finding};
 
 mod daemon;
+mod disks;
 pub(crate) mod hosts;
 mod links;
 mod pace;
@@ -61,6 +62,7 @@ impl Watch {
     pub fn findings(&mut self, facts: &Facts, now: Moment) -> Vec<Finding> {
         let mut found = Vec::new();
         self.pools(facts, now, &mut found);
+        disks::judge(facts, &mut found);
         units::judge(facts, &mut found);
         self.unit_pace.judge(&facts.snapshot, now, &mut found);
         hosts::refused(facts, &mut found);

@@ -6,6 +6,7 @@ use super::*;
 use crate::facts::{Forecast, StateFolder, Unreached};
 use crate::journal::RefusedLogins;
 use model::data_plane::{ConnectionInfo, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
+use model::disk::{DiskHealth, DiskVerdict};
 use model::figures::{CommandSums, KindSums, LunSnapshot, SessionSnapshot, Snapshot, UnitSnapshot};
 use model::hindrance::{Hindrance, HindranceKind, Stops};
 use model::initiator::view::InitiatorDevice;
@@ -215,6 +216,27 @@ fn a_device_whose_pool_closed_is_still_faulted() {
         ..well()
     };
     assert_eq!(found(&mut watch, &gone, 2), []);
+}
+
+#[test]
+fn disks_that_tell_of_themselves() {
+    let with = |verdict| {
+        let health = DiskHealth {
+            verdict,
+            reasons: vec!["2 media errors more than before".to_owned()],
+            ..DiskHealth::default()
+        };
+        Facts {
+            disks: [("/dev/disk/by-id/ata-x".to_owned(), health)].into(),
+            ..well()
+        }
+    };
+    let disk = "/dev/disk/by-id/ata-x";
+    holds(&with(DiskVerdict::Failing), "disk-failing", disk);
+    holds(&with(DiskVerdict::Wearing), "disk-wearing", disk);
+    assert_eq!(once(&with(DiskVerdict::Well)), []);
+    // A disk that cannot be asked is no alert: most machines have one.
+    assert_eq!(once(&with(DiskVerdict::Unknown)), []);
 }
 
 #[test]

@@ -196,6 +196,7 @@ impl Daemon {
             journal: Arc::new(alert::Journal::start(self.folder.path()).unwrap()),
             alerts: alert::Alerts::start(self.folder.path(), Default::default()).unwrap(),
             making: Default::default(),
+            disk_health: Default::default(),
         };
         let plane = Arc::new(plane);
         let socket = ControlAddress::Unix(self.folder.path().join("control.sock"));

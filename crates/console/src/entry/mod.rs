@@ -94,6 +94,7 @@ fn nobody(console: Arc<Console>, parts: &Parts) -> Visit {
         form: Default::default(),
         theme: Theme::default(),
         told: None,
+        disks: Default::default(),
     }
 }
 

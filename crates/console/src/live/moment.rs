@@ -226,12 +226,14 @@ impl PoolMoment {
         Some((now, of(&self.before).map(|at| &self.before[at])))
     }
 
-    /// Returns the live figures of a pool: those of all its top-level vdevs together.
+    /// Returns the live figures of a pool: those of all its top-level vdevs together, and its scan.
     fn pool(&self, name: &str) -> Option<Vec<String>> {
         let (now, before) = self.pair(name)?;
         let sum = |pool: &PoolView| IoView::of_all(&pool.vdevs);
-        let now = sum(now);
-        Some(io_texts(now.since(before.map_or(now, sum)), self.seconds))
+        let io = sum(now);
+        let mut texts = io_texts(io.since(before.map_or(io, sum)), self.seconds);
+        texts.push(now.scan.clone());
+        Some(texts)
     }
 
     /// Returns the live figures of a disk, by its number.
@@ -268,6 +270,8 @@ pub(crate) mod io_place {
     pub(crate) const DISK: usize = 2;
     /// Mean time of a request, with the queue before the disk.
     pub(crate) const TOTAL: usize = 3;
+    /// State of a scrub or resilver. Pools have it, and disks do not.
+    pub(crate) const SCAN: usize = 4;
 }
 
 fn io_texts(io: IoView, seconds: f64) -> Vec<String> {

@@ -118,6 +118,7 @@ fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer,
         form: Fields::default(),
         theme: Theme::default(),
         told: None,
+        disks: Arc::default(),
     };
     let ids = match query.some("ids") {
         Some(ids) => ids.split('\n').map(str::to_owned).collect(),

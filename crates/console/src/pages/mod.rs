@@ -13,7 +13,7 @@ mod overview;
 mod pools;
 mod sessions;
 mod targets;
-mod unit;
+pub(crate) mod unit;
 mod units;
 mod volumes;
 

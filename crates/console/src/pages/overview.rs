@@ -3,14 +3,15 @@
 use std::cmp::Reverse;
 
 use control::answer::Status;
-use control::endpoint::{pool, status};
+use control::endpoint::{map, pool, status};
 use maud::{Markup, html};
 use model::Error;
 
 use super::{figures, pools};
 use crate::answer::Answer;
 use crate::chart::Chart;
-use crate::format::{at, number_of};
+use crate::form::lead;
+use crate::format::{at, escape, number_of};
 use crate::frame::Page;
 use crate::live::health::{shown, tasks};
 use crate::live::points::value;
@@ -34,7 +35,8 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
     let page = Page::new("Overview").live(address("overview", ""));
     Ok(page
         .body(html! {
-            (to_do(&status))
+            (to_do(visit, &status))
+            @if status.units == 0 { (first_steps(visit, all.is_empty())) }
             (charts(visit))
             section aria-label="Top talkers" { h2 { "Top talkers" } (talkers(visit).plain()) }
             section aria-label="Pools" { h2 { "Pools" } (pools::table_of(visit, all).plain()) }
@@ -42,7 +44,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
         .into())
 }
 
-fn to_do(status: &Status) -> Markup {
+fn to_do(visit: &Visit, status: &Status) -> Markup {
     let tasks = tasks(status);
     let shown = shown(status);
     html! {
@@ -57,6 +59,9 @@ fn to_do(status: &Status) -> Markup {
                             p.state.(task.state.class()) { span aria-hidden="true" { (task.state.mark()) " " }
                                 a href=(task.path) { (task.what) } }
                             @if let Some(next) = &task.next { p { (next) } }
+                            @if let Some(pool) = degraded(status, &task.path) {
+                                p { (lead(visit, pool::CHANGE_VDEVS.role, &format!("/wizards/replace?pool={}", escape(pool)), "Replace a disk")) }
+                            }
                         }
                     }
                 }
@@ -66,6 +71,28 @@ fn to_do(status: &Status) -> Markup {
                 span data-text="sessions" { (status.sessions) } " sessions, generation "
                 span data-text="generation" { (status.generation) } ", version " (status.version) ", up "
                 (crate::format::duration(status.uptime_s)) }
+        }
+    }
+}
+
+/// Returns the name of the degraded pool whose page this is.
+fn degraded<'a>(status: &'a Status, path: &str) -> Option<&'a str> {
+    let mut pools = status.pools.iter().filter(|pool| pool.state == "DEGRADED");
+    let pool = pools.find(|pool| at("/pools", &[&pool.name]) == path)?;
+    Some(&pool.name)
+}
+
+/// Shows the way to a first unit, where there is none.
+fn first_steps(visit: &Visit, has_no_pool: bool) -> Markup {
+    html! {
+        section.empty aria-label="First steps" {
+            @if has_no_pool {
+                p { strong { "Nothing is served yet." } " From bare disks to a LUN that a host uses, in five steps:" }
+                (lead(visit, pool::CREATE.role, "/wizards/first-lun", "Make the first LUN"))
+            } @else {
+                p { strong { "No host has a unit yet." } " Make a volume in a pool, and give it to a host:" }
+                (lead(visit, map::SHARE.role, "/wizards/volume", "Give a host a volume"))
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use model::pool::vdev::VdevView;
 
 use super::list::stream;
 use crate::answer::Answer;
-use crate::form::{button, sentence};
+use crate::form::{button, lead, sentence};
 use crate::format::{NONE, at, count, duration, escape, size, time};
 use crate::frame::Page;
 use crate::live::moment::{io_place, number_of};
@@ -81,13 +81,14 @@ pub(super) fn table_of(visit: &Visit, pools: Vec<PoolView>) -> Table<'_, PoolVie
             .live(io_place::DISK),
             Column::text("scan", "Scan", |pool: &PoolView| {
                 Cell::text(pool.scan.as_str())
-            }),
+            })
+            .live(io_place::SCAN),
         ],
         rows: pools,
         id: |pool| format!("p:{}", pool.name),
         empty: html! {
-            p { strong { "No pool yet." } " A pool joins disks, and holds volumes. To make one:" }
-            pre { "sandstone pool create NAME mirror DISK DISK" }
+            p { strong { "No pool yet." } " A pool joins disks, and holds volumes." }
+            p { (lead(visit, pool::CREATE.role, "/wizards/first-lun", "Make a pool and a first LUN")) }
         },
     }
 }
@@ -134,7 +135,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
             p { (object_state::pool(&pool).show(&pool.state)) @if pool.is_read_only { " read only" } }
             @if let Some(status) = &pool.status { p { (sentence(status)) } }
             @if let Some(action) = &pool.action { p { strong { "What to do: " } (sentence(action)) } }
-            p { "Scan: " (pool.scan) }
+            (scan(visit, &pool))
             p { "Errors: " (pool.errors) }
             (damage(&pool))
             section aria-label="Disks" { h2 { "Disks" } (vdevs(visit, &pool).plain()) }
@@ -156,10 +157,29 @@ fn scrub_buttons(visit: &Visit, pool: &PoolView) -> Markup {
         .filter(|scan| scan.kind == "scrub");
     html! {
         a.button href=(format!("/volumes?pool={}", escape(&pool.name))) { "Its volumes" }
+        (lead(visit, pool::CHANGE_VDEVS.role, &format!("/wizards/replace?pool={}", escape(&pool.name)), "Replace a disk"))
         @match scan.map(|scan| scan.state.as_str()) {
             Some("running") => { (act("Pause the scrub", "pause")) (act("Stop the scrub", "stop")) }
             Some("paused") => { (act("Go on with the scrub", "start")) (act("Stop the scrub", "stop")) }
             _ => (act("Scrub", "start")),
+        }
+    }
+}
+
+/// Shows how far a scrub or resilver is, and what proves its result.
+fn scan(visit: &Visit, pool: &PoolView) -> Markup {
+    let resilvered = pool.scan_status.as_ref();
+    let resilvered = resilvered.filter(|scan| scan.kind == "resilver" && scan.state == "finished");
+    let path = format!("{}/scrub", at("/pools", &[&pool.name]));
+    html! {
+        p #scan data-id=(format!("p:{}", pool.name)) { "Scan: " span data-v=(io_place::SCAN) { (pool.scan) } }
+        @if let Some(scan) = resilvered {
+            @if scan.errors == 0 {
+                p { "The resilver has checked each block that it wrote. A scrub reads everything once more, and proves all copies: "
+                    (button(visit, pool::SCRUB.role, &path, "Verify by a scrub", &[("action", "start")])) }
+            } @else {
+                p.state.bad { span aria-hidden="true" { "■ " } (count(scan.errors)) " blocks had no right copy left." }
+            }
         }
     }
 }
@@ -229,6 +249,9 @@ fn vdevs<'a>(visit: &'a Visit, pool: &'a PoolView) -> Table<'a, (String, Row<'a>
             }),
             Column::text("", "State", |(_, row): &(String, Row<'a>)| {
                 vdev_state(row.vdev)
+            }),
+            Column::text("", "Serial number", |(_, row): &(String, Row<'a>)| {
+                Cell::text(row.vdev.serial.as_deref().unwrap_or_default())
             }),
             errors("Read errors", |vdev| vdev.read),
             errors("Write errors", |vdev| vdev.write),

@@ -2,7 +2,7 @@
 
 use config::change::{ModifyTarget, SetAluaState};
 use control::answer::TargetView;
-use control::endpoint::{target, target_group};
+use control::endpoint::{map, target, target_group};
 use maud::{Markup, html};
 use model::Error;
 use model::config::{AluaState, PortalGroupSpec};
@@ -10,7 +10,7 @@ use model::config::{AluaState, PortalGroupSpec};
 use super::figures;
 use super::list::stream;
 use crate::answer::Answer;
-use crate::form::{Field, form, hidden, submit};
+use crate::form::{Field, form, hidden, lead, submit};
 use crate::format::escape;
 use crate::frame::Page;
 use crate::live::rates::Rates;
@@ -41,7 +41,15 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
     if let Some(answer) = table.exported(visit, &view) {
         return Ok(answer);
     }
-    let page = Page::new("Targets").live(stream("targets", &view));
+    let action = lead(
+        visit,
+        target::SET_ALUA_STATE.role,
+        "/wizards/maintenance",
+        "Maintenance",
+    );
+    let page = Page::new("Targets")
+        .live(stream("targets", &view))
+        .actions(action);
     Ok(page
         .body(html! { (table.show(&view)) (groups(visit)?) (change_forms(visit, &table.rows)) })
         .into())
@@ -96,8 +104,8 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
         rows: rows.collect(),
         id: |row| format!("g:{}:{}", row.group.tag, row.target.spec.iqn),
         empty: html! {
-            p { strong { "No target yet." } " Hosts log in at a target. To make one together with a first unit:" }
-            pre { "sandstone share NAME --size 100G --host IQN" }
+            p { strong { "No target yet." } " Hosts log in at a target. It is made together with a first unit:" }
+            p { (lead(visit, map::SHARE.role, "/wizards/volume", "Make a volume for a host")) }
         },
     })
 }

@@ -60,7 +60,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
             (users(visit, &view)?)
             (maps(visit, &view))
             (facts(&view))
-            (what_to_type(visit, &view))
+            (what_to_type(visit, &view, None))
             (options(visit, &view))
         })
         .into())
@@ -137,7 +137,11 @@ struct User {
     rates: Option<Rates>,
 }
 
-fn users(visit: &Visit, view: &UnitView) -> Result<Markup, Error> {
+/// Shows the sessions that see a unit.
+///
+/// # Errors
+/// The sessions cannot be listed.
+pub(crate) fn users(visit: &Visit, view: &UnitView) -> Result<Markup, Error> {
     let console = &visit.console;
     let config = console.door.plane().transactions.config();
     let moment = console.live.now();
@@ -246,8 +250,8 @@ fn facts(view: &UnitView) -> Markup {
     }
 }
 
-/// Shows the commands for each client, once for each map.
-fn what_to_type(visit: &Visit, view: &UnitView) -> Markup {
+/// Shows the commands for each client, once for each map. Those of one client may be open already.
+pub(crate) fn what_to_type(visit: &Visit, view: &UnitView, open: Option<Client>) -> Markup {
     let config = visit.console.door.plane().transactions.config();
     let accesses = view
         .maps
@@ -264,7 +268,7 @@ fn what_to_type(visit: &Visit, view: &UnitView) -> Markup {
             @for (host, access) in &accesses {
                 h3 { (host) }
                 @for client in Client::ALL {
-                    details {
+                    details open[open == Some(client)] {
                         summary { (client.title()) }
                         pre { @for line in client.commands(access) { (line) "\n" } }
                     }

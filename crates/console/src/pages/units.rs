@@ -1,13 +1,14 @@
 //! Logical units: the list with live figures.
 
 use control::answer::UnitView;
-use control::endpoint::lu;
+use control::endpoint::{lu, map};
 use maud::html;
 use model::Error;
 
 use super::figures;
 use super::list::stream;
 use crate::answer::Answer;
+use crate::form::lead;
 use crate::format::at;
 use crate::frame::Page;
 use crate::live::rates::Rates;
@@ -29,7 +30,14 @@ pub(super) struct Row {
 
 fn list(visit: &Visit) -> Result<Answer, Error> {
     let stream = stream("units", &View::read(&visit.query));
-    super::list::answer(&table(visit)?, visit, Page::new("Units").live(stream))
+    let action = lead(
+        visit,
+        map::SHARE.role,
+        "/wizards/volume",
+        "A volume for a host",
+    );
+    let page = Page::new("Units").live(stream).actions(action);
+    super::list::answer(&table(visit)?, visit, page)
 }
 
 /// Returns the table of all units.
@@ -63,8 +71,8 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
         rows: rows.collect(),
         id: |row| format!("u:{}", row.view.spec.name),
         empty: html! {
-            p { strong { "No unit yet." } " A unit is a disk that hosts see. To make one on a pool:" }
-            pre { "sandstone share NAME --size 100G --host IQN" }
+            p { strong { "No unit yet." } " A unit is a disk that hosts see." }
+            p { (lead(visit, map::SHARE.role, "/wizards/volume", "Make a volume for a host")) }
         },
     })
 }

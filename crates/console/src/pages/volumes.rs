@@ -8,7 +8,7 @@ use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, DatasetView};
 
 use crate::answer::Answer;
-use crate::form::{Field, button, form, submit};
+use crate::form::{Field, button, form, lead, submit};
 use crate::format::{ago, at, escape, size, time};
 use crate::frame::Page;
 use crate::preview::{Asking, confirm};
@@ -87,8 +87,8 @@ fn table(rows: Vec<DatasetView>, has_pools: bool) -> Table<'static, DatasetView>
         id: |_| String::new(),
         empty: html! {
             @if has_pools {
-                p { strong { "Nothing here yet." } " A volume is the data of a unit. To make one with its unit:" }
-                pre { "sandstone share NAME --size 100G --host IQN" }
+                p { strong { "Nothing here yet." } " A volume is the data of a unit." }
+                p { a.button href="/wizards/volume" { "Make a volume for a host" } }
             } @else {
                 p { strong { "No pool yet." } " Volumes lie in pools: see " a href="/pools" { "pools" } "." }
             }
@@ -147,6 +147,12 @@ fn actions(visit: &Visit, dataset: &DatasetView) -> Markup {
     html! {
         @if dataset.kind == "snapshot" && dataset.holds.is_empty() {
             (button(visit, volume::SNAPSHOT.role, &format!("{path}/hold"), "Hold it", &[("tag", "console")]))
+        }
+        @if dataset.kind == "snapshot" {
+            (lead(visit, volume::SNAPSHOT.role, &format!("/wizards/restore?snapshot={}", escape(&dataset.name)), "Restore"))
+        }
+        @if dataset.kind == "volume" {
+            (lead(visit, volume::SNAPSHOT.role, &format!("/wizards/restore?volume={}", escape(&dataset.name)), "Restore"))
         }
         @if dataset.holds.is_empty() {
             (button(visit, volume::CHANGE.role, &format!("{path}/destroy"), "Destroy", &[]))

@@ -12,3 +12,6 @@ mod forms;
 mod live;
 mod pages;
 mod rig;
+mod walker;
+mod wizards;
+mod wizards_with_disks;

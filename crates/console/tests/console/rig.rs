@@ -237,6 +237,7 @@ impl Site {
             journal: Arc::new(alert::Journal::start(folder.path()).unwrap()),
             alerts: alert::Alerts::start(folder.path(), Default::default()).unwrap(),
             making: Default::default(),
+            disk_health: Default::default(),
         });
         let door = Arc::new(control::handlers::door(Arc::clone(&plane)));
         let router = console::with_api(door, control::handlers::router(Arc::clone(&plane)));

@@ -19,6 +19,7 @@ pub mod alert;
 pub mod alert_way;
 pub mod config;
 pub mod description;
+pub mod disk;
 pub mod event;
 pub mod history;
 pub mod host;

@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 pub struct Changed {
     /// Notices for the user, with the step to take for each.
     pub notices: Vec<String>,
-    /// Datasets that a destruction would destroy. Only a dry run lists them.
+    /// Datasets that a destruction or a rollback would destroy. Only a dry run lists them.
     #[serde(default)]
     pub destroyed: Vec<Doomed>,
-    /// Bytes that the destruction would free, as a lower bound.
+    /// Bytes that this would free, as a lower bound.
     #[serde(default)]
     pub freed: u64,
     /// Whether nothing had to be changed, because the dataset to be made exists already.
@@ -22,7 +22,7 @@ pub struct Changed {
     pub unchanged: bool,
 }
 
-/// A dataset that a destruction would destroy.
+/// A dataset that a destruction or a rollback would destroy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Doomed {
     /// Full name, with the pool's name.

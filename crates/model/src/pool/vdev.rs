@@ -14,6 +14,9 @@ pub struct VdevView {
     /// Number of the device, if the vdev is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
+    /// Serial number of the disk as of the last time it was opened, or its world wide name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
     /// State of the vdev.
     pub state: String,
     /// Number of reads that failed.

@@ -25,7 +25,7 @@ use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
 /// Smallest size of a device in bytes, as in zpool.
-const MIN_DEVICE: u64 = 64 << 20;
+pub(crate) const MIN_DEVICE: u64 = 64 << 20;
 
 /// Open device that becomes a leaf.
 pub(crate) struct NewLeaf {

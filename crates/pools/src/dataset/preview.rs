@@ -35,6 +35,7 @@ impl Pools {
             let operations = check_all(pool, number, &steps, &Served::default())?;
             let destroyed = operations.iter().find_map(|operation| match operation {
                 Operation::Destroy { ids } => Some(ids.iter().copied().collect()),
+                Operation::Rollback { destroy, .. } => Some(destroy.iter().copied().collect()),
                 _ => None,
             });
             let doomed: BTreeSet<DatasetId> = destroyed.unwrap_or_default();

@@ -5,6 +5,8 @@
 //! The labels of a device are read anyway, and nearly all foreign marks lie within them. Apart from
 //! the labels, only the very end is read.
 
+use std::io;
+
 use store::pool::LeafLabels;
 use store::vdev::layout::label_offset;
 
@@ -149,13 +151,37 @@ pub(crate) fn found(
         Done::Pages(bytes) => bytes.to_vec(),
         _ => Vec::new(),
     };
-    let mut known = vec![(offset, tail)];
+    Ok(in_labels_and_tail(size, labels, (offset, tail)))
+}
+
+/// Returns the kind of foreign data on a device of `size` bytes, of which `read` returns the bytes
+/// at an offset.
+///
+/// # Errors
+/// The end of the device cannot be read.
+pub(crate) fn found_by(
+    size: u64,
+    labels: &LeafLabels,
+    read: impl FnOnce(u64, usize) -> io::Result<Vec<u8>>,
+) -> io::Result<Option<&'static str>> {
+    let offset = size.saturating_sub(TAIL);
+    // At most TAIL.
+    let tail = read(offset, (size - offset) as usize)?;
+    Ok(in_labels_and_tail(size, labels, (offset, tail)))
+}
+
+fn in_labels_and_tail(
+    size: u64,
+    labels: &LeafLabels,
+    tail: (u64, Vec<u8>),
+) -> Option<&'static str> {
+    let mut known = vec![tail];
     for (copy, bytes) in (0..).zip(&labels.copies) {
         if let Some(offset) = label_offset(copy, size) {
             known.push((offset, bytes.to_vec()));
         }
     }
-    Ok(recognized(size, &known))
+    recognized(size, &known)
 }
 
 /// Returns the kind of foreign data, if these bytes of a device of `size` bytes show one.

@@ -87,6 +87,11 @@ impl Identity {
         })
     }
 
+    /// Returns the number that is printed on a disk: its serial number, or its world wide name.
+    pub(crate) fn printed(&self) -> Option<&str> {
+        self.serial.as_deref().or(self.wwn.as_deref())
+    }
+
     /// Compares the remembered device with the present one, by the strongest name that both have.
     pub(crate) fn compare(&self, there: &Self) -> IdentityVerdict {
         let by = |is_same: bool| match is_same {

@@ -3,6 +3,7 @@
 pub mod disks;
 pub(super) mod foreign;
 pub(super) mod identity;
+mod inventory;
 pub(super) mod known;
 pub(super) mod label;
 pub(super) mod lent;

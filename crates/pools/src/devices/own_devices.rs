@@ -30,6 +30,15 @@ impl Pools {
     }
 }
 
+/// Returns the name of the open pool that uses the device at `path`.
+pub(super) fn name_of_pool(pools: &Pools, path: &Path) -> Option<String> {
+    let all = pools.all();
+    let mut own = all
+        .iter()
+        .filter(|(_, pool)| place_in(pool, path).is_some());
+    own.next().map(|(name, _)| name.to_string())
+}
+
 /// Returns the path by which a pool uses the device at `path`, if the pool uses it.
 fn place_in(pool: &OpenPool, path: &Path) -> Option<PathBuf> {
     let wanted = Backing::at(path);

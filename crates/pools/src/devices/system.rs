@@ -95,6 +95,32 @@ fn name_of_mapped(uuid: &str) -> String {
     }
 }
 
+/// Reports whether a folder below /sys is that of a whole disk.
+fn is_disk(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let is_other = NO_DISKS.iter().any(|start| {
+        let rest = name.strip_prefix(start);
+        rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    });
+    let is_hidden = told(folder, "hidden").is_some_and(|number| number == "1");
+    let is_virtual = match told(folder, "dm/uuid") {
+        Some(uuid) => !uuid.starts_with("mpath-"),
+        None => folder.join("dm").exists() || folder.join("md").exists(),
+    };
+    let is_part = folder.join("partition").exists() || multipath_of(folder).is_some();
+    !(is_other || is_hidden || is_virtual || is_part)
+}
+
+/// Returns the slot of the enclosure in which a disk is, and the file that lights its lamp.
+fn slot_of(folder: &Path) -> Option<(String, PathBuf)> {
+    let mut entries = fs::read_dir(folder.join("device")).ok()?.flatten();
+    entries.find_map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let slot = name.strip_prefix("enclosure_device:")?;
+        Some((slot.to_owned(), entry.path().join("locate")))
+    })
+}
+
 /// Returns the serial number in page 80h of a SCSI disk.
 fn scsi_serial(folder: &Path) -> Option<String> {
     let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
@@ -103,7 +129,67 @@ fn scsi_serial(folder: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// Disk of this machine, with the facts that the kernel and udev report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Device node.
+    pub(crate) node: PathBuf,
+    /// Link below /dev/disk/by-id that tells most to people.
+    pub(crate) by_id: Option<PathBuf>,
+    pub(crate) size: u64,
+    pub(crate) model: Option<String>,
+    pub(crate) serial: Option<String>,
+    pub(crate) wwn: Option<String>,
+    pub(crate) slot: Option<String>,
+    /// File of the kernel that lights the lamp of the slot.
+    pub(crate) lamp: Option<PathBuf>,
+    pub(crate) is_rotational: bool,
+    pub(crate) is_read_only: bool,
+}
+
+/// Starts of the names of block devices that are no disks: memory, optical and floppy drives.
+const NO_DISKS: [&str; 4] = ["ram", "zram", "sr", "fd"];
+/// Starts of links below by-id that only repeat a number.
+const NUMBERS: [&str; 5] = ["wwn-", "scsi-3", "nvme-eui.", "nvme-nvme.", "dm-uuid-"];
+
 impl System {
+    /// Lists whole disks by name. Partitions, arrays, logical volumes, and the single paths of
+    /// multipath devices are left out.
+    pub(crate) fn disks(&self) -> Vec<Found> {
+        let entries = fs::read_dir(self.sys.join("class/block")).into_iter();
+        let entries = entries.flatten().flatten();
+        let folders = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+        let mut found: Vec<Found> = folders
+            .filter(|folder| is_disk(folder))
+            .filter_map(|folder| self.disk(&folder))
+            .collect();
+        found.sort_by(|a, b| a.node.cmp(&b.node));
+        found
+    }
+
+    fn disk(&self, folder: &Path) -> Option<Found> {
+        let is_set = |what: &str| told(folder, what).is_some_and(|number| number == "1");
+        let sectors: u64 = told(folder, "size")?.parse().ok()?;
+        let (identity, slot) = (self.identity(folder), slot_of(folder));
+        let links = self.by_id(folder);
+        let is_telling = |link: &&String| !NUMBERS.iter().any(|start| link.starts_with(start));
+        let best = links.iter().find(is_telling).or(links.first());
+        let found = Found {
+            node: self.dev.join(folder.file_name()?),
+            by_id: best.map(|name| self.dev.join("disk/by-id").join(name)),
+            // The kernel counts sectors of 512 bytes, whatever the disk's own are.
+            size: sectors * 512,
+            model: told(folder, "device/model"),
+            serial: identity.serial,
+            wwn: identity.wwn,
+            slot: slot.clone().map(|(name, _)| name),
+            lamp: slot.map(|(_, lamp)| lamp).filter(|lamp| lamp.exists()),
+            is_rotational: is_set("queue/rotational"),
+            is_read_only: is_set("ro"),
+        };
+        (found.size > 0).then_some(found)
+    }
+
     /// Returns the folder below /sys of a device node.
     pub(crate) fn folder_of(&self, node: u64) -> Option<PathBuf> {
         let link = format!("dev/block/{}:{}", major(node), minor(node));
@@ -258,6 +344,51 @@ mod tests {
         fs::create_dir_all(&links).expect("made");
         std::os::unix::fs::symlink("../../xvda", links.join("xen-1")).expect("a link");
         assert_eq!(identity(&system, "xvda").by_id, ["xen-1"]);
+    }
+
+    #[test]
+    fn disks_are_listed_with_what_is_printed_on_them_and_nothing_else_is() {
+        let (_root, system) = telling(&[
+            ("sdb", "size", "2048"),
+            ("sdb", "device/model", "ST16000NM  "),
+            ("sdb", "device/wwid", "naa.5000c500a"),
+            ("sdb", "device/enclosure_device:Slot 04/locate", "0"),
+            ("sdb", "serial", "ZL2"),
+            ("sdb", "queue/rotational", "1"),
+            ("sdb/sdb1", "partition", "1"),
+            ("sdb/sdb1", "size", "100"),
+            ("sdc", "size", "0"),
+            ("sr0", "size", "90"),
+            ("zram0", "size", "90"),
+            ("md127", "md/uuid", "a:b"),
+            ("md127", "size", "90"),
+            ("dm-1", "dm/uuid", "LVM-x"),
+            ("dm-1", "size", "90"),
+            ("dm-0", "dm/uuid", "mpath-3600a"),
+            ("dm-0", "size", "90"),
+            ("sda", "size", "90"),
+            ("sda/holders/dm-0", "dm/uuid", "mpath-3600a"),
+            ("sda/holders/dm-0", "dev", "253:7"),
+            ("nvme0c0n1", "hidden", "1"),
+            ("nvme0c0n1", "size", "90"),
+        ]);
+        let links = system.dev.join("disk/by-id");
+        fs::create_dir_all(&links).expect("made");
+        for link in ["wwn-0x5000c500a", "ata-ST16000NM_ZL2"] {
+            std::os::unix::fs::symlink("../../sdb", links.join(link)).expect("a link");
+        }
+        let found = system.disks();
+        let nodes: Vec<&Path> = found.iter().map(|disk| disk.node.as_path()).collect();
+        assert_eq!(nodes, [system.dev.join("dm-0"), system.dev.join("sdb")]);
+        let disk = &found[1];
+        assert_eq!(disk.by_id, Some(links.join("ata-ST16000NM_ZL2")));
+        assert_eq!(disk.size, 1 << 20);
+        assert_eq!(disk.model.as_deref(), Some("ST16000NM"));
+        assert_eq!(disk.serial.as_deref(), Some("ZL2"));
+        assert_eq!(disk.wwn.as_deref(), Some("naa.5000c500a"));
+        assert_eq!(disk.slot.as_deref(), Some("Slot 04"));
+        assert!(disk.lamp.is_some() && found[0].lamp.is_none());
+        assert!(disk.is_rotational && !disk.is_read_only);
     }
 
     #[test]

@@ -127,6 +127,10 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("pool list", &["pool list", "pool list -v tank"]),
+    (
+        "pool disks",
+        &["pool disks", "pool disks --locate ZL2A7XYZ"],
+    ),
     ("pool status", &["pool status -x", "pool status -v tank"]),
     (
         "pool get",
