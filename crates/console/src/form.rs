@@ -18,6 +18,8 @@ pub(crate) struct Field<'a> {
     pub(crate) value: &'a str,
     /// Whether the field may be empty.
     pub(crate) is_optional: bool,
+    /// Whether the field is needed only with another answer of its form.
+    pub(crate) is_conditional: bool,
     /// Beginning of the field's identity, where forms of one page share names.
     pub(crate) form: &'a str,
     /// Kind of what browsers fill in: `username`, `current-password`, `off`.
@@ -49,6 +51,14 @@ impl<'a> Field<'a> {
     pub(crate) fn optional(self) -> Self {
         Self {
             is_optional: true,
+            ..self
+        }
+    }
+
+    /// Marks a field that is needed only with another answer, so that no browser asks for it.
+    pub(crate) fn conditional(self) -> Self {
+        Self {
+            is_conditional: true,
             ..self
         }
     }
@@ -91,7 +101,7 @@ impl<'a> Field<'a> {
         let suggests = !suggestions.is_empty();
         self.around(html! {
             input type=(kind) id=(self.id()) name=(self.name) value=[(kind != "password").then_some(self.value)]
-                required[!self.is_optional] autocomplete=(self.autocomplete) spellcheck="false"
+                required[self.is_required()] autocomplete=(self.autocomplete) spellcheck="false"
                 list=[suggests.then_some(&list)]
                 aria-describedby=[self.described()];
             @if suggests {
@@ -103,7 +113,7 @@ impl<'a> Field<'a> {
     /// Returns the field as text of several lines.
     pub(crate) fn area(self, rows: u32) -> Markup {
         self.around(html! {
-            textarea id=(self.id()) name=(self.name) rows=(rows) required[!self.is_optional]
+            textarea id=(self.id()) name=(self.name) rows=(rows) required[self.is_required()]
                 spellcheck="false" aria-describedby=[self.described()] { (self.value) }
         })
     }
@@ -127,6 +137,10 @@ impl<'a> Field<'a> {
                 @if !self.hint.is_empty() { p.hint id=(format!("{}-hint", self.id())) { (self.hint) } }
             }
         }
+    }
+
+    fn is_required(self) -> bool {
+        !self.is_optional && !self.is_conditional
     }
 
     fn id(self) -> String {

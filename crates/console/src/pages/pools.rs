@@ -225,7 +225,11 @@ fn vdevs<'a>(visit: &'a Visit, pool: &'a PoolView) -> Table<'a, (String, Row<'a>
     rows(&pool.caches, 0, "cache", &mut all);
     rows(&pool.spares, 0, "spare", &mut all);
     let id = |row: &Row<'_>| format!("d:{}:{}", pool.name, number_of(row.vdev));
-    let rows = all.into_iter().map(|row| (id(&row), row));
+    let has_serial = all.iter().any(|row| row.vdev.serial.is_some());
+    let rows = all.into_iter().map(|row| (id(&row), row)).collect();
+    let serial = Column::text("", "Serial number", |(_, row): &(String, Row<'a>)| {
+        Cell::text(row.vdev.serial.as_deref().unwrap_or_default())
+    });
     let figure = |title: &'static str, place: usize| {
         Column::figure("", title, move |(id, _): &(String, Row<'a>)| {
             Cell::text(live_text(visit, id, place))
@@ -237,34 +241,36 @@ fn vdevs<'a>(visit: &'a Visit, pool: &'a PoolView) -> Table<'a, (String, Row<'a>
             Cell::count(of(row.vdev))
         })
     };
+    let mut columns = vec![
+        Column::text("", "Name", |(_, row): &(String, Row<'a>)| {
+            let indent = "\u{2003}".repeat(row.depth);
+            Cell::text(format!("{indent}{}", row.vdev.name))
+        }),
+        Column::text("", "Use", |(_, row): &(String, Row<'a>)| {
+            Cell::text(row.use_of)
+        }),
+        Column::text("", "State", |(_, row): &(String, Row<'a>)| {
+            vdev_state(row.vdev)
+        }),
+        errors("Read errors", |vdev| vdev.read),
+        errors("Write errors", |vdev| vdev.write),
+        errors("Checksum errors", |vdev| vdev.checksum),
+        figure("IOPS", io_place::OPERATIONS),
+        figure("MiB/s", io_place::BYTES),
+        figure("Disk ms", io_place::DISK),
+        figure("With queue ms", io_place::TOTAL),
+        Column::text("", "Note", |(_, row): &(String, Row<'a>)| {
+            Cell::text(row.vdev.note.as_deref().unwrap_or_default())
+        }),
+    ];
+    // Files and many virtual disks have none.
+    if has_serial {
+        columns.insert(3, serial);
+    }
     Table {
         word: "vdev",
-        columns: vec![
-            Column::text("", "Name", |(_, row): &(String, Row<'a>)| {
-                let indent = "\u{2003}".repeat(row.depth);
-                Cell::text(format!("{indent}{}", row.vdev.name))
-            }),
-            Column::text("", "Use", |(_, row): &(String, Row<'a>)| {
-                Cell::text(row.use_of)
-            }),
-            Column::text("", "State", |(_, row): &(String, Row<'a>)| {
-                vdev_state(row.vdev)
-            }),
-            Column::text("", "Serial number", |(_, row): &(String, Row<'a>)| {
-                Cell::text(row.vdev.serial.as_deref().unwrap_or_default())
-            }),
-            errors("Read errors", |vdev| vdev.read),
-            errors("Write errors", |vdev| vdev.write),
-            errors("Checksum errors", |vdev| vdev.checksum),
-            figure("IOPS", io_place::OPERATIONS),
-            figure("MiB/s", io_place::BYTES),
-            figure("Disk ms", io_place::DISK),
-            figure("With queue ms", io_place::TOTAL),
-            Column::text("", "Note", |(_, row): &(String, Row<'a>)| {
-                Cell::text(row.vdev.note.as_deref().unwrap_or_default())
-            }),
-        ],
-        rows: rows.collect(),
+        columns,
+        rows,
         id: |(id, _)| id.clone(),
         empty: html! { p { "The pool is not open, so its disks are not known." } },
     }

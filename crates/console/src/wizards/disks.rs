@@ -194,7 +194,7 @@ fn row(at: usize, disk: &DiskView, kind: &str, chosen: &[&str]) -> Markup {
                 }
             }
             td.figure { (size(disk.size)) }
-            td { (disk.model.as_deref().unwrap_or("–")) ", " (turning) }
+            td { @match &disk.model { Some(model) => { (model) ", " (turning) } None => "–" } }
             td { (disk.serial.as_deref().or(disk.wwn.as_deref()).unwrap_or("–")) }
             td { (disk.slot.as_deref().unwrap_or("–")) }
             td { (health(disk)) }

@@ -48,8 +48,7 @@ pub(super) fn show(visit: &Visit) -> Result<Answer, Error> {
             p { "Now the host logs in. Type what is below there, from the first line to the last." }
             (unit::what_to_type(visit, &view, client))
             (unit::users(visit, &view)?)
-            p { "When the host is logged in, it is in this table; load the page again to see it. If it does not come, "
-                a href=(format!("/maps?unit={}#explain", escape(name))) { "ask why" } "." }
+            p { "When the host is logged in, it is in this table: look again then." }
             div.buttons {
                 a.button href=(format!("/wizards/done?unit={}&client={}", escape(name), escape(wanted))) { "Look again" }
                 a.button href=(at("/units", &[name])) { "Go to the unit" }

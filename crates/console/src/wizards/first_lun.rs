@@ -45,7 +45,7 @@ pub(super) static WIZARD: Wizard = Wizard {
             name: "volume",
             title: "Volume",
             fields: &volume::FIELDS,
-            show: |visit| Ok(volume::fields(visit)),
+            show: show_volume,
             check: volume::check_unit,
         },
         Step {
@@ -182,6 +182,11 @@ fn check_layout(visit: &Visit) -> Result<(), Error> {
         None if is_asked => visit.ask(&pool::CREATE, &[], (), request).map(drop),
         _ => Ok(()),
     }
+}
+
+fn show_volume(visit: &Visit) -> Result<Markup, Error> {
+    let picked = disks::picked(visit)?;
+    Ok(volume::fields(visit, layout(visit, &picked)?.usable))
 }
 
 fn preview(visit: &Visit) -> Result<Preview, Error> {

@@ -8,6 +8,7 @@ use control::endpoint::{host, map, target};
 use control::transaction::{Commit, Committed};
 use maud::{Markup, html};
 use model::Error;
+use model::name::begins_as_name;
 
 use super::finish::CLIENTS;
 use super::parts::{Choice, one_of, some_of, values, warning};
@@ -66,7 +67,7 @@ fn whom(visit: &Visit) -> Result<Markup, Error> {
     let suggestions = strangers(visit);
     let first = if hosts.is_empty() { "new" } else { "known" };
     let new = html! {
-        (Field::new("initiator", "iSCSI name of the host").optional().value(form.get("initiator"))
+        (Field::new("initiator", "iSCSI name of the host").conditional().value(form.get("initiator"))
             .hint("As in iqn.1998-01.com.vmware:esx1. On Linux and Proxmox it is in /etc/iscsi/initiatorname.iscsi, \
                    on ESXi under Storage Adapters, on Windows in the iSCSI Initiator under Configuration.")
             .suggesting(&suggestions))
@@ -128,7 +129,7 @@ fn at_which_target(visit: &Visit) -> Result<Markup, Error> {
         .collect();
     let asked = html! {
         (some_of("portal", "Addresses at which a new target listens", &chosen, &choices))
-        (Field::new("port", "TCP port of a new target").value(port).number())
+        (Field::new("port", "TCP port of a new target").conditional().value(port).number())
     };
     if targets.is_empty() {
         return Ok(asked);
@@ -187,7 +188,14 @@ pub(super) fn wanted(visit: &Visit) -> Result<String, Error> {
         ),
     };
     let name = name.ok_or_else(|| Error::invalid("no host is named", next))?;
-    Ok(name.to_owned())
+    let is_known = form.get("host_kind") == "known";
+    match is_known || begins_as_name(name) || name.contains(['*', '?']) {
+        true => Ok(name.to_owned()),
+        false => Err(Error::invalid(
+            format!("{name:?} is no iSCSI name"),
+            "enter a name that begins with iqn., eui. or naa., such as iqn.1998-01.com.vmware:esx1",
+        )),
+    }
 }
 
 /// Returns the portals of a new target.

@@ -80,6 +80,7 @@ impl Leaf<'_> {
         match (self.is_well(), self.vdev.state.as_str()) {
             (true, _) => State::Good,
             (false, "ONLINE" | "DEGRADED") => State::Warn,
+            (false, "OFFLINE") => State::Quiet,
             (false, _) => State::Bad,
         }
     }
@@ -110,7 +111,7 @@ impl Leaf<'_> {
                 }
             }
             ". "
-            @if let Some(disk) = &self.disk { a href=(locate::address(&disk.path)) { "Locate it" } }
+            @if let Some(disk) = &self.disk { a href=(locate::address(&disk.path)) target="_blank" { "Locate it" } }
         };
         (words, hint)
     }

@@ -178,7 +178,7 @@ fn show_how(visit: &Visit) -> Result<Markup, Error> {
     hosts.extend(known.map(|view| (view.spec.name.clone(), view.spec.name)));
     let clone = html! {
         "The volume stays as it is. A new one beside it begins with what the snapshot has, and takes no room for that."
-        (Field::new("clone", "Name of the clone").value(form.some("clone").unwrap_or(&own)).text())
+        (Field::new("clone", "Name of the clone").conditional().value(form.some("clone").unwrap_or(&own)).text())
         @if visit.may(&map::SHARE) {
             (Field::new("host", "Give it to").value(form.get("host"))
                 .hint("As a unit of its own. Volumes of VMware get a new signature there, so that both can be used.").choice(&hosts))
@@ -338,8 +338,12 @@ fn preview_of_rollback(visit: &Visit) -> Result<Preview, Error> {
         shown: html! {
             section aria-label="What is lost" {
                 h2 { "What is lost" }
-                (danger(html! { "What was written to " span.name { (volume) } " after "
-                    (time(snapshot.created_s)) ": " (size(bytes)) ". This cannot be taken back." }))
+                @if bytes == 0 && lost.is_empty() {
+                    p { "Nothing was written to " span.name { (volume) } " after " (time(snapshot.created_s)) ", as far as the pool has stored it." }
+                } @else {
+                    (danger(html! { "What was written to " span.name { (volume) } " after "
+                        (time(snapshot.created_s)) ": about " (size(bytes)) " of data. This cannot be taken back." }))
+                }
                 @if !lost.is_empty() {
                     p { "These newer snapshots are destroyed:" }
                     ul { @for name in lost.iter().take(MOST) { li.name { (name) } }

@@ -46,7 +46,7 @@ pub(super) static WIZARD: Wizard = Wizard {
 
 /// Names of the fields of [`fields`].
 pub(super) const FIELDS: [&str; 3] = ["name", "size", "block_size"];
-/// Size of a volume, unless another one is entered.
+/// Size of a volume in a pool with enough room, unless another one is entered.
 const DEFAULT_SIZE: &str = "100G";
 /// Block size of a volume, unless another one is chosen.
 const DEFAULT_BLOCK_SIZE: &str = "16K";
@@ -82,7 +82,7 @@ fn show(visit: &Visit) -> Result<Markup, Error> {
     let chosen = visit.form.some("pool").unwrap_or(first);
     Ok(html! {
         (one_of("pool", "In which pool?", chosen, &choices))
-        (fields(visit))
+        (fields(visit, pools.iter().find(|pool| pool.name == chosen).map(|pool| pool.available)))
     })
 }
 
@@ -102,14 +102,24 @@ fn choice(pool: &PoolView) -> Choice<'_> {
     Choice::new(&pool.name, words).hint(hint).open(is_open)
 }
 
-/// Shows the fields for name, size and block size.
-pub(super) fn fields(visit: &Visit) -> Markup {
+/// Returns the size that a new volume has at first, where the pool has so many bytes for data.
+fn sensible(room: Option<u64>) -> String {
+    match room.map(|bytes| bytes / 10 * 8) {
+        Some(bytes @ ..0x4000_0000) => format!("{}M", (bytes >> 20).max(1)),
+        Some(bytes @ ..0x19_0000_0000) => format!("{}G", bytes >> 30),
+        _ => DEFAULT_SIZE.to_owned(),
+    }
+}
+
+/// Shows the fields for name, size and block size. `room` is what the pool has for data.
+pub(super) fn fields(visit: &Visit, room: Option<u64>) -> Markup {
     let form = &visit.form;
+    let first = sensible(room);
     let sizes = BLOCK_SIZES.map(|(value, label)| (value.to_owned(), label.to_owned()));
     html! {
         (Field::new("name", "Name").value(form.get("name"))
             .hint("Of the volume and of its unit, such as esx-ds1.").text())
-        (Field::new("size", "Size").value(form.some("size").unwrap_or(DEFAULT_SIZE))
+        (Field::new("size", "Size").value(form.some("size").unwrap_or(&first))
             .hint("Such as 500G or 2T. It takes room in the pool only as it is written, and can grow later.").text())
         (Field::new("block_size", "Block size").value(form.some("block_size").unwrap_or(DEFAULT_BLOCK_SIZE))
             .hint("It cannot be changed later. If you do not know, leave it.").choice(&sizes))
@@ -120,6 +130,30 @@ pub(super) fn fields(visit: &Visit) -> Markup {
 fn bytes(visit: &Visit, field: &str, default: &str) -> Result<u64, Error> {
     let text = visit.form.some(field).unwrap_or(default);
     parse_size(text).map_err(|error| Error::invalid(error, "enter a size such as 100G"))
+}
+
+/// Returns the request for the volume. A new pool cannot be asked yet whether it takes the size.
+fn new_volume(visit: &Visit) -> Result<NewVolume, Error> {
+    let size = bytes(visit, "size", DEFAULT_SIZE)?;
+    let block_size = bytes(visit, "block_size", DEFAULT_BLOCK_SIZE)?;
+    let is_known = BLOCK_SIZES
+        .iter()
+        .any(|(of, _)| parse_size(of) == Ok(block_size));
+    let block_size = u32::try_from(block_size).ok().filter(|_| is_known);
+    let block_size = block_size.ok_or_else(|| {
+        Error::invalid("this block size is not offered", "choose one of the list")
+    })?;
+    if size == 0 || !size.is_multiple_of(block_size.into()) {
+        return Err(Error::invalid(
+            format!("a volume of {size} bytes is no whole number of blocks of {block_size} bytes"),
+            "enter a size such as 100G",
+        ));
+    }
+    Ok(NewVolume {
+        size,
+        block_size: Some(block_size),
+        reserve: false,
+    })
 }
 
 /// Returns the request for the unit and its volume in a pool.
@@ -138,15 +172,7 @@ pub(super) fn unit(visit: &Visit) -> Result<CreateUnit, Error> {
         "enter a name such as esx-ds1",
     )?;
     let pool = required("pool", "the name of the pool", "choose a pool")?;
-    let block_size = bytes(visit, "block_size", DEFAULT_BLOCK_SIZE)?;
-    let block_size = u32::try_from(block_size).ok();
-    let volume = NewVolume {
-        size: bytes(visit, "size", DEFAULT_SIZE)?,
-        block_size: Some(block_size.ok_or_else(|| {
-            Error::invalid("the block size is too large", "choose one of the list")
-        })?),
-        reserve: false,
-    };
+    let volume = new_volume(visit)?;
     Ok(CreateUnit {
         backend: BackendSpec::on_volume(format!("{pool}/{name}")),
         name,
@@ -255,4 +281,23 @@ fn commit(visit: &Visit) -> Result<Answer, Error> {
     let unit = give(visit)?;
     let told = format!("Unit {unit} is made, and given to the host.");
     Ok(finish::lead(visit, &unit, told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_has_a_size_at_first_that_its_pool_has_room_for() {
+        for (room, expected) in [
+            (None, "100G"),
+            (Some(4 << 40), "100G"),
+            (Some(125 << 30), "100G"),
+            (Some(100 << 30), "80G"),
+            (Some(1 << 30), "819M"),
+            (Some(0), "1M"),
+        ] {
+            assert_eq!(sensible(room), expected, "{room:?}");
+        }
+    }
 }

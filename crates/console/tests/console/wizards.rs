@@ -170,19 +170,47 @@ fn a_refused_answer_says_why_and_keeps_what_was_typed() {
         (walker.values("name"), walker.values("size")),
         (vec!["a"], vec!["64X"])
     );
+    walker.enter("size", "1000001");
+    walker.refused(400, "Volume", "no whole number of blocks of 16384 bytes");
     walker.enter("size", "64M").next("Host");
     walker.refused(400, "Host", "No host is named.");
     walker.enter("initiator", "esx1");
-    walker.refused(
-        400,
-        "Host",
-        "neither an existing host nor an initiator name",
-    );
+    walker.refused(400, "Host", "\"esx1\" is no iSCSI name.");
     walker.enter("initiator", ESX).enter("port", "0");
     walker.refused(400, "Host", "\"0\" is not a TCP port");
     walker.enter("port", "3260").next("Preview");
     assert_eq!(walker.values("pool"), ["vault"]);
     assert!(site.plane.pools.views().is_empty(), "nothing is made yet");
+}
+
+#[test]
+fn a_failure_after_the_pool_says_what_is_there_and_a_retry_goes_on() {
+    let site = Site::empty();
+    site.plane.access.demo_link().expect("a link");
+    let disks = Disks::new();
+    let mut walker = to_first_preview(&site, &disks.lines(&["d0", "d1"]));
+    // Only the pool knows that no volume can be so large.
+    walker
+        .press("back", 200)
+        .press("back", 200)
+        .at("Volume")
+        .enter("size", "8000P");
+    walker.next("Host").next("Preview").press("commit", 400);
+    walker
+        .says("Pool tank is made and stays; its volume, unit, host, target and map are not made.");
+    walker
+        .says("goes on with the pool")
+        .says("The pool tank is made already");
+    assert_eq!(site.plane.pools.views().len(), 1);
+    assert!(site.plane.transactions.config().units.is_empty());
+    walker
+        .press("back", 200)
+        .press("back", 200)
+        .at("Volume")
+        .enter("size", "64M");
+    walker.next("Host").next("Preview").commit();
+    assert!(site.plane.transactions.config().unit("esx-ds1").is_some());
+    assert_eq!(site.plane.pools.views().len(), 1);
 }
 
 #[test]
@@ -288,15 +316,15 @@ fn a_disk_is_replaced_from_the_task_to_the_proof() {
         devices: vec!["d1".to_owned()],
     };
     site.plane.pools.change_vdevs("tank", &offline).unwrap();
-    let admin = || site.token(Role::Admin);
-    let overview = site.get("/", &admin());
+    let admin = site.token(Role::Admin);
+    let overview = site.get("/", &admin);
     assert!(
         overview
             .body
             .contains("href=\"/wizards/replace?pool=tank\""),
         "{overview:?}"
     );
-    let mut walker = Walker::open(&site, admin(), "/wizards/replace?pool=tank");
+    let mut walker = Walker::open(&site, admin.clone(), "/wizards/replace?pool=tank");
     let chosen = walker
         .values("old")
         .first()
@@ -317,18 +345,17 @@ fn a_disk_is_replaced_from_the_task_to_the_proof() {
         "{done:?}"
     );
     until_replaced(&site, "tank");
-    let page = site.get("/pools/tank", &admin());
+    let page = site.get("/pools/tank", &admin);
     let text = plain(&page.body);
     assert!(
         text.contains("d9data") && !text.contains("d1data"),
         "{text}"
     );
     assert!(text.contains("Verify by a scrub"), "{text}");
-    // The same form again is refused: the disk is no longer there.
-    walker
-        .press("next", 404)
-        .at("Which disk")
-        .says("no longer has this disk");
+    // A form that names the old disk again is refused.
+    let mut walker = Walker::open(&site, admin, "/wizards/replace?pool=tank");
+    walker.enter("old", &chosen).press("next", 404);
+    walker.at("Which disk").says("no longer has this disk");
 }
 
 #[test]

@@ -158,16 +158,17 @@ fn contents(node: &Path) -> io::Result<Option<String>> {
 }
 
 fn view(disk: Found, pool: Option<String>, look: Look) -> DiskView {
-    let in_use = match (&look, pool) {
-        (_, Some(pool)) => Some(format!("it is a device of pool {pool}")),
+    let holder = || Holder::of(&disk.node).map(|holder| holder.told());
+    let of_pool = pool.map(|pool| format!("it is a device of pool {pool}"));
+    let in_use = of_pool.or_else(holder).or_else(|| match &look {
         _ if disk.is_read_only => Some("it takes no writes".to_owned()),
-        (Look::Failed(why), None) => Some(why.clone()),
-        (Look::At(_), None) if disk.size < MIN_DEVICE => Some(format!(
+        Look::Failed(why) => Some(why.clone()),
+        Look::At(_) if disk.size < MIN_DEVICE => Some(format!(
             "it has less than {}, which is the least for a pool",
             format_size(MIN_DEVICE)
         )),
-        (Look::At(_), None) => Holder::of(&disk.node).map(|holder| holder.told()),
-    };
+        Look::At(_) => None,
+    });
     let holds = match look {
         Look::At(holds) => holds,
         Look::Failed(_) => None,
