@@ -18,7 +18,14 @@ const fn entry(path: &'static str, label: &'static str, role: Role) -> Entry {
 
 /// Entries by group, in their order.
 const GROUPS: &[(&str, &[Entry])] = &[
-    ("Now", &[entry("/", "Overview", Role::Viewer)]),
+    (
+        "Now",
+        &[
+            entry("/", "Overview", Role::Viewer),
+            entry("/alerts", "Alerts", Role::Viewer),
+            entry("/events", "Events", Role::Viewer),
+        ],
+    ),
     (
         "Storage",
         &[

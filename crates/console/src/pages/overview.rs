@@ -6,16 +6,19 @@ use control::answer::Status;
 use control::endpoint::{pool, status};
 use maud::{Markup, html};
 use model::Error;
+use model::alert::AlertView;
 
-use super::{figures, pools};
+use super::{alerts, figures, pools};
 use crate::answer::Answer;
 use crate::chart::Chart;
+use crate::form::sentence;
 use crate::format::{at, number_of};
 use crate::frame::Page;
-use crate::live::health::{shown, tasks};
+use crate::live::health::shown;
 use crate::live::points::value;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
+use crate::past;
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table};
 use crate::visit::Visit;
@@ -34,32 +37,44 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
     let page = Page::new("Overview").live(address("overview", ""));
     Ok(page
         .body(html! {
-            (to_do(&status))
+            (to_do(visit, &status))
             (charts(visit))
+            (past::of_machine(visit))
             section aria-label="Top talkers" { h2 { "Top talkers" } (talkers(visit).plain()) }
             section aria-label="Pools" { h2 { "Pools" } (pools::table_of(visit, all).plain()) }
         })
         .into())
 }
 
-fn to_do(status: &Status) -> Markup {
-    let tasks = tasks(status);
+fn to_do(visit: &Visit, status: &Status) -> Markup {
     let shown = shown(status);
+    let (known, new): (Vec<AlertView>, Vec<AlertView>) = status
+        .alerts
+        .iter()
+        .cloned()
+        .partition(|alert| alert.acknowledged.is_some());
     html! {
         section #to-do aria-label="What to do" {
-            @if tasks.is_empty() {
+            @if new.is_empty() {
                 p.state.(shown.class()) { span aria-hidden="true" { (shown.mark()) " " } (shown.sentence) }
             } @else {
                 h2 { "What to do" }
-                ul.tasks {
-                    @for task in &tasks {
-                        li {
-                            p.state.(task.state.class()) { span aria-hidden="true" { (task.state.mark()) " " }
-                                a href=(task.path) { (task.what) } }
-                            @if let Some(next) = &task.next { p { (next) } }
-                        }
-                    }
+                (alerts::in_short(visit, &new))
+            }
+            @if !known.is_empty() {
+                details {
+                    summary { (number_of(known.len(), "alert")) " that somebody knows of" }
+                    (alerts::in_short(visit, &known))
                 }
+            }
+            @if !status.notices.is_empty() {
+                details {
+                    summary { "Damage to files of the state folder" }
+                    ul { @for notice in &status.notices { li { (sentence(notice)) } } }
+                }
+            }
+            @for job in &status.jobs {
+                p { a href=(at("/pools", &[&job.pool])) { (job.pool) } ": " (job.text) }
             }
             p.quiet { (number_of(status.units, "unit")) ", " (number_of(status.hosts, "host")) ", "
                 (number_of(status.targets, "target")) ", "

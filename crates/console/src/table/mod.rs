@@ -8,9 +8,7 @@ mod view;
 use maud::{Markup, html};
 
 pub(crate) use cell::Cell;
-pub(crate) use view::View;
-#[cfg(test)]
-pub(crate) use view::WINDOW;
+pub(crate) use view::{View, WINDOW};
 
 use crate::answer::Answer;
 use crate::format;
@@ -136,7 +134,7 @@ impl<T> Table<'_, T> {
     }
 
     /// Returns the rows that match the filter, in the order of the view.
-    fn matching(&self, view: &View) -> Vec<&T> {
+    pub(crate) fn matching(&self, view: &View) -> Vec<&T> {
         let words: Vec<String> = view
             .q
             .to_lowercase()

@@ -6,9 +6,12 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
+mod chap;
 mod entry;
 mod every_route;
 mod forms;
+mod health;
 mod live;
 mod pages;
+mod past;
 mod rig;
