@@ -138,20 +138,37 @@ fn targets_and_discovery_have_both_directions() {
     assert_eq!(target.mutual_chap.expect("a secret").secret, SECRET);
     let path = "/targets/discovery";
     assert_eq!(
-        set(&site, path, &admin, "side=initiators", SECRET).status,
+        set(
+            &site,
+            path,
+            &admin,
+            "side=initiators",
+            "one more correct horse"
+        )
+        .status,
         303
     );
     assert_eq!(
-        set(&site, path, &admin, "side=machine", "a different secret").status,
+        set(
+            &site,
+            path,
+            &admin,
+            "side=machine",
+            "a different correct horse"
+        )
+        .status,
         303
     );
     assert_eq!(
         config().discovery_chap.as_ref().expect("a secret").secret,
-        SECRET
+        "one more correct horse"
     );
     assert!(config().discovery_mutual_chap.is_some());
     let page = site.get("/targets", &admin).body;
-    assert!(page.contains("as ann.") && !page.contains(SECRET), "{page}");
+    assert!(
+        page.contains("as ann.") && !page.contains("horse"),
+        "{page}"
+    );
     for (path, form) in [
         ("/targets/chap/remove", of_target.as_str()),
         ("/targets/discovery/remove", "side=initiators"),

@@ -1,22 +1,35 @@
 //! Charts of the past: drawn from the history, with a table, and honest about what is not known.
 
 use model::access::Role;
+use model::figures::UnitSnapshot;
 
-use crate::rig::Site;
+use crate::rig::{Site, Stream};
 
 /// Records a minute in which the unit had commands.
 fn with_a_past() -> Site {
     let site = Site::with_one_of_each();
     let viewer = site.token(Role::Viewer);
+    // Snapshots are taken while somebody watches.
     let mut stream = site.watch("view=units&ids=u:db", &viewer);
-    stream.event("rows").expect("rows");
-    site.plane.record_history();
+    minute(&site, &mut stream, 0);
     *site.shown.reads.lock().unwrap() += 60_000;
-    // The next but one snapshot was begun after the commands.
-    stream.event("rows").expect("rows");
-    stream.event("rows").expect("rows");
-    site.plane.record_history();
+    minute(&site, &mut stream, 60_000);
     site
+}
+
+/// Waits for a snapshot that is a second newer than the last and has at least so many reads, and
+/// records it.
+fn minute(site: &Site, stream: &mut Stream, reads: u64) {
+    let before = site.plane.snapshots.latest().at_us;
+    loop {
+        stream.event("rows").expect("rows");
+        let now = site.plane.snapshots.latest();
+        let has_reads = |unit: &UnitSnapshot| unit.sums.reads.commands >= reads;
+        if now.at_us > before + 1_000_000 && now.units.iter().any(has_reads) {
+            break;
+        }
+    }
+    site.plane.record_history();
 }
 
 #[test]
