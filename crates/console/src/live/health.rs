@@ -115,7 +115,7 @@ pub(crate) fn shown(status: &Status) -> Shown {
     }
 }
 
-/// Returns an alert in one sentence.
+/// Returns an alert in one sentence: the first one of what was found.
 fn told(alert: &AlertView) -> String {
     let AlertView {
         condition,
@@ -123,7 +123,8 @@ fn told(alert: &AlertView) -> String {
         text,
         ..
     } = alert;
-    format!("{condition} of {object}: {text}")
+    let end = text.find(". ").map_or(text.len(), |dot| dot + 1);
+    format!("{condition} of {object}: {}", &text[..end])
 }
 
 fn more(count: usize) -> String {
@@ -165,7 +166,7 @@ mod tests {
         AlertView {
             condition: "pool-degraded".to_owned(),
             object: object.to_owned(),
-            text: "A device is offline.".to_owned(),
+            text: "A device is offline. Others serve.".to_owned(),
             acknowledged: is_known.then(Acknowledgement::default),
             ..AlertView::default()
         }

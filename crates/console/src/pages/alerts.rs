@@ -38,7 +38,7 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
     let view = View::read(&visit.query);
     let is_ended = visit.query.is_checked("ended");
     let alerts = visit.ask(&alert::LIST, &[], AlertQuery { ended: is_ended }, ())?;
-    let table = table(visit, alerts, is_ended);
+    let table = table(alerts, is_ended);
     if let Some(answer) = table.exported(visit, &view) {
         return Ok(answer);
     }
@@ -54,13 +54,14 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
                 (tab("/alerts", "Open", !is_ended))
                 (tab("/alerts?ended=yes", "Ended lately", is_ended))
             }
-            (table.show(&view))
+            @if is_ended { (table.show(&view)) }
+            @else { (table.show_by(&view, |alerts| in_short(visit, alerts))) }
             (ways_out(visit, ways))
         })
         .into())
 }
 
-fn table<'a>(visit: &'a Visit, rows: Vec<AlertView>, is_ended: bool) -> Table<'a, AlertView> {
+fn table(rows: Vec<AlertView>, is_ended: bool) -> Table<'static, AlertView> {
     let mut columns = vec![
         Column::text("condition", "Condition", |alert: &AlertView| {
             let path = at("/alerts", &[&alert.number.to_string()]);
@@ -88,11 +89,6 @@ fn table<'a>(visit: &'a Visit, rows: Vec<AlertView>, is_ended: bool) -> Table<'a
         }));
         columns.push(Column::text("known", "Known to", |alert: &AlertView| {
             known(alert).map_or_else(Cell::unknown, Cell::text)
-        }));
-        columns.push(Column::buttons("Mend", |alert: &AlertView| {
-            Cell::text("").markup(html! {
-                div.row-buttons { (knowledge(visit, alert)) (remedy::buttons(visit, alert)) }
-            })
         }));
     }
     Table {
@@ -139,11 +135,11 @@ fn knowledge(visit: &Visit, alert: &AlertView) -> Markup {
     }
 }
 
-/// Shows open alerts as the overview does: the gravest first, each with what to do.
-pub(super) fn in_short(visit: &Visit, alerts: &[AlertView]) -> Markup {
+/// Shows open alerts with all their texts, what to do, and the buttons that mend them.
+pub(super) fn in_short(visit: &Visit, alerts: &[&AlertView]) -> Markup {
     html! {
         ul.tasks {
-            @for alert in alerts {
+            @for &alert in alerts {
                 li {
                     p { (remedy::state(alert.severity).show(alert.severity.as_str())) " "
                         a href=(at("/alerts", &[&alert.number.to_string()])) {

@@ -26,6 +26,9 @@ use crate::visit::Visit;
 /// Talkers that the page lists.
 const TALKERS: usize = 8;
 
+/// Alerts that the page shows.
+const ALERTS: usize = 10;
+
 /// Adds the routes of this file.
 pub(super) fn routes(routes: Routes) -> Routes {
     routes.page("/", &status::STATUS, show)
@@ -48,10 +51,9 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
 
 fn to_do(visit: &Visit, status: &Status) -> Markup {
     let shown = shown(status);
-    let (known, new): (Vec<AlertView>, Vec<AlertView>) = status
+    let (known, new): (Vec<&AlertView>, Vec<&AlertView>) = status
         .alerts
         .iter()
-        .cloned()
         .partition(|alert| alert.acknowledged.is_some());
     html! {
         section #to-do aria-label="What to do" {
@@ -59,12 +61,15 @@ fn to_do(visit: &Visit, status: &Status) -> Markup {
                 p.state.(shown.class()) { span aria-hidden="true" { (shown.mark()) " " } (shown.sentence) }
             } @else {
                 h2 { "What to do" }
-                (alerts::in_short(visit, &new))
+                (alerts::in_short(visit, &new[..new.len().min(ALERTS)]))
+                @if new.len() > ALERTS {
+                    p { a.button href="/alerts" { "All " (number_of(new.len(), "alert")) } }
+                }
             }
             @if !known.is_empty() {
                 details {
                     summary { (number_of(known.len(), "alert")) " that somebody knows of" }
-                    (alerts::in_short(visit, &known))
+                    (alerts::in_short(visit, &known[..known.len().min(ALERTS)]))
                 }
             }
             @if !status.notices.is_empty() {

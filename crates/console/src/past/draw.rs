@@ -9,6 +9,8 @@ use super::span::Shown;
 use crate::chart::{HEIGHT, LEFT, PLOT_HEIGHT, PLOT_WIDTH, TOP, WIDTH, class, nice_limit, tick};
 use crate::format::{NONE, time};
 
+/// Length of the stroke that shows a single value.
+const STROKE: f64 = 6.0;
 /// Rows of the table behind a chart.
 const ROWS: usize = 24;
 
@@ -132,12 +134,13 @@ fn path(values: &[Option<f64>], limit: f64) -> String {
         };
         let x = LEFT + width * at as f64;
         let y = TOP + PLOT_HEIGHT * (1.0 - (value / limit).clamp(0.0, 1.0));
-        // Writing to a text cannot fail.
-        let _ = write!(path, "{}{x:.1} {y:.1}", if is_drawing { 'L' } else { 'M' });
         let is_alone = !is_drawing && values.get(at + 1).is_none_or(Option::is_none);
-        if is_alone {
-            let _ = write!(path, "h1");
-        }
+        // Writing to a text cannot fail.
+        let _ = match (is_alone, is_drawing) {
+            (true, _) => write!(path, "M{:.1} {y:.1}h{STROKE}", x - STROKE / 2.0),
+            (false, false) => write!(path, "M{x:.1} {y:.1}"),
+            (false, true) => write!(path, "L{x:.1} {y:.1}"),
+        };
         is_drawing = true;
     }
     path
@@ -152,7 +155,7 @@ mod tests {
         let drawn = path(&[Some(1.0), None, Some(1.0), Some(2.0)], 2.0);
         let (right, middle) = (LEFT + PLOT_WIDTH, TOP + PLOT_HEIGHT / 2.0);
         assert!(
-            drawn.starts_with(&format!("M{LEFT:.1} {middle:.1}h1M")),
+            drawn.starts_with(&format!("M{:.1} {middle:.1}h6M", LEFT - 3.0)),
             "{drawn}"
         );
         assert!(drawn.ends_with(&format!("L{right:.1} {TOP:.1}")), "{drawn}");

@@ -188,6 +188,11 @@ impl<T> Table<'_, T> {
 
     /// Shows the window with its filter, order and pages.
     pub(crate) fn show(&self, view: &View) -> Markup {
+        self.show_by(view, |rows| self.draw(rows, Some(view)))
+    }
+
+    /// Shows the window with its filter and pages, and the rows in another way than as a table.
+    pub(crate) fn show_by(&self, view: &View, draw: impl FnOnce(&[&T]) -> Markup) -> Markup {
         if self.rows.is_empty() {
             return html! { div.empty { (self.empty) } };
         }
@@ -204,7 +209,7 @@ impl<T> Table<'_, T> {
             @if window.rows.is_empty() {
                 p.empty { "No " (self.word) " matches “" (view.q) "”." }
             } @else {
-                (self.draw(&window.rows, Some(view)))
+                (draw(&window.rows))
             }
             (self.pages(view, &window))
         }

@@ -46,7 +46,7 @@ fn a_unit_shows_its_past_with_tables_and_a_choice_of_time() {
         assert!(page.contains(words), "{words}: {page}");
     }
     // The line of reads has its one point.
-    assert!(page.contains("h1\""), "{page}");
+    assert!(page.contains("h6\""), "{page}");
     for (span, label) in [("6h", "6 h"), ("7d", "7 d"), ("30d", "30 d"), ("2y", "2 y")] {
         let page = site.get(&format!("/units/db?span={span}"), &viewer).body;
         let words = format!("Commands of the last {label}, in per second");
