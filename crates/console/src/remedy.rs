@@ -90,9 +90,14 @@ pub(crate) fn buttons(visit: &Visit, alert: &AlertView) -> Markup {
 fn label(alert: &AlertView) -> &'static str {
     let kind = condition(&alert.condition).map_or("", |condition| condition.object);
     match (alert.condition.as_str(), kind) {
-        ("pool-80-percent" | "pool-90-percent" | "pool-full" | "full-within-14-days", _) => {
-            "Show the pool and its space"
-        }
+        (
+            "pool-80-percent"
+            | "pool-90-percent"
+            | "pool-full"
+            | "full-within-14-days"
+            | "pool-promised-too-much",
+            _,
+        ) => "Show the pool and its space",
         (_, "device of a pool") => "Show the disk in its pool",
         (_, "pool") => "Show the pool",
         (_, "logical unit") => "Show the unit",
