@@ -110,8 +110,30 @@ impl Alerts {
     /// No alert of this number is open, or the state folder cannot be written.
     pub fn acknowledge(&self, number: u64, by: &str) -> Result<AlertView, Error> {
         let now = moment(self.since);
+        let change = |book: &mut Book| book.acknowledge(number, by, now);
+        self.change(number, now, change, &format!("{by} knows of"))
+    }
+
+    /// Takes back that somebody knows of an alert: it is told each day again.
+    ///
+    /// # Errors
+    /// No alert of this number is open, or the state folder cannot be written.
+    pub fn unacknowledge(&self, number: u64, by: &str) -> Result<AlertView, Error> {
+        let change = |book: &mut Book| book.unacknowledge(number);
+        let words = format!("{by} took back the acknowledgement of");
+        self.change(number, moment(self.since), change, &words)
+    }
+
+    /// Changes an open alert, tells it as an event, and waits until the change is stored.
+    fn change(
+        &self,
+        number: u64,
+        now: Moment,
+        change: impl FnOnce(&mut Book) -> Option<AlertView>,
+        words: &str,
+    ) -> Result<AlertView, Error> {
         let mut state = self.lock();
-        let Some(alert) = state.book.acknowledge(number, by, now) else {
+        let Some(alert) = change(&mut state.book) else {
             return Err(Error::not_found(
                 format!("no alert {number} is open"),
                 "sandstone alert list shows the open alerts",
@@ -120,7 +142,7 @@ impl Alerts {
         let order = self.save(&mut state, now);
         drop(state);
         let text = format!(
-            "{by} knows of alert {number}, {} of {}",
+            "{words} alert {number}, {} of {}",
             alert.condition, alert.object
         );
         let told = Occurrence::new(Severity::Info, Topic::Alert, &alert.object, text);
@@ -128,10 +150,10 @@ impl Alerts {
         self.keeper.wait(order, PATIENCE).map_err(|trouble| {
             Error::new(
                 ErrorKind::Storage,
-                format!("the acknowledgement could not be stored: {trouble}"),
+                format!("what was said about alert {number} could not be stored: {trouble}"),
                 "make the state folder writable",
             )
-            .not_changed("the alert counts as acknowledged until the daemon ends")
+            .not_changed("the change is in force until the daemon ends")
         })?;
         Ok(alert)
     }

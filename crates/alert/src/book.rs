@@ -185,6 +185,17 @@ impl Book {
         Some(entry.alert.clone())
     }
 
+    /// Takes back that somebody knows of an alert. Returns the alert, or `None` if none of this
+    /// number is open.
+    pub fn unacknowledge(&mut self, number: u64) -> Option<AlertView> {
+        let mut entries = self.alerts.values_mut();
+        let entry = entries.find(|entry| entry.is_open && entry.alert.number == number)?;
+        if entry.alert.acknowledged.take().is_some() {
+            self.changes += 1;
+        }
+        Some(entry.alert.clone())
+    }
+
     fn note(&mut self, finding: Finding, now: Moment) {
         let key = (finding.condition.id.to_owned(), finding.object.clone());
         let is_room = self.alerts.len() < MAX_ALERTS;

@@ -41,17 +41,32 @@ function write(element, text) {
   }
 }
 
+const STATES = ["good", "off", "warn", "bad"];
+
+function colour(element, state) {
+  if (!STATES.includes(state)) return;
+  element.classList.remove(...STATES);
+  element.classList.add(state);
+}
+
+// Shows a text with the colour of its state, or with the page that it leads to.
+function show(cell, { text, class: state, href }) {
+  write(cell, text);
+  colour(cell, state);
+  if (href === null) cell.removeAttribute("href");
+  else if (href?.startsWith("/") && !href.startsWith("//")) cell.setAttribute("href", href);
+}
+
 function showRows(event) {
   const { ids, v } = JSON.parse(event.data);
   ids.forEach((id, at) => {
     for (const [number, cell] of places.get(id) ?? []) {
-      const text = v[at][number];
-      if (typeof text === "string") write(cell, text);
+      const value = v[at][number];
+      if (typeof value === "string") write(cell, value);
+      else if (value) show(cell, value);
     }
   });
 }
-
-const STATES = ["good", "off", "warn", "bad"];
 
 function showState(event) {
   const state = JSON.parse(event.data);
@@ -60,10 +75,7 @@ function showState(event) {
     if (text !== undefined) write(element, String(text));
   }
   const health = document.querySelector(".health");
-  if (health && STATES.includes(state.class)) {
-    health.classList.remove(...STATES);
-    health.classList.add(state.class);
-  }
+  if (health) colour(health, state.class);
 }
 
 // ---- Charts ------------------------------------------------------------------------------------

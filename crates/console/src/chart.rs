@@ -1,5 +1,6 @@
 //! Charts of the last five minutes as SVG. The script goes on drawing into them by the same rules,
-//! so a page without scripts shows what a page with scripts shows at first.
+//! so a page without scripts shows what a page with scripts shows at first. Charts of longer times
+//! are in `past/`.
 
 use std::fmt::Write as _;
 
@@ -8,12 +9,12 @@ use maud::{Markup, html};
 use crate::live::points::{KEPT, Point};
 
 /// Width and height of the drawing, and of the room for lines in it.
-const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 170.0;
-const LEFT: f64 = 44.0;
-const TOP: f64 = 8.0;
-const PLOT_WIDTH: f64 = WIDTH - LEFT - 6.0;
-const PLOT_HEIGHT: f64 = HEIGHT - TOP - 20.0;
+pub(crate) const WIDTH: f64 = 600.0;
+pub(crate) const HEIGHT: f64 = 170.0;
+pub(crate) const LEFT: f64 = 44.0;
+pub(crate) const TOP: f64 = 8.0;
+pub(crate) const PLOT_WIDTH: f64 = WIDTH - LEFT - 6.0;
+pub(crate) const PLOT_HEIGHT: f64 = HEIGHT - TOP - 20.0;
 /// Points that the server draws: every third, to keep pages small.
 const STEP: usize = 3;
 /// Rows of the table behind a chart: one for each quarter of a minute.
@@ -111,7 +112,8 @@ impl Chart<'_> {
     }
 }
 
-fn class(line: usize) -> &'static str {
+/// Returns the class of a line by its number.
+pub(crate) fn class(line: usize) -> &'static str {
     ["c1", "c2", "c3", "c4", "c5"][line % 5]
 }
 
@@ -137,7 +139,7 @@ fn path(points: &[Point], value: usize, limit: f64) -> String {
 }
 
 /// Rounds up to 1, 2 or 5 times a power of ten.
-fn nice_limit(value: f64) -> f64 {
+pub(crate) fn nice_limit(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
     }
@@ -149,7 +151,8 @@ fn nice_limit(value: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-fn tick(value: f64) -> String {
+/// Writes a value at the axis.
+pub(crate) fn tick(value: f64) -> String {
     match value {
         value if value >= 1000.0 => format!("{}k", short(value / 1000.0)),
         value => short(value),

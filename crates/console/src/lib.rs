@@ -12,9 +12,11 @@
 //! | How is a list shown, sorted, filtered, and exported? | `table/` |
 //! | How does a form preview a change before it is made? | `preview.rs`, `form.rs` |
 //! | How is a task of several steps walked through? | `wizards/` |
+//! | Which page and which button mend what an alert is about? | `remedy.rs` |
 //! | How are figures, sizes and times written? | `format.rs` |
 //! | How does a reader log in? | `entry/` |
 //! | Where do live figures come from? | `live/` |
+//! | Where do charts of the past come from? | `past/` |
 //! | Which headers, styles and scripts are sent? | `headers.rs`, `assets.rs` |
 //!
 //! # Invariants
@@ -25,6 +27,7 @@
 mod answer;
 mod assets;
 mod chart;
+mod choice;
 mod entry;
 mod form;
 mod format;
@@ -34,8 +37,10 @@ mod live;
 mod mark;
 mod object_state;
 mod pages;
+mod past;
 mod picture;
 mod preview;
+mod remedy;
 mod routes;
 mod state;
 mod table;

@@ -14,9 +14,9 @@ use super::frame::Page;
 use super::visit::Visit;
 
 /// Field that a confirmation carries.
-const CONFIRMED: &str = "confirmed";
+pub(crate) const CONFIRMED: &str = "confirmed";
 /// Field with the digest of the effect that was seen.
-const EFFECT: &str = "effect";
+pub(crate) const EFFECT: &str = "effect";
 
 /// Words around a change.
 #[derive(Clone, Debug)]

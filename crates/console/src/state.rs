@@ -1,5 +1,6 @@
 //! State that all pages share.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 
 use control::Door;
@@ -24,6 +25,9 @@ pub(crate) struct Console {
     pub(crate) window: Window,
     /// Name of this machine, for titles.
     pub(crate) machine: String,
+    /// Keyed digests of secrets that have to be typed twice. Their key is random, and ends with the
+    /// daemon.
+    pub(crate) digests: RandomState,
 }
 
 impl Console {
@@ -36,6 +40,7 @@ impl Console {
             live,
             window: pages::window,
             machine: system.nodename().to_string_lossy().into_owned(),
+            digests: RandomState::new(),
         })
     }
 }

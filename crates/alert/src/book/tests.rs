@@ -120,6 +120,25 @@ fn open_alerts_outlive_a_restart() {
 }
 
 #[test]
+fn an_acknowledgement_that_is_taken_back_counts_no_more() {
+    let day = 86_400;
+    let mut book = Book::default();
+    run(&mut book, &of::POOL_DEGRADED, 0..20, |_| true);
+    let number = book.open()[0].number;
+    book.acknowledge(number, "root", moment(20)).unwrap();
+    let changes = book.changes();
+    let open = book.unacknowledge(number).unwrap();
+    assert_eq!(open.acknowledged, None);
+    assert_eq!(book.changes(), changes + 1, "it is stored");
+    assert_eq!(book.unacknowledge(number + 1), None);
+    // What was taken back already is no change.
+    assert_eq!(book.unacknowledge(number), Some(open));
+    assert_eq!(book.changes(), changes + 1);
+    let again = run(&mut book, &of::POOL_DEGRADED, day..day + 20, |_| true);
+    assert_eq!(again.first().map(|(_, news)| *news), Some(News::StillOpen));
+}
+
+#[test]
 fn a_condition_that_this_version_does_not_know_is_dropped() {
     let kept = KeptBook {
         last_number: 7,

@@ -9,6 +9,7 @@ use crate::print::wrap::wrapped;
 use crate::{Connection, Done, Terminal};
 use ::alert::{CONDITIONS, Condition};
 use control::endpoint::alert::{self as at, AlertDetail, AlertQuery};
+use control::{Client, Endpoint};
 use model::alert::AlertView;
 
 mod way;
@@ -22,6 +23,9 @@ pub(crate) enum AlertVerb {
     /// Say that you know of alerts: they are not told again each day; their end is told
     #[command(visible_alias = "acknowledge")]
     Ack(Ack),
+    /// Take back that you know of alerts: they are told each day again
+    #[command(visible_alias = "unacknowledge")]
+    Unack(Ack),
     /// Send a test message through a way out, now
     Test(way::Test),
     /// Ways out: who is told of alerts, and how
@@ -85,29 +89,36 @@ pub(crate) fn run(verb: AlertVerb, connection: &Connection, t: &mut Terminal<'_>
                 false => show(t, &detail),
             }
         }
-        AlertVerb::Ack(args) => {
-            let mut known = Vec::new();
-            for number in &args.alerts {
-                let alert: AlertView = client.call(&at::ACKNOWLEDGE, &[&number.to_string()])?;
-                if !args.json {
-                    let AlertView {
-                        condition, object, ..
-                    } = &alert;
-                    writeln!(
-                        t.out,
-                        "alert {number} acknowledged: {condition} of {object}"
-                    )?;
-                }
-                known.push(alert);
-            }
-            match args.json {
-                true => table::json(t, &known),
-                false => Ok(()),
-            }
-        }
+        AlertVerb::Ack(args) => change(&args, &at::ACKNOWLEDGE, "acknowledged", &client, t),
+        AlertVerb::Unack(args) => change(&args, &at::UNACKNOWLEDGE, "open again", &client, t),
         AlertVerb::Test(args) => way::test(&args, connection, t),
         AlertVerb::Way(verb) => way::run(verb, connection, t),
         AlertVerb::Conditions(args) => conditions(t, &args),
+    }
+}
+
+/// Says whether somebody knows of alerts, and prints what was said.
+fn change(
+    args: &Ack,
+    endpoint: &Endpoint<(), (), AlertView>,
+    done: &str,
+    client: &Client,
+    t: &mut Terminal<'_>,
+) -> Done {
+    let mut changed = Vec::new();
+    for number in &args.alerts {
+        let alert = client.call(endpoint, &[&number.to_string()])?;
+        if !args.json {
+            let AlertView {
+                condition, object, ..
+            } = &alert;
+            writeln!(t.out, "alert {number} {done}: {condition} of {object}")?;
+        }
+        changed.push(alert);
+    }
+    match args.json {
+        true => table::json(t, &changed),
+        false => Ok(()),
     }
 }
 

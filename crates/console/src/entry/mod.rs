@@ -53,7 +53,7 @@ pub(crate) fn log_in_first(visit: &Visit) -> Answer {
 }
 
 /// Returns a path of the console, in place of one that leads elsewhere.
-fn own_path(text: &str) -> &str {
+pub(crate) fn own_path(text: &str) -> &str {
     let is_own =
         text.starts_with('/') && !text.starts_with("//") && !text.contains(['\\', '\r', '\n']);
     if is_own { text } else { "/" }

@@ -144,7 +144,7 @@ fn header(visit: &Visit, machine: &str, health: Option<&Told>) -> Markup {
             @if let Some((class, mark, sentence)) = health {
                 p.health.state.(class) {
                     span aria-hidden="true" data-text="mark" { (mark) } " "
-                    a href="/#to-do" data-text="health" { (sentence) }
+                    a href="/alerts" data-text="health" { (sentence) }
                 }
             }
             p.broken hidden role="status" { span aria-hidden="true" { "▲ " } "not live since " span.since {} }

@@ -22,6 +22,8 @@ const GROUPS: &[(&str, &[Entry])] = &[
         "Now",
         &[
             entry("/", "Overview", Role::Viewer),
+            entry("/alerts", "Alerts", Role::Viewer),
+            entry("/events", "Events", Role::Viewer),
             entry("/wizards", "Wizards", Role::Viewer),
         ],
     ),

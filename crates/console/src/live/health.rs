@@ -1,5 +1,6 @@
-//! Health of the machine in one sentence, and what to do about it. Each page shows the sentence, so
-//! the status behind it is asked at most every two seconds, for all readers together.
+//! Health of the machine in one sentence, and what to do about it: the open alerts, in the words
+//! of `status` and `alert list`. Each page shows the sentence, so the status behind it is asked at
+//! most every two seconds, for all readers together.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use control::Asker;
 use control::answer::Status;
 use control::endpoint::status;
+use model::alert::AlertView;
 use model::health::Health as Level;
 
 use crate::format::number_of;
@@ -35,19 +37,6 @@ impl Shown {
     pub(crate) fn mark(&self) -> &'static str {
         self.state.mark()
     }
-}
-
-/// A thing to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Task {
-    /// Urgency of the task.
-    pub(crate) state: State,
-    /// Finding in one sentence.
-    pub(crate) what: String,
-    /// Remedy.
-    pub(crate) next: Option<String>,
-    /// Page where the remedy is.
-    pub(crate) path: String,
 }
 
 /// Latest status, with its time.
@@ -82,6 +71,12 @@ impl Health {
         *place = Some((Instant::now(), Arc::clone(&status)));
         Some(status)
     }
+
+    /// Forgets the status, after a change that pages should show at once.
+    pub(crate) fn forget(&self) {
+        let mut place = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = None;
+    }
 }
 
 /// Tells a status in one sentence.
@@ -91,89 +86,133 @@ pub(crate) fn shown(status: &Status) -> Shown {
         Level::Attention => State::Warn,
         Level::Impaired => State::Bad,
     };
-    let tasks = tasks(status);
-    let sentence = match (tasks.first(), status.units, status.sessions) {
-        (Some(first), ..) if tasks.len() > 1 => {
-            format!(
-                "{} There are {} more findings.",
-                first.what,
-                tasks.len() - 1
-            )
+    let (known, new): (Vec<&AlertView>, Vec<&AlertView>) = status
+        .alerts
+        .iter()
+        .partition(|alert| alert.acknowledged.is_some());
+    let pool = status
+        .pools
+        .iter()
+        .find(|pool| pool.health != Level::Healthy);
+    let sentence = match (new.first(), known.first(), pool) {
+        (Some(first), ..) => format!("{}{}", told(first), more(new.len() - 1)),
+        (None, Some(first), _) if state != State::Good => {
+            format!("Known: {}{}", told(first), more(known.len() - 1))
         }
-        (Some(first), ..) => first.what.clone(),
-        (None, 0, _) => "All is well. Nothing is served yet.".to_owned(),
-        (None, units, sessions) => format!(
+        // What does not last long enough for an alert, or is only a remark about a pool.
+        (None, _, Some(pool)) => {
+            let words = pool.status.as_deref().unwrap_or_default();
+            format!("Pool {} is {}. {words}", pool.name, pool.state)
+        }
+        (None, ..) if state != State::Good => {
+            "Something is not served. It becomes an alert if it lasts.".to_owned()
+        }
+        _ => well(status),
+    };
+    Shown {
+        sentence: sentence.trim_end().to_owned(),
+        state,
+    }
+}
+
+/// Returns an alert in one sentence: the first one of what was found.
+fn told(alert: &AlertView) -> String {
+    let AlertView {
+        condition,
+        object,
+        text,
+        ..
+    } = alert;
+    let end = text.find(". ").map_or(text.len(), |dot| dot + 1);
+    format!("{condition} of {object}: {}", &text[..end])
+}
+
+fn more(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => format!(" {} more.", number_of(count, "alert")),
+    }
+}
+
+fn well(status: &Status) -> String {
+    match (status.units, status.sessions) {
+        (0, _) => "All is well. Nothing is served yet.".to_owned(),
+        (units, sessions) => format!(
             "All is well: {} in {}.",
             number_of(units, "unit"),
             number_of(sessions, "session")
         ),
-    };
-    let sentence = sentence.replace("There are 1 more findings.", "There is 1 more finding.");
-    Shown { sentence, state }
+    }
 }
 
-/// Lists what an administrator should do, the most urgent first.
-pub(crate) fn tasks(status: &Status) -> Vec<Task> {
-    let mut tasks = Vec::new();
-    for pool in status
-        .pools
-        .iter()
-        .filter(|pool| pool.health != Level::Healthy)
-    {
-        let what = match pool.state.as_str() {
-            "ONLINE" => format!("Pool {} needs a look.", pool.name),
-            state => format!("Pool {} is {state}.", pool.name),
-        };
-        let words = [pool.status.clone(), pool.action.clone()];
-        let words: Vec<String> = words.into_iter().flatten().collect();
-        tasks.push(Task {
-            state: of_level(pool.health),
-            what,
-            next: Some(words.join(" ")).filter(|words| !words.is_empty()),
-            path: crate::format::at("/pools", &[&pool.name]),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::alert::Acknowledgement;
+    use model::pool::health::PoolHealth;
+
+    fn status(alerts: Vec<AlertView>, health: Level) -> Status {
+        let mut status: Status = serde_json::from_value(serde_json::json!({
+            "version": "1", "pid": 1, "uptime_s": 1, "state": "/s", "generation": 1, "units": 2,
+            "faulted_units": 0, "targets": 1, "hosts": 1, "sessions": 1, "portals": [],
+        }))
+        .expect("a status");
+        status.alerts = alerts;
+        status.health = health;
+        status
+    }
+
+    fn alert(object: &str, is_known: bool) -> AlertView {
+        AlertView {
+            condition: "pool-degraded".to_owned(),
+            object: object.to_owned(),
+            text: "A device is offline. Others serve.".to_owned(),
+            acknowledged: is_known.then(Acknowledgement::default),
+            ..AlertView::default()
+        }
+    }
+
+    #[test]
+    fn the_gravest_alert_that_nobody_knows_of_is_told() {
+        let all = vec![
+            alert("known", true),
+            alert("tank", false),
+            alert("b", false),
+        ];
+        let told = shown(&status(all, Level::Impaired));
+        assert_eq!(
+            told.sentence,
+            "pool-degraded of tank: A device is offline. 1 alert more."
+        );
+        assert_eq!(told.class(), "bad");
+        let known = shown(&status(vec![alert("tank", true)], Level::Impaired));
+        assert_eq!(
+            known.sentence,
+            "Known: pool-degraded of tank: A device is offline."
+        );
+    }
+
+    #[test]
+    fn a_machine_is_well_only_without_anything_to_tell() {
+        let told = shown(&status(Vec::new(), Level::Healthy));
+        assert_eq!(told.sentence, "All is well: 2 units in 1 session.");
+        let early = shown(&status(Vec::new(), Level::Impaired));
+        assert!(early.sentence.contains("becomes an alert"), "{early:?}");
+        let mut remark = status(Vec::new(), Level::Attention);
+        remark.pools.push(PoolHealth {
+            health: Level::Attention,
+            name: "tank".to_owned(),
+            state: "ONLINE".to_owned(),
+            status: Some("A read failed.".to_owned()),
+            action: None,
+            errors: String::new(),
         });
-    }
-    for portal in &status.portals {
-        if let Some(error) = &portal.error {
-            tasks.push(Task {
-                state: State::Bad,
-                what: format!("The portal {} is not served.", portal.address),
-                next: Some(error.clone()),
-                path: "/targets".to_owned(),
-            });
-        }
-    }
-    for unit in &status.hindrances {
-        for hindrance in &unit.hindrances {
-            if hindrance.kind.health() == Level::Healthy {
-                continue;
-            }
-            tasks.push(Task {
-                state: of_level(hindrance.kind.health()),
-                what: format!(
-                    "Unit {}: {}.",
-                    unit.unit,
-                    hindrance.finding.trim_end_matches('.')
-                ),
-                next: hindrance.end.clone(),
-                path: crate::format::at("/units", &[&unit.unit]),
-            });
-        }
-    }
-    tasks.extend(status.notices.iter().map(|notice| Task {
-        state: State::Warn,
-        what: crate::form::sentence(notice),
-        next: None,
-        path: "/#to-do".to_owned(),
-    }));
-    tasks.sort_by_key(|task| std::cmp::Reverse(task.state));
-    tasks
-}
-
-fn of_level(level: Level) -> State {
-    match level {
-        Level::Healthy => State::Good,
-        Level::Attention => State::Warn,
-        Level::Impaired => State::Bad,
+        assert_eq!(
+            shown(&remark).sentence,
+            "Pool tank is ONLINE. A read failed."
+        );
+        // An acknowledged warning leaves the machine well.
+        let known = shown(&status(vec![alert("tank", true)], Level::Healthy));
+        assert!(known.sentence.starts_with("All is well"), "{known:?}");
     }
 }

@@ -20,6 +20,7 @@ use model::figures::Snapshot;
 use model::pool::status::PoolView;
 use tokio::sync::{Semaphore, watch};
 
+use crate::past::Pasts;
 use health::Health;
 use host_names::HostNames;
 use moment::{Moment, PoolMoment};
@@ -42,6 +43,8 @@ pub(crate) struct Live {
     pub(crate) health: Health,
     /// Hosts of initiators.
     pub(crate) hosts: HostNames,
+    /// Figures of the past, as the overview shows them.
+    pub(crate) pasts: Pasts,
 }
 
 impl fmt::Debug for Live {
@@ -79,6 +82,7 @@ impl Live {
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             health: Health::default(),
             hosts: HostNames::default(),
+            pasts: Pasts::default(),
         }
     }
 

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use access::Principal;
+use alert::EventFilter;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -28,6 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use super::health;
 use super::moment::Moment;
 use crate::format::escape;
+use crate::pages::events;
 use crate::state::Console;
 use crate::visit::{Fields, Theme, Visit};
 
@@ -141,6 +143,7 @@ fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer,
         ids,
         has_charts: view == "overview",
         told: Value::Null,
+        events: (view == "events").then_some((visit, 0)),
         _place: place,
         _watched: watched,
     })
@@ -171,6 +174,8 @@ struct Viewer {
     has_charts: bool,
     /// State that was told last.
     told: Value,
+    /// Visit whose list of events is watched, and the number of the last event that was told.
+    events: Option<(Visit, u64)>,
     _place: OwnedSemaphorePermit,
     _watched: Option<WatchedPools>,
 }
@@ -194,6 +199,7 @@ impl Viewer {
                         return;
                     }
                     let mut text = self.rows(&moment);
+                    self.new_events(&mut text).await;
                     if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
                         self.state(&mut text).await;
                     }
@@ -246,6 +252,33 @@ impl Viewer {
             );
         }
         out
+    }
+
+    /// Writes what stands in the places of a list of events, if there are new ones.
+    async fn new_events(&mut self, out: &mut String) {
+        let Some((visit, told)) = &mut self.events else {
+            return;
+        };
+        let newest = EventFilter {
+            limit: 1,
+            ..EventFilter::default()
+        };
+        let last = self.console.door.plane().journal.page(&newest).next;
+        if last == *told {
+            return;
+        }
+        *told = last;
+        let visit = visit.clone();
+        let look = move || events::places(&visit);
+        let Ok(Ok((ids, values))) = tokio::task::spawn_blocking(look).await else {
+            return;
+        };
+        // Writing to a text cannot fail.
+        let _ = write!(
+            out,
+            "event: rows\ndata: {}\n\n",
+            json!({"ids": ids, "v": values})
+        );
     }
 
     /// Writes the health and the generation, if they changed.

@@ -7,9 +7,9 @@ use maud::{Markup, html};
 use model::Error;
 use model::data_plane::SessionInfo;
 
-use super::figures;
 use super::list::stream;
 use super::maps::map_table;
+use super::{chap, figures};
 use crate::answer::Answer;
 use crate::form::{Field, button, form, hidden, submit};
 use crate::format::{at, duration, escape, number_of};
@@ -151,6 +151,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
         .live(address("page", ""));
     Ok(page.body(html! {
         (initiators(visit, &view))
+        (chap::of_host(visit, &view.spec))
         section aria-label="Sessions" { h2 { "Sessions" } (sessions(visit, name)?.plain()) }
         section aria-label="Units" {
             h2 { "Units" }
@@ -178,10 +179,6 @@ fn initiators(visit: &Visit, view: &HostView) -> Markup {
                 }
                 @for initiator in &view.spec.except { li { "except " span.name { (initiator) } } }
             }
-            p { @match &view.spec.chap {
-                Some(chap) => { "It logs in with CHAP as " code { (chap.user) } ". The secret is never shown." }
-                None => "It logs in without a secret.",
-            } }
             @if may {
                 details {
                     summary { "Add an initiator" }

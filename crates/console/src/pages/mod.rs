@@ -1,8 +1,11 @@
 //! Pages: a file for each object.
 
 mod access;
+mod alerts;
 mod audit;
+mod chap;
 mod config;
+pub(crate) mod events;
 mod figures;
 mod hosts;
 mod initiator;
@@ -27,11 +30,14 @@ use super::visit::Visit;
 pub(crate) fn routes(routes: Routes) -> Routes {
     let each = [
         overview::routes,
+        alerts::routes,
+        events::routes,
         units::routes,
         unit::routes,
         sessions::routes,
         hosts::routes,
         targets::routes,
+        chap::routes,
         maps::routes,
         pools::routes,
         volumes::routes,
@@ -56,11 +62,12 @@ pub(crate) fn window(view: &str, visit: &Visit) -> Result<Vec<String>, Error> {
         "sessions" => Ok(sessions::table(visit)?.ids(&window)),
         "hosts" => Ok(hosts::table(visit)?.ids(&window)),
         "targets" => Ok(targets::table(visit)?.ids(&window)),
+        "events" => Ok(events::table(visit)?.ids(&window)),
         "pools" => Ok(pools::table(visit)?.ids(&window)),
         "paths" => maps::ids(visit, &window),
         other => Err(Error::invalid(
             format!("there is no view {other:?}"),
-            "choose overview, units, sessions, hosts, targets, pools or paths",
+            "choose overview, units, sessions, hosts, targets, pools, events or paths",
         )),
     }
 }

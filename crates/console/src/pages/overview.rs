@@ -6,23 +6,28 @@ use control::answer::Status;
 use control::endpoint::{map, pool, status};
 use maud::{Markup, html};
 use model::Error;
+use model::alert::AlertView;
 
-use super::{figures, pools};
+use super::{alerts, figures, pools};
 use crate::answer::Answer;
 use crate::chart::Chart;
-use crate::form::lead;
-use crate::format::{at, escape, number_of};
+use crate::form::{lead, sentence};
+use crate::format::{at, number_of};
 use crate::frame::Page;
-use crate::live::health::{shown, tasks};
+use crate::live::health::shown;
 use crate::live::points::value;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
+use crate::past;
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table};
 use crate::visit::Visit;
 
 /// Talkers that the page lists.
 const TALKERS: usize = 8;
+
+/// Alerts that the page shows.
+const ALERTS: usize = 10;
 
 /// Adds the routes of this file.
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -38,6 +43,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
             (to_do(visit, &status))
             @if status.units == 0 { (first_steps(visit, all.is_empty())) }
             (charts(visit))
+            (past::of_machine(visit))
             section aria-label="Top talkers" { h2 { "Top talkers" } (talkers(visit).plain()) }
             section aria-label="Pools" { h2 { "Pools" } (pools::table_of(visit, all).plain()) }
         })
@@ -45,26 +51,36 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
 }
 
 fn to_do(visit: &Visit, status: &Status) -> Markup {
-    let tasks = tasks(status);
     let shown = shown(status);
+    let (known, new): (Vec<&AlertView>, Vec<&AlertView>) = status
+        .alerts
+        .iter()
+        .partition(|alert| alert.acknowledged.is_some());
     html! {
         section #to-do aria-label="What to do" {
-            @if tasks.is_empty() {
+            @if new.is_empty() {
                 p.state.(shown.class()) { span aria-hidden="true" { (shown.mark()) " " } (shown.sentence) }
             } @else {
                 h2 { "What to do" }
-                ul.tasks {
-                    @for task in &tasks {
-                        li {
-                            p.state.(task.state.class()) { span aria-hidden="true" { (task.state.mark()) " " }
-                                a href=(task.path) { (task.what) } }
-                            @if let Some(next) = &task.next { p { (next) } }
-                            @if let Some(pool) = degraded(status, &task.path) {
-                                p { (lead(visit, pool::CHANGE_VDEVS.role, &format!("/wizards/replace?pool={}", escape(pool)), "Replace a disk")) }
-                            }
-                        }
-                    }
+                (alerts::in_short(visit, &new[..new.len().min(ALERTS)]))
+                @if new.len() > ALERTS {
+                    p { a.button href="/alerts" { "All " (number_of(new.len(), "alert")) } }
                 }
+            }
+            @if !known.is_empty() {
+                details {
+                    summary { (number_of(known.len(), "alert")) " that somebody knows of" }
+                    (alerts::in_short(visit, &known[..known.len().min(ALERTS)]))
+                }
+            }
+            @if !status.notices.is_empty() {
+                details {
+                    summary { "Damage to files of the state folder" }
+                    ul { @for notice in &status.notices { li { (sentence(notice)) } } }
+                }
+            }
+            @for job in &status.jobs {
+                p { a href=(at("/pools", &[&job.pool])) { (job.pool) } ": " (job.text) }
             }
             p.quiet { (number_of(status.units, "unit")) ", " (number_of(status.hosts, "host")) ", "
                 (number_of(status.targets, "target")) ", "
@@ -73,13 +89,6 @@ fn to_do(visit: &Visit, status: &Status) -> Markup {
                 (crate::format::duration(status.uptime_s)) }
         }
     }
-}
-
-/// Returns the name of the degraded pool whose page this is.
-fn degraded<'a>(status: &'a Status, path: &str) -> Option<&'a str> {
-    let mut pools = status.pools.iter().filter(|pool| pool.state == "DEGRADED");
-    let pool = pools.find(|pool| at("/pools", &[&pool.name]) == path)?;
-    Some(&pool.name)
 }
 
 /// Shows the way to a first unit, where there is none.

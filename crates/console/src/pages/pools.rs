@@ -17,6 +17,7 @@ use crate::live::moment::{io_place, number_of};
 use crate::live::stream::address;
 use crate::mark::State;
 use crate::object_state;
+use crate::past;
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
@@ -79,6 +80,10 @@ pub(super) fn table_of(visit: &Visit, pools: Vec<PoolView>) -> Table<'_, PoolVie
                 figure(pool, io_place::DISK)
             })
             .live(io_place::DISK),
+            Column::text("outlook", "Outlook", |pool: &PoolView| {
+                let outlook = pool.outlook.as_ref();
+                outlook.map_or_else(Cell::unknown, |outlook| Cell::text(outlook.text.as_str()))
+            }),
             Column::text("scan", "Scan", |pool: &PoolView| {
                 Cell::text(pool.scan.as_str())
             })
@@ -139,6 +144,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
             p { "Errors: " (pool.errors) }
             (damage(&pool))
             section aria-label="Disks" { h2 { "Disks" } (vdevs(visit, &pool).plain()) }
+            (past::of_pool(visit, &pool.guid, outlook(&pool)))
             (facts(&pool))
             (happenings("Events", events(visit, name)?, "Nothing has happened since the pool was opened."))
             (history(visit, name)?)
@@ -285,6 +291,24 @@ fn vdev_state(vdev: &VdevView) -> Cell {
         _ => State::Bad,
     };
     Cell::state(state, vdev.state.as_str())
+}
+
+/// Shows when the pool is full, as a range.
+fn outlook(pool: &PoolView) -> Markup {
+    html! {
+        @match &pool.outlook {
+            None => p.quiet { "When the pool is full can be told after two days of figures." },
+            Some(outlook) => p {
+                strong { (sentence(&outlook.text)) }
+                span.quiet {
+                    @let grown = outlook.bytes_per_day.unsigned_abs();
+                    @if outlook.bytes_per_day >= 0 { " It takes " (size(grown)) " more each day, " }
+                    @else { " It takes " (size(grown)) " less each day, " }
+                    "by the figures of the last " (duration(outlook.data_s)) "."
+                }
+            },
+        }
+    }
 }
 
 fn facts(pool: &PoolView) -> Markup {

@@ -5,10 +5,10 @@ use control::answer::TargetView;
 use control::endpoint::{map, target, target_group};
 use maud::{Markup, html};
 use model::Error;
-use model::config::{AluaState, PortalGroupSpec};
+use model::config::{AluaState, PortalGroupSpec, TargetSpec};
 
-use super::figures;
 use super::list::stream;
+use super::{chap, figures};
 use crate::answer::Answer;
 use crate::form::{Field, form, hidden, lead, submit};
 use crate::format::escape;
@@ -51,7 +51,7 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
         .live(stream("targets", &view))
         .actions(action);
     Ok(page
-        .body(html! { (table.show(&view)) (groups(visit)?) (change_forms(visit, &table.rows)) })
+        .body(html! { (table.show(&view)) (groups(visit)?) (secrets(visit, &table, &view)) (change_forms(visit, &table.rows)) })
         .into())
 }
 
@@ -147,6 +147,16 @@ fn groups(visit: &Visit) -> Result<Markup, Error> {
             }
         }
     })
+}
+
+/// Shows what the targets in the window prove. A target has several rows.
+fn secrets(visit: &Visit, table: &Table<'_, Row>, view: &View) -> Markup {
+    let window = table.matching(view).into_iter();
+    let window = window.skip(view.offset).take(view.limit);
+    let mut targets: Vec<&TargetSpec> = window.map(|row| &row.target.spec).collect();
+    targets.sort_by_key(|spec| &spec.iqn);
+    targets.dedup_by_key(|spec| &spec.iqn);
+    chap::of_targets(visit, &targets)
 }
 
 fn change_forms(visit: &Visit, rows: &[Row]) -> Markup {

@@ -22,6 +22,7 @@ use crate::frame::Page;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
 use crate::object_state::{place_of_unit, unit as state_of};
+use crate::past;
 use crate::preview::{Asking, change, confirm};
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table};
@@ -58,6 +59,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
             (hindrances(visit, &view))
             (now(visit, &view))
             (users(visit, &view)?)
+            (past::of_unit(visit, name))
             (maps(visit, &view))
             (facts(&view))
             (what_to_type(visit, &view, None))

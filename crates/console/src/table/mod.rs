@@ -8,9 +8,7 @@ mod view;
 use maud::{Markup, html};
 
 pub(crate) use cell::Cell;
-pub(crate) use view::View;
-#[cfg(test)]
-pub(crate) use view::WINDOW;
+pub(crate) use view::{View, WINDOW};
 
 use crate::answer::Answer;
 use crate::format;
@@ -136,7 +134,7 @@ impl<T> Table<'_, T> {
     }
 
     /// Returns the rows that match the filter, in the order of the view.
-    fn matching(&self, view: &View) -> Vec<&T> {
+    pub(crate) fn matching(&self, view: &View) -> Vec<&T> {
         let words: Vec<String> = view
             .q
             .to_lowercase()
@@ -190,6 +188,11 @@ impl<T> Table<'_, T> {
 
     /// Shows the window with its filter, order and pages.
     pub(crate) fn show(&self, view: &View) -> Markup {
+        self.show_by(view, |rows| self.draw(rows, Some(view)))
+    }
+
+    /// Shows the window with its filter and pages, and the rows in another way than as a table.
+    pub(crate) fn show_by(&self, view: &View, draw: impl FnOnce(&[&T]) -> Markup) -> Markup {
         if self.rows.is_empty() {
             return html! { div.empty { (self.empty) } };
         }
@@ -206,7 +209,7 @@ impl<T> Table<'_, T> {
             @if window.rows.is_empty() {
                 p.empty { "No " (self.word) " matches “" (view.q) "”." }
             } @else {
-                (self.draw(&window.rows, Some(view)))
+                (draw(&window.rows))
             }
             (self.pages(view, &window))
         }

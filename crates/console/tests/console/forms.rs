@@ -5,7 +5,7 @@ use model::access::Role;
 use crate::rig::{Reply, Site};
 
 /// Returns the value of a hidden field.
-fn hidden(reply: &Reply, name: &str) -> String {
+pub(crate) fn hidden(reply: &Reply, name: &str) -> String {
     let mark = format!("name=\"{name}\" value=\"");
     let start = reply
         .body

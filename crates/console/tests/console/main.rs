@@ -6,11 +6,14 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
+mod chap;
 mod entry;
 mod every_route;
 mod forms;
+mod health;
 mod live;
 mod pages;
+mod past;
 mod rig;
 mod walker;
 mod wizards;

@@ -61,6 +61,8 @@ fn pages_of_an_empty_daemon_say_what_to_do_next() {
     let admin = site.token(Role::Admin);
     for (path, words) in [
         ("/", "Nothing is served yet"),
+        ("/alerts", "No alert is open"),
+        ("/events", "<h1>Events</h1>"),
         ("/units", "No unit yet"),
         ("/sessions", "No host is logged in"),
         ("/hosts", "No host yet"),

@@ -8,6 +8,7 @@ use super::endpoints;
 use model::alert::AlertView;
 
 const ONE: &str = "/v1/alerts/{number}";
+const KNOWN: &str = "/v1/alerts/{number}/ack";
 
 endpoints! {
     "alert":
@@ -16,7 +17,9 @@ endpoints! {
     /// Returns an alert that is open or ended lately, with the meaning of its condition.
     SHOW = Viewer GET ONE "alert_show" ((), ()) -> AlertDetail;
     /// Notes that the user knows of the alert. It is not told again each day. Its end is told.
-    ACKNOWLEDGE = Operator POST "/v1/alerts/{number}/ack" "alert_acknowledge" ((), ()) -> AlertView;
+    ACKNOWLEDGE = Operator POST KNOWN "alert_acknowledge" ((), ()) -> AlertView;
+    /// Takes back that somebody knows of the alert. It is told each day again.
+    UNACKNOWLEDGE = Operator DELETE KNOWN "alert_unacknowledge" ((), ()) -> AlertView;
 }
 
 queries!(AlertQuery);

@@ -14,6 +14,7 @@ pub(super) fn serve(routes: Routes) -> Routes {
         .serve(&at::LIST, list)
         .serve(&at::SHOW, show)
         .serve(&at::ACKNOWLEDGE, acknowledge)
+        .serve(&at::UNACKNOWLEDGE, unacknowledge)
 }
 
 pub(super) fn list(call: Call<AlertQuery>) -> Result<Vec<AlertView>, Error> {
@@ -50,6 +51,13 @@ pub(super) fn acknowledge(call: Call) -> Result<AlertView, Error> {
     let [number] = at.names();
     let by = Author::current().to_string();
     plane.alerts.acknowledge(parsed(&number)?, &by)
+}
+
+pub(super) fn unacknowledge(call: Call) -> Result<AlertView, Error> {
+    let Call { plane, at, .. } = call;
+    let [number] = at.names();
+    let by = Author::current().to_string();
+    plane.alerts.unacknowledge(parsed(&number)?, &by)
 }
 
 fn parsed(number: &str) -> Result<u64, Error> {

@@ -91,7 +91,15 @@ fn a_degraded_pool_is_an_alert_that_stays_acknowledged_over_a_kill() {
     let killed = opened(&process, "daemon-was-killed");
     assert_eq!(open(&process).len(), 2);
     awaited(&process, |it| it.text.contains("opened: daemon-was-killed"));
-    process.done(&format!("alert ack {}", killed.number));
+    let number = killed.number;
+    process.done(&format!("alert ack {number}"));
+    let back = process.done(&format!("alert unack {number}"));
+    assert_eq!(
+        back,
+        format!("alert {number} open again: daemon-was-killed of daemon\n")
+    );
+    let known = opened(&process, "daemon-was-killed").acknowledged;
+    assert_eq!(known, None);
     let told = events(&process);
     let opened_twice = told
         .iter()

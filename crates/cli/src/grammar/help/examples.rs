@@ -67,6 +67,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("alert show", &["alert show 7"]),
     ("alert ack", &["alert ack 7", "alert ack 7 9"]),
+    ("alert unack", &["alert unack 7"]),
     ("alert test", &["alert test ops"]),
     (
         "alert way add",
