@@ -7,7 +7,6 @@ mod roles;
 mod site;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -34,7 +33,7 @@ pub(crate) const LABS: &[Lab] = &[
         run,
     },
     Lab {
-        name: "console-pictures",
+        name: "pictures",
         about: "the pictures of the console for the documents",
         room: Room::Pictures,
         run: pictures::run,
@@ -116,7 +115,7 @@ fn furnish(site: &mut Site, other: &str) -> Result<Vec<String>> {
          lu create db --volume tank/vm/db --size 64M
          lu create {LONG} --volume tank/vm/{LONG} --size 32M
          lu create far --backend {other}
-         lu create resting --memory 16M
+         lu create resting --memory --size 16M
          lu offline resting
          volume snapshot -r -o org.example:note=\"><script>alert(1)</script> tank/vm@monday
          volume hold keep tank/vm/db@monday

@@ -8,9 +8,9 @@ use maud::{Markup, html};
 use crate::live::points::{KEPT, Point};
 
 /// Width and height of the drawing, and of the room for lines in it.
-const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 170.0;
-const LEFT: f64 = 44.0;
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 150.0;
+const LEFT: f64 = 40.0;
 const TOP: f64 = 8.0;
 const PLOT_WIDTH: f64 = WIDTH - LEFT - 6.0;
 const PLOT_HEIGHT: f64 = HEIGHT - TOP - 20.0;

@@ -144,9 +144,7 @@ fn picture(visit: &Visit) -> Result<Markup, Error> {
                     pre { "sandstone share NAME --size 100G --host IQN" } }
             } @else {
                 (draw(&chain))
-                p.quiet { "Each box leads to the page that says why. Times are means of the last five seconds in ms: \
-                    at the session the data that arrives and the answers that leave, at the unit the queue, \
-                    then the device." }
+                p.quiet { "Each box leads to the page that says why. Figures are those of the last five seconds." }
             }
         }
     })
@@ -241,20 +239,24 @@ fn path_table(rows: Vec<Path>) -> Table<'static, Path> {
             }
             None => Cell::state(State::Warn, "not logged in"),
         }),
-        Column::text("group", "Port group", |row: &Path| match &row.session {
-            Some(info) => Cell::text(format!(
-                "{} · {}",
-                info.target.as_deref().unwrap_or_default(),
-                info.portal_group
-            )),
-            None => Cell::unknown(),
-        }),
         Column::text("unit", "Unit", |row: &Path| {
             Cell::text(row.unit.as_str()).link(at("/units", &[&row.unit]))
         }),
         Column::figure("lun", "LUN", |row: &Path| Cell::count(row.lun.into())),
     ];
     columns.extend(figures::with_means(|row: &Path| row.rates));
+    columns.push(Column::text(
+        "group",
+        "Port group",
+        |row: &Path| match &row.session {
+            Some(info) => Cell::text(format!(
+                "{} · {}",
+                info.target.as_deref().unwrap_or_default(),
+                info.portal_group
+            )),
+            None => Cell::unknown(),
+        },
+    ));
     columns.push(Column::text("place", "Data on", |row: &Path| {
         Cell::text(row.place.as_str())
     }));

@@ -221,8 +221,7 @@ fn vdevs<'a>(visit: &'a Visit, pool: &'a PoolView) -> Table<'a, (String, Row<'a>
         word: "vdev",
         columns: vec![
             Column::text("", "Name", |(_, row): &(String, Row<'a>)| {
-                let indent = "\u{2003}".repeat(row.depth);
-                Cell::text(format!("{indent}{}", row.vdev.name))
+                Cell::text(row.vdev.name.as_str()).indented(row.depth)
             }),
             Column::text("", "Use", |(_, row): &(String, Row<'a>)| {
                 Cell::text(row.use_of)
