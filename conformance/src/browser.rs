@@ -176,17 +176,15 @@ impl Browser {
         Ok(())
     }
 
-    /// Presses the Tab key.
+    /// Presses the Tab key, and holds it: each call moves the focus once.
     ///
     /// # Errors
     /// The browser refuses.
     pub(crate) fn press_tab(&self) -> Result<()> {
-        for kind in ["rawKeyDown", "keyUp"] {
-            let key = json!({
-                "type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9,
-            });
-            self.devtools("Input.dispatchKeyEvent", &key)?;
-        }
+        let key = json!({
+            "type": "rawKeyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9,
+        });
+        self.devtools("Input.dispatchKeyEvent", &key)?;
         Ok(())
     }
 

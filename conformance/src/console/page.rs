@@ -35,8 +35,9 @@ pub(super) const PHONE: Screen = screen(390, 844, "light");
 
 /// Rules of axe that are asked once: those of WCAG, and best practice.
 const ALL_RULES: &str = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']";
-/// Rules of axe whose answer depends on colours and on the screen.
-const RULES_OF_LOOKS: &str = "['color-contrast', 'target-size', 'scrollable-region-focusable']";
+/// Rules of axe whose answer depends on the colours, or on the size of the screen.
+const RULES_OF_COLOURS: &str = "['color-contrast']";
+const RULES_OF_SIZE: &str = "['target-size', 'scrollable-region-focusable']";
 
 /// A page, and what is wrong with it.
 pub(super) struct Look<'a> {
@@ -65,15 +66,26 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// Looks at the page in light colours, and returns what is wrong.
+    ///
+    /// # Errors
+    /// The browser fails, which says nothing about the page.
+    pub(super) fn one_mode(mut self) -> Result<Vec<String>> {
+        self.forget_messages()?;
+        self.light()?;
+        Ok(self.faults)
+    }
+
     /// Looks at the page in all modes, and returns what is wrong.
     ///
     /// # Errors
     /// The browser fails, which says nothing about the page.
     pub(super) fn all_modes(mut self) -> Result<Vec<String>> {
+        self.forget_messages()?;
         self.light()?;
         self.dark()?;
-        self.phone()?;
-        self.without_scripts()?;
+        let outline = self.phone()?;
+        self.without_scripts(&outline)?;
         Ok(self.faults)
     }
 
@@ -91,6 +103,13 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
+    /// Forgets what the browser had to say of pages before this one.
+    fn forget_messages(&self) -> Result<()> {
+        self.browser.console()?;
+        self.browser.requests()?;
+        Ok(())
+    }
+
     fn light(&mut self) -> Result<()> {
         self.browser.show_on(DESKTOP)?;
         self.browser.go(self.address)?;
@@ -105,30 +124,29 @@ impl<'a> Look<'a> {
     fn dark(&mut self) -> Result<()> {
         self.mode = "dark";
         self.browser.show_on(DARK)?;
-        self.axe("['color-contrast']")?;
+        self.axe(RULES_OF_COLOURS)?;
         self.end_of_mode(DARK)
     }
 
-    fn phone(&mut self) -> Result<()> {
+    /// Shows the page on a phone, and returns what a reader finds in it.
+    fn phone(&mut self) -> Result<Value> {
         self.mode = "phone";
         self.browser.show_on(PHONE)?;
         self.browser.go(self.address)?;
         self.note_all(&format!("return lab.overhang({})", PHONE.width))?;
-        self.axe(RULES_OF_LOOKS)?;
-        self.end_of_mode(PHONE)
+        self.axe(RULES_OF_SIZE)?;
+        self.end_of_mode(PHONE)?;
+        self.browser.run(OUTLINE)
     }
 
     /// Compares the page with itself as it is without scripts.
-    fn without_scripts(&mut self) -> Result<()> {
+    fn without_scripts(&mut self, with: &Value) -> Result<()> {
         self.mode = "without scripts";
-        self.browser.show_on(DESKTOP)?;
-        self.browser.go(self.address)?;
-        let with = self.browser.run(OUTLINE)?;
         self.browser.let_scripts_run(false)?;
         let shown = self.browser.go(self.address);
         let without = shown.and_then(|()| self.browser.run(OUTLINE));
         self.browser.let_scripts_run(true)?;
-        self.compare(&with, &without?);
+        self.compare(with, &without?);
         Ok(())
     }
 

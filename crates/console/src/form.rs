@@ -164,6 +164,13 @@ pub(crate) fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }
 
+/// Returns the name of the user whose password a form takes. People do not see it. It tells
+/// browsers and their stores of passwords whose password this is.
+pub(crate) fn user_name(visit: &Visit) -> Markup {
+    let name = visit.reader().map_or("", |reader| reader.name.as_str());
+    html! { input type="text" name="user" value=(name) autocomplete="username" hidden; }
+}
+
 /// Returns a form that is sent to an act.
 pub(crate) fn form(action: &str, content: Markup) -> Markup {
     html! { form.form method="post" action=(action) { (content) } }

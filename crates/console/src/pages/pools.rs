@@ -118,7 +118,7 @@ fn fill(pool: &PoolView) -> Cell {
             rect.whole width="100" height="10" {}
             rect class=(class) width=(percent.min(100)) height="10" {}
         }
-        " " (text)
+        span.percent { (text) }
     })
 }
 

@@ -256,7 +256,7 @@ impl<T> Table<'_, T> {
                                 @for (at, column) in self.columns.iter().enumerate() {
                                     @let cell = (column.make)(row);
                                     @if at == 0 {
-                                        th scope="row" { (column.show(&cell)) }
+                                        th scope="row" class=[column.is_figure.then_some("figure")] { (column.show(&cell)) }
                                     } @else {
                                         td.figure[column.is_figure] data-v=[column.live] { (column.show(&cell)) }
                                     }
