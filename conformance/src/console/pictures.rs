@@ -1,4 +1,5 @@
-//! Pictures of the console for the documents, made of a small storage system under load.
+//! Pictures of the console in the documents, made of a small storage system under load:
+//! `conformance --pictures docs pictures` makes them anew.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::page::{DESKTOP, screen};
+use super::page::screen;
 use super::site::{Load, Site, TARGET};
 use crate::browser::{self, Browser, Screen};
 use crate::lab::{Bench, Outcome};
@@ -20,10 +21,8 @@ const MOST_BYTES: usize = 150_000;
 
 /// Pictures: the file, the page, and the screen.
 const PICTURES: &[(&str, &str, Screen)] = &[
-    ("console-overview", "/", screen(1180, 800, "light")),
-    ("console-paths", "/maps", DESKTOP),
-    ("console-unit", "/units/db", DESKTOP),
-    ("console-pool", "/pools/tank", DESKTOP),
+    ("console", "/", screen(1280, 900, "light")),
+    ("console-paths", "/maps", screen(1280, 660, "light")),
 ];
 
 /// Makes all pictures.
@@ -98,22 +97,22 @@ fn furnish(site: &mut Site) -> Result<()> {
         (
             "iqn.1998-01.com.vmware:esx1",
             1,
-            "--block 8k --reads 70 --random 80 --rate 900",
+            "--block 8k --reads 70 --random 80 --rate 320",
         ),
         (
             "iqn.1998-01.com.vmware:esx2",
             2,
-            "--block 16k --reads 50 --random 60 --rate 350",
+            "--block 16k --reads 50 --random 60 --rate 140",
         ),
         (
             "iqn.1993-08.org.debian:db1",
             0,
-            "--block 8k --reads 60 --random 100 --rate 1400",
+            "--block 8k --reads 60 --random 100 --rate 480",
         ),
         (
             "iqn.1991-05.com.microsoft:backup1",
             0,
-            "--block 64k --reads 10 --random 0 --rate 120",
+            "--block 64k --reads 10 --random 0 --rate 40",
         ),
     ] {
         site.load(Load {

@@ -126,6 +126,20 @@ impl Site {
         fs::write(&file, configuration(extent, self.server.portal))
             .map_err(|e| format!("keep the configuration: {e}"))?;
         self.ask(&["config", "apply", "--yes", &file.to_string_lossy()])?;
+        // Until the console has a user, it answers nothing but its first page.
+        let password = self.folder.0.join("password");
+        fs::write(&password, "a password for the benchmark")
+            .map_err(|e| format!("keep a password: {e}"))?;
+        let file = password.display().to_string();
+        self.ask(&[
+            "user",
+            "add",
+            "bench",
+            "--role",
+            "admin",
+            "--password-file",
+            &file,
+        ])?;
         client::fill(&self.server)
     }
 
@@ -184,7 +198,7 @@ fn configuration(extent: &Extent, portal: SocketAddr) -> String {
         let _ = writeln!(
             text,
             "[[targets]]\niqn = \"{target}\"\nalias = \"\"\n[[targets.portal_groups]]\ntag = 1\n\
-             relative_port_id = 1\ntarget_port_group = 1\nportals = [\"{portal}\"]\n"
+             target_port_group = 1\nportals = [\"{portal}\"]\n"
         );
     }
     let per_host = extent.sessions / extent.hosts;
