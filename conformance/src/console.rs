@@ -66,8 +66,10 @@ fn run(bench: &Bench) -> Result<Outcome> {
     let browser = Browser::start()?;
     browser.run_in_all_pages(&axe)?;
     browser.run_in_all_pages(EYES)?;
-    let (pages, mut faults) = roles::walk_all(&browser, &site, &names)?;
-    let chosen = one_of_each_shape(&pages);
+    let mut faults = Vec::new();
+    let offered = roles::walk_all(&browser, &site, &names, &mut faults)?;
+    let pages = &offered.last().context("no role walked")?.pages;
+    let chosen = one_of_each_shape(pages);
     site.log_in(&browser, "admin")?;
     for found in &chosen {
         let address = site.page(&found.path);
@@ -81,6 +83,8 @@ fn run(bench: &Bench) -> Result<Outcome> {
         faults.extend(wrong.iter().map(|fault| format!("{} {fault}", found.path)));
     }
     site.check_alive()?;
+    // Acts may end what the pages showed, so they come last.
+    roles::acts_are_as_offered(&browser, &site, &offered, &mut faults)?;
     ensure!(
         faults.is_empty(),
         "{} faults:\n{}",

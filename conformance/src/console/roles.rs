@@ -1,7 +1,7 @@
 //! Walk through all pages in each role. No page offers what its reader may not do, and what is not
 //! offered is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -22,12 +22,27 @@ pub(super) struct Found {
 }
 
 /// Pages and acts that a role is offered.
-struct Offered {
-    pages: Vec<Found>,
-    acts: BTreeSet<String>,
+#[derive(Clone, Debug)]
+pub(super) struct Offered {
+    role: &'static str,
+    /// Pages in the order of their discovery.
+    pub(super) pages: Vec<Found>,
+    /// Acts, each with the pages that offer it.
+    acts: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Walks in each role. Returns the pages of the highest role, and what is wrong.
+impl Offered {
+    /// Returns the acts that others are offered on pages that this role sees without them.
+    fn lacks<'a>(&self, others: &'a Self) -> Vec<&'a String> {
+        let seen: BTreeSet<&str> = self.pages.iter().map(|page| page.path.as_str()).collect();
+        let hidden = others.acts.iter().filter(|(act, pages)| {
+            !self.acts.contains_key(*act) && pages.iter().any(|page| seen.contains(page.as_str()))
+        });
+        hidden.map(|(act, _)| act).collect()
+    }
+}
+
+/// Walks in each role. Returns what each is offered, the highest role last.
 ///
 /// # Errors
 /// The browser fails, which says nothing about the pages.
@@ -35,20 +50,35 @@ pub(super) fn walk_all(
     browser: &Browser,
     site: &Site,
     names: &[String],
-) -> Result<(Vec<Found>, Vec<String>)> {
-    let mut faults = Vec::new();
+    faults: &mut Vec<String>,
+) -> Result<Vec<Offered>> {
     let mut offered = Vec::new();
     for role in ROLES {
         site.log_in(browser, role)?;
-        offered.push(walk(browser, role, names, &mut faults)?);
+        offered.push(walk(browser, role, names, faults)?);
     }
-    let admin = offered.pop().context("no walk of an admin")?;
-    for (role, own) in ROLES.iter().zip(&offered) {
-        let hidden: Vec<&String> = admin.acts.difference(&own.acts).collect();
+    Ok(offered)
+}
+
+/// Sends empty forms to all acts, as each role but the highest: what is offered is admitted, and
+/// what is missing on a page is refused.
+///
+/// # Errors
+/// The browser fails, which says nothing about the pages.
+pub(super) fn acts_are_as_offered(
+    browser: &Browser,
+    site: &Site,
+    offered: &[Offered],
+    faults: &mut Vec<String>,
+) -> Result<()> {
+    let (admin, others) = offered.split_last().context("no walk of an admin")?;
+    for own in others {
+        let role = own.role;
+        site.log_in(browser, role)?;
+        let hidden = own.lacks(admin);
         if hidden.is_empty() {
             faults.push(format!("{role}: is offered all that an admin is"));
         }
-        site.log_in(browser, role)?;
         for (act, status) in hidden.iter().zip(send(browser, &hidden)?) {
             if status != 403 {
                 faults.push(format!(
@@ -56,14 +86,21 @@ pub(super) fn walk_all(
                 ));
             }
         }
+        // The form that logs out would end the walk.
+        let shown: Vec<&String> = own.acts.keys().filter(|act| *act != "/logout").collect();
+        for (act, status) in shown.iter().zip(send(browser, &shown)?) {
+            if [401, 403].contains(&status) || status >= 500 {
+                faults.push(format!("{role}: {act} is offered, and answers {status}"));
+            }
+        }
     }
-    Ok((admin.pages, faults))
+    Ok(())
 }
 
 /// Walks all pages in the role of the user who is logged in.
 fn walk(
     browser: &Browser,
-    role: &str,
+    role: &'static str,
     names: &[String],
     faults: &mut Vec<String>,
 ) -> Result<Offered> {
@@ -72,13 +109,12 @@ fn walk(
         faults.push(format!("{role}: there are more than {MOST_PAGES} pages"));
     }
     let mut offered = Offered {
+        role,
         pages: Vec::new(),
-        acts: BTreeSet::new(),
+        acts: BTreeMap::new(),
     };
     for page in walked["pages"].as_array().context("no list of pages")? {
         let text = |field: &str| page[field].as_str().unwrap_or_default().to_owned();
-        // A session may have ended since a page named it, so an object may be gone. The link to it
-        // was right.
         if page["status"] != 200 {
             let (path, from) = (text("path"), text("from"));
             faults.push(format!(
@@ -88,8 +124,10 @@ fn walk(
             continue;
         }
         let acts = page["actions"].as_array().into_iter().flatten();
-        let acts = acts.filter_map(|act| act.as_str().map(str::to_owned));
-        offered.acts.extend(acts);
+        for act in acts.filter_map(Value::as_str) {
+            let pages = offered.acts.entry(act.to_owned()).or_default();
+            pages.insert(text("path"));
+        }
         offered.pages.push(Found {
             path: text("path"),
             shape: text("shape"),
