@@ -86,6 +86,8 @@ impl Browser {
         ));
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
+            // The daemon's certificate is its own.
+            "acceptInsecureCerts": true,
             "goog:chromeOptions": { "binary": on_path("chromium"), "args": switches },
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         } } });
@@ -141,17 +143,65 @@ impl Browser {
     /// # Errors
     /// The browser cannot open it.
     pub(crate) fn open(&self, file: &Path) -> Result<()> {
-        self.post(
-            "/url",
-            &json!({ "url": format!("file://{}", file.display()) }),
-        )?;
+        self.go(&format!("file://{}", file.display()))
+    }
+
+    /// Opens an address, and waits until the page and its files are loaded.
+    ///
+    /// # Errors
+    /// The browser cannot open it.
+    pub(crate) fn go(&self, address: &str) -> Result<()> {
+        self.post("/url", &json!({ "url": address }))
+            .with_context(|| format!("open {address}"))?;
         Ok(())
     }
 
-    /// Runs a script in the page, and returns its result.
+    /// Lets scripts of pages run from now on, or keeps them from it.
     ///
     /// # Errors
-    /// The script throws.
+    /// The browser refuses.
+    pub(crate) fn let_scripts_run(&self, may: bool) -> Result<()> {
+        let value = json!({ "value": !may });
+        self.devtools("Emulation.setScriptExecutionDisabled", &value)?;
+        Ok(())
+    }
+
+    /// Runs a script in each page from now on, before the page's own.
+    ///
+    /// # Errors
+    /// The browser refuses.
+    pub(crate) fn run_in_all_pages(&self, script: &str) -> Result<()> {
+        let source = json!({ "source": script });
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", &source)?;
+        Ok(())
+    }
+
+    /// Presses the Tab key, and holds it: each call moves the focus once.
+    ///
+    /// # Errors
+    /// The browser refuses.
+    pub(crate) fn press_tab(&self) -> Result<()> {
+        let key = json!({
+            "type": "rawKeyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9,
+        });
+        self.devtools("Input.dispatchKeyEvent", &key)?;
+        Ok(())
+    }
+
+    /// Forgets all cookies.
+    ///
+    /// # Errors
+    /// The browser refuses.
+    pub(crate) fn forget_cookies(&self) -> Result<()> {
+        self.devtools("Network.clearBrowserCookies", &json!({}))?;
+        Ok(())
+    }
+
+    /// Runs a script in the page, and returns its result, or the result of the promise that it
+    /// returns.
+    ///
+    /// # Errors
+    /// The script throws, or the promise is rejected.
     pub(crate) fn run(&self, script: &str) -> Result<Value> {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }

@@ -14,6 +14,8 @@ pub(crate) struct Bench {
     pub(crate) seconds: u64,
     /// Folder with two revisions of the package.
     pub(crate) packages: Option<std::path::PathBuf>,
+    /// Folder for pictures of pages.
+    pub(crate) pictures: Option<std::path::PathBuf>,
     /// Programs of other projects.
     pub(crate) tools: Tools,
 }
@@ -67,6 +69,8 @@ pub(crate) enum Room {
     Guest,
     /// No room for other labs, and none at all without packages (`--packages`).
     Packages,
+    /// No room for other labs, and none at all without a folder for pictures (`--pictures`).
+    Pictures,
     /// No room for other labs, because they would spoil the measurements.
     Alone,
 }

@@ -8,6 +8,7 @@ mod bench_bars;
 mod bench_network;
 mod bench_volumes;
 mod browser;
+mod console;
 mod diskless_boot;
 mod failover;
 mod initiator;
@@ -55,6 +56,8 @@ options:
   --beside         only labs that may run beside other programs
   --alone          only labs that measure time, and must run alone
   --packages DIR   two revisions of the package, for the labs of packages, which run only then
+  --pictures DIR   keep a picture of each page of the console there; the lab of the documents'
+                   pictures runs only then
   --seconds N      how long a storm of path failures rages (default: SANDSTONE_STORM_SECONDS, else 60)
 
 SANDSTONE_SEED=N repeats a storm.";
@@ -75,6 +78,7 @@ struct Arguments {
     peer: bool,
     server: Option<PathBuf>,
     packages: Option<PathBuf>,
+    pictures: Option<PathBuf>,
     seconds: u64,
     names: Vec<String>,
 }
@@ -108,6 +112,7 @@ fn labs() -> Vec<Lab> {
         bench_bars::LABS,
         bench_volumes::LABS,
         report_page::LABS,
+        console::LABS,
         terminal::LABS,
         openapi::LABS,
         prometheus::LABS,
@@ -129,6 +134,7 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
         peer: false,
         server: None,
         packages: None,
+        pictures: None,
         seconds: match storms {
             Some(seconds) => whole_seconds(seconds, STORM_SECONDS)?,
             None => 60,
@@ -152,6 +158,14 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
                     arguments
                         .next()
                         .context("--packages needs a folder")?
+                        .into(),
+                );
+            }
+            "--pictures" => {
+                parsed.pictures = Some(
+                    arguments
+                        .next()
+                        .context("--pictures needs a folder")?
                         .into(),
                 );
             }
@@ -199,6 +213,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.packages.is_none() && !arguments.list {
         chosen.retain(|lab| lab.room != Room::Packages);
     }
+    if arguments.pictures.is_none() && !arguments.list {
+        chosen.retain(|lab| lab.room != Room::Pictures);
+    }
     if arguments.quick {
         chosen.retain(|lab| lab.room != Room::Guest);
     }
@@ -225,6 +242,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         kind,
         seconds: arguments.seconds,
         packages: arguments.packages.clone(),
+        pictures: arguments.pictures.clone(),
         tools: Tools::prepare().context("the programs that the labs need")?,
     };
     let rows = if arguments.one {
@@ -268,6 +286,7 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
         }
     });
     drain(&queue(Room::Packages));
+    drain(&queue(Room::Pictures));
     drain(&alone);
     let mut rows = rows
         .into_inner()

@@ -1,6 +1,7 @@
 //! Benchmarks. `cargo xtask bench target` runs Debian's tgt and Sandstone side by side, in one run
 //! on one machine. `cargo xtask bench initiator` runs libiscsi's client and our initiator. `cargo
-//! xtask bench store` runs a pool beside its raw file and btrfs (`store.rs`).
+//! xtask bench store` runs a pool beside its raw file and btrfs (`store.rs`). `cargo xtask bench
+//! console` measures the console of a large daemon (`console.rs`).
 //!
 //! Absolute figures drift from machine to machine and from hour to hour. Ratios measured in one run
 //! do not. So all targets serve at once, each from one core (core 0), and the client has the other
@@ -8,6 +9,7 @@
 //! one. The report compares medians, and shows the spread beside them.
 
 mod client;
+mod console;
 mod histogram;
 mod initiator;
 mod lean_client;
@@ -26,11 +28,12 @@ use server::Server;
 use workload::{Cell, WORKLOADS, Workload};
 
 const USAGE: &str = "\
-usage: cargo xtask bench target|initiator|store [OPTIONS]
+usage: cargo xtask bench target|initiator|store|console [OPTIONS]
 
   target     Sandstone beside Debian's tgt
   initiator  our initiator beside libiscsi's, both against Sandstone
   store      a pool beside its raw file and btrfs; `bench store --help` tells its own options
+  console    the console of a large daemon; `bench console --help` tells its own options
 
 options:
   --quick         one repeat of one second each: to see that it works, not to quote
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         Some((first, rest)) if first == "initiator" => initiator::run(&parse(rest)?),
         Some((first, rest)) if first == "lean" => lean_client::run(rest),
         Some((first, rest)) if first == "store" => store::run(rest),
+        Some((first, rest)) if first == "console" => console::run(rest),
         Some((first, _)) if first == "--list" => {
             list();
             Ok(())

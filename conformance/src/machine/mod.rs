@@ -3,4 +3,5 @@
 pub(super) mod network;
 pub(super) mod packages;
 pub(super) mod process;
+pub(super) mod python;
 pub(super) mod scratch;

@@ -9,9 +9,9 @@ use maud::{Markup, html};
 use crate::live::points::{KEPT, Point};
 
 /// Width and height of the drawing, and of the room for lines in it.
-pub(crate) const WIDTH: f64 = 600.0;
-pub(crate) const HEIGHT: f64 = 170.0;
-pub(crate) const LEFT: f64 = 44.0;
+pub(crate) const WIDTH: f64 = 480.0;
+pub(crate) const HEIGHT: f64 = 150.0;
+pub(crate) const LEFT: f64 = 40.0;
 pub(crate) const TOP: f64 = 8.0;
 pub(crate) const PLOT_WIDTH: f64 = WIDTH - LEFT - 6.0;
 pub(crate) const PLOT_HEIGHT: f64 = HEIGHT - TOP - 20.0;

@@ -78,36 +78,41 @@ impl<'a> Field<'a> {
 
     /// Returns the field as a line of text.
     pub(crate) fn text(self) -> Markup {
-        self.input("text", &[])
+        self.around(self.input("text", None))
     }
 
     /// Returns the field as a number.
     pub(crate) fn number(self) -> Markup {
-        self.input("number", &[])
+        self.around(self.input("number", None))
     }
 
     /// Returns the field as a password, which is never shown again.
     pub(crate) fn password(self) -> Markup {
-        Self { value: "", ..self }.input("password", &[])
+        let field = Self { value: "", ..self };
+        self.around(field.input("password", None))
     }
 
     /// Returns the field as a line of text with suggestions.
     pub(crate) fn suggesting(self, suggestions: &[String]) -> Markup {
-        self.input("text", suggestions)
+        let list = format!("{}-list", self.id());
+        self.around(html! {
+            (self.input("text", Some(&list)))
+            (suggestions_of(&list, suggestions))
+        })
     }
 
-    fn input(self, kind: &str, suggestions: &[String]) -> Markup {
-        let list = format!("{}-list", self.id());
-        let suggests = !suggestions.is_empty();
-        self.around(html! {
+    /// Returns the field as a line of text with the suggestions of a list elsewhere on the page.
+    /// Lists of thousands thus are there once.
+    pub(crate) fn suggested_by(self, list: &str) -> Markup {
+        self.around(self.input("text", Some(list)))
+    }
+
+    fn input(self, kind: &str, list: Option<&str>) -> Markup {
+        html! {
             input type=(kind) id=(self.id()) name=(self.name) value=[(kind != "password").then_some(self.value)]
                 required[self.is_required()] autocomplete=(self.autocomplete) spellcheck="false"
-                list=[suggests.then_some(&list)]
-                aria-describedby=[self.described()];
-            @if suggests {
-                datalist id=(list) { @for text in suggestions { option value=(text) {} } }
-            }
-        })
+                list=[list] aria-describedby=[self.described()];
+        }
     }
 
     /// Returns the field as text of several lines.
@@ -152,6 +157,11 @@ impl<'a> Field<'a> {
     }
 }
 
+/// Returns a list of suggestions for fields. People do not see the list itself.
+pub(crate) fn suggestions_of(list: &str, suggestions: &[String]) -> Markup {
+    html! { datalist id=(list) { @for text in suggestions { option value=(text) {} } } }
+}
+
 /// Returns a box to check.
 pub(crate) fn check(name: &str, label: &str, is_checked: bool) -> Markup {
     let id = format!("field-{name}");
@@ -166,6 +176,13 @@ pub(crate) fn check(name: &str, label: &str, is_checked: bool) -> Markup {
 /// Returns a field that people do not see.
 pub(crate) fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
+}
+
+/// Returns the name of the user whose password a form takes. People do not see it. It tells
+/// browsers and their stores of passwords whose password this is.
+pub(crate) fn user_name(visit: &Visit) -> Markup {
+    let name = visit.reader().map_or("", |reader| reader.name.as_str());
+    html! { input type="text" name="user" value=(name) autocomplete="username" hidden; }
 }
 
 /// Returns a form that is sent to an act.

@@ -2,6 +2,7 @@
 //! for exactly the period that the client measures.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -158,11 +159,20 @@ pub(super) struct Held {
 impl Held {
     /// Logs `sessions` in at once.
     pub(super) fn log_in(server: &Server, sessions: usize) -> Result<Self, String> {
+        Self::log_in_to(server.portal, &server.target, sessions)
+    }
+
+    /// Logs `sessions` in at once to a target.
+    pub(super) fn log_in_to(
+        portal: SocketAddr,
+        target: &str,
+        sessions: usize,
+    ) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Line {
             seconds: f64,
         }
-        let mut command = lean(server)?;
+        let mut command = lean_to(portal, target)?;
         command
             .args(["--mode", "hold", "--sessions", &sessions.to_string()])
             .stdin(Stdio::piped());
@@ -187,8 +197,15 @@ impl Drop for Held {
     }
 }
 
-/// Builds the command that runs this program as the lean client.
+/// Builds the command that runs this program as the lean client of a unit.
 fn lean(server: &Server) -> Result<Command, String> {
+    let mut command = lean_to(server.portal, &server.target)?;
+    command.args(["--lun", &server.lun.to_string()]);
+    Ok(command)
+}
+
+/// Builds the command that runs this program as the lean client of a target.
+fn lean_to(portal: SocketAddr, target: &str) -> Result<Command, String> {
     let program = optimised_self()?;
     let mut command = Command::new(program);
     command.args([
@@ -197,9 +214,9 @@ fn lean(server: &Server) -> Result<Command, String> {
         "--core",
         CORE,
         "--portal",
-        &server.portal.to_string(),
+        &portal.to_string(),
     ]);
-    command.args(["--target", &server.target, "--lun", &server.lun.to_string()]);
+    command.args(["--target", target]);
     Ok(command)
 }
 

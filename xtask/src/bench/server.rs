@@ -65,6 +65,18 @@ impl Server {
         }
     }
 
+    /// Takes over a daemon that somebody else started, to load LUN 0 of one of its targets.
+    pub(super) fn serving(child: Child, portal: SocketAddr, target: &str) -> Self {
+        Self {
+            kind: TargetKind::Sandstone,
+            portal,
+            target: target.to_owned(),
+            lun: 0,
+            child,
+            tgt: None,
+        }
+    }
+
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -125,7 +137,7 @@ pub(super) fn sandstone_binary(given: Option<&Path>) -> Result<PathBuf, String> 
 }
 
 /// Returns a port that was free a moment ago.
-fn free_port() -> Result<u16, String> {
+pub(super) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no free port: {e}"))?;
     Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
 }

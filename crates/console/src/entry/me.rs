@@ -9,7 +9,7 @@ use model::access::{LoginView, UserView};
 use super::first::differ;
 use super::{note, qr_code, to_login};
 use crate::answer::{Answer, Told, set_cookie};
-use crate::form::{Field, form, hidden, problem, submit};
+use crate::form::{Field, form, hidden, problem, submit, user_name};
 use crate::format::{ago, number_of};
 use crate::frame::Page;
 use crate::visit::Visit;
@@ -58,7 +58,7 @@ fn page(visit: &Visit, error: Option<&Error>) -> Page {
         @if let Some(error) = error { (problem(error)) }
         @match account(visit) {
             None => p { "This login has no account: it belongs to a demo or to a token." },
-            Some(user) => (own_account(&user)),
+            Some(user) => (own_account(visit, &user)),
         }
         @let others = other_logins(visit);
         h2 { "Other logins" }
@@ -71,11 +71,12 @@ fn page(visit: &Visit, error: Option<&Error>) -> Page {
     })
 }
 
-fn own_account(user: &UserView) -> Markup {
+fn own_account(visit: &Visit, user: &UserView) -> Markup {
     html! {
         h2 { "Password" }
         p { "A new password ends all your logins, this one too." }
         (form("/me/password", html! {
+            (user_name(visit))
             (Field::new("present", "Present password").autocomplete("current-password").password())
             (Field::new("password", "New password").autocomplete("new-password").password())
             (Field::new("again", "New password again").autocomplete("new-password").password())
@@ -123,10 +124,10 @@ pub(super) fn change_password(visit: &Visit) -> Result<Answer, Error> {
 pub(super) fn show_enrolment(visit: &Visit) -> Result<Answer, Error> {
     let user = account(visit).ok_or_else(no_account)?;
     let enrolment = Enrolment::new(&user.name, &visit.console.machine)?;
-    Ok(enrolment_page(&enrolment.secret, &enrolment.uri, None).into())
+    Ok(enrolment_page(visit, &enrolment.secret, &enrolment.uri, None).into())
 }
 
-fn enrolment_page(secret: &str, uri: &str, error: Option<&Error>) -> Page {
+fn enrolment_page(visit: &Visit, secret: &str, uri: &str, error: Option<&Error>) -> Page {
     let page = Page::new("Second factor")
         .crumb("Your login", "/me")
         .secret();
@@ -143,6 +144,7 @@ fn enrolment_page(secret: &str, uri: &str, error: Option<&Error>) -> Page {
                 (form("/me/second-factor", html! {
                     (hidden("secret", secret))
                     (hidden("uri", uri))
+                    (user_name(visit))
                     (Field::new("password", "Your password").autocomplete("current-password").password())
                     (Field::new("code", "Code").autocomplete("one-time-code").text())
                     (submit("Use this app"))
@@ -175,7 +177,7 @@ pub(super) fn enrol(visit: &Visit) -> Result<Answer, Error> {
         }
         Err(error) => {
             let status = Problem::from(error.clone()).status();
-            let page = enrolment_page(secret, form.get("uri"), Some(&error));
+            let page = enrolment_page(visit, secret, form.get("uri"), Some(&error));
             Ok(page.status(status).into())
         }
     }

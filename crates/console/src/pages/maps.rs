@@ -2,6 +2,7 @@
 //! why an initiator sees a unit or not.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use config::change::{AddMap, RemoveMap, Share};
 use config::explain::{Explanation, Outcome};
@@ -16,7 +17,7 @@ use super::figures;
 use super::list::stream;
 use super::mend;
 use crate::answer::Answer;
-use crate::form::{Field, button, check, form, hidden, sentence, submit};
+use crate::form::{Field, button, check, form, hidden, sentence, submit, suggestions_of};
 use crate::format::{at, escape};
 use crate::frame::Page;
 use crate::live::rates::Rates;
@@ -79,23 +80,25 @@ fn host_names(visit: &Visit) -> Result<Vec<String>, Error> {
     Ok(hosts.into_iter().map(|view| view.spec.name).collect())
 }
 
+/// Lists of suggestions, which all forms of the page share.
+const UNITS: &str = "all-units";
+const HOSTS: &str = "all-hosts";
+
 /// Shows the form that limits the page to a unit or a host.
 fn choose(visit: &Visit) -> Result<Markup, Error> {
     let query = &visit.query;
-    let (units, hosts) = (unit_names(visit)?, host_names(visit)?);
     let is_chosen = query.some("unit").is_some() || query.some("host").is_some();
-    let list = |id: &str, names: &[String]| html! { datalist id=(id) { @for name in names { option value=(name) {} } } };
     Ok(html! {
         form.filter method="get" action="/maps" {
             label for="unit" { "Unit" }
-            input #unit name="unit" list="all-units" value=(query.get("unit")) autocomplete="off";
+            input #unit name="unit" list=(UNITS) value=(query.get("unit")) autocomplete="off";
             label for="host" { "Host" }
-            input #host name="host" list="all-hosts" value=(query.get("host")) autocomplete="off";
+            input #host name="host" list=(HOSTS) value=(query.get("host")) autocomplete="off";
             button type="submit" { "Show" }
             @if is_chosen { a.button href="/maps" { "All" } }
         }
-        (list("all-units", &units))
-        (list("all-hosts", &hosts))
+        (suggestions_of(UNITS, &unit_names(visit)?))
+        (suggestions_of(HOSTS, &host_names(visit)?))
     })
 }
 
@@ -141,9 +144,7 @@ fn picture(visit: &Visit) -> Result<Markup, Error> {
                     pre { "sandstone share NAME --size 100G --host IQN" } }
             } @else {
                 (draw(&chain))
-                p.quiet { "Each box leads to the page that says why. Times are means of the last five seconds in ms: \
-                    at the session the data that arrives and the answers that leave, at the unit the queue, \
-                    then the device." }
+                p.quiet { "Each box leads to the page that says why. Figures are those of the last five seconds." }
             }
         }
     })
@@ -151,7 +152,7 @@ fn picture(visit: &Visit) -> Result<Markup, Error> {
 
 /// A path: a session and a unit that it uses; or a mapped host without a session.
 pub(super) struct Path {
-    session: Option<SessionInfo>,
+    session: Option<Rc<SessionInfo>>,
     host: String,
     unit: String,
     lun: u16,
@@ -189,6 +190,7 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
         };
         let host = console.live.hosts.of(&config, &info.initiator);
         let host = host.map_or_else(|| info.initiator.clone(), |host| host.to_string());
+        let info = Rc::new(info);
         for lun in &used[found].luns {
             paths.push(Path {
                 host: host.clone(),
@@ -196,7 +198,7 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
                 lun: lun.lun,
                 rates: moment.lun(info.tsih, lun.lun),
                 place: place(&lun.unit),
-                session: Some(info.clone()),
+                session: Some(Rc::clone(&info)),
             });
         }
     }
@@ -237,20 +239,24 @@ fn path_table(rows: Vec<Path>) -> Table<'static, Path> {
             }
             None => Cell::state(State::Warn, "not logged in"),
         }),
-        Column::text("group", "Port group", |row: &Path| match &row.session {
-            Some(info) => Cell::text(format!(
-                "{} · {}",
-                info.target.as_deref().unwrap_or_default(),
-                info.portal_group
-            )),
-            None => Cell::unknown(),
-        }),
         Column::text("unit", "Unit", |row: &Path| {
             Cell::text(row.unit.as_str()).link(at("/units", &[&row.unit]))
         }),
         Column::figure("lun", "LUN", |row: &Path| Cell::count(row.lun.into())),
     ];
     columns.extend(figures::with_means(|row: &Path| row.rates));
+    columns.push(Column::text(
+        "group",
+        "Port group",
+        |row: &Path| match &row.session {
+            Some(info) => Cell::text(format!(
+                "{} · {}",
+                info.target.as_deref().unwrap_or_default(),
+                info.portal_group
+            )),
+            None => Cell::unknown(),
+        },
+    ));
     columns.push(Column::text("place", "Data on", |row: &Path| {
         Cell::text(row.place.as_str())
     }));
@@ -321,9 +327,9 @@ fn add_form(visit: &Visit) -> Result<Markup, Error> {
         details open[query.some("add").is_some()] {
             summary { "Add a map" }
             (form("/maps/add", html! {
-                (Field::new("unit", "Unit").within("map-").value(query.get("unit")).suggesting(&unit_names(visit)?))
+                (Field::new("unit", "Unit").within("map-").value(query.get("unit")).suggested_by(UNITS))
                 (Field::new("host", "Host").within("map-").value(query.get("host")).optional()
-                    .hint("Without a host, every initiator may see the unit.").suggesting(&host_names(visit)?))
+                    .hint("Without a host, every initiator may see the unit.").suggested_by(HOSTS))
                 (Field::new("target", "Target").within("map-").optional().hint("Without a target, the map holds at every target.")
                     .suggesting(&super::unit::target_names(visit)))
                 (Field::new("lun", "LUN").within("map-").optional().hint("Without a LUN, the lowest that is free.").number())
@@ -437,7 +443,7 @@ fn explain(visit: &Visit) -> Result<Markup, Error> {
                 (Field::new("initiator", "Initiator").value(asked.unwrap_or_default())
                     .hint("The iSCSI name, such as iqn.1998-01.com.vmware:esx1.").suggesting(&initiators))
                 (Field::new("unit", "Unit").value(query.get("unit")).optional()
-                    .hint("Without a unit, all units that the initiator sees.").suggesting(&unit_names(visit)?))
+                    .hint("Without a unit, all units that the initiator sees.").suggested_by(UNITS))
                 @if let Some(host) = query.some("host") { (hidden("host", host)) }
                 (submit("Explain"))
             }

@@ -124,7 +124,7 @@ fn fill(pool: &PoolView) -> Cell {
             rect.whole width="100" height="10" {}
             rect class=(class) width=(percent.min(100)) height="10" {}
         }
-        " " (text)
+        span.percent { (text) }
     })
 }
 
@@ -249,8 +249,7 @@ fn vdevs<'a>(visit: &'a Visit, pool: &'a PoolView) -> Table<'a, (String, Row<'a>
     };
     let mut columns = vec![
         Column::text("", "Name", |(_, row): &(String, Row<'a>)| {
-            let indent = "\u{2003}".repeat(row.depth);
-            Cell::text(format!("{indent}{}", row.vdev.name))
+            Cell::text(row.vdev.name.as_str()).indented(row.depth)
         }),
         Column::text("", "Use", |(_, row): &(String, Row<'a>)| {
             Cell::text(row.use_of)

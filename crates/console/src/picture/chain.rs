@@ -218,17 +218,12 @@ fn chosen_hosts(
     cut(hosts.into_iter().map(|(key, _)| key).collect(), MOST)
 }
 
-fn figure(before: &'static str, rates: Option<Rates>, place: usize, after: &'static str) -> Figure {
+fn figure(name: &'static str, rates: Option<Rates>, place: usize) -> Figure {
     let text = rates.map_or_else(
         || crate::format::NONE.to_owned(),
         |rates| rates.figures()[place].1.clone(),
     );
-    Figure {
-        before,
-        place,
-        text,
-        after,
-    }
+    Figure { name, place, text }
 }
 
 fn host_node(
@@ -281,8 +276,8 @@ fn host_node(
         word,
         figures: match has_session && is_known {
             true => vec![
-                figure("", rates, place::COMMANDS, " IOPS  "),
-                figure("", rates, place::MEAN, " ms"),
+                figure("IOPS", rates, place::COMMANDS),
+                figure("mean ms", rates, place::MEAN),
             ],
             false => Vec::new(),
         },
@@ -311,8 +306,8 @@ fn session_node(source: &Source<'_>, session: &Logged<'_>) -> Node {
         state: State::Good,
         word: String::new(),
         figures: vec![
-            figure("in ", rates, place::STAGES, ""),
-            figure(" out ", rates, place::STAGES + 3, " ms"),
+            figure("arrival ms", rates, place::STAGES),
+            figure("reply ms", rates, place::STAGES + 3),
         ],
     }
 }
@@ -351,8 +346,8 @@ fn group_node(source: &Source<'_>, session: &Logged<'_>) -> Node {
         state,
         word,
         figures: vec![
-            figure("", rates, place::BYTES, " MiB/s  p99 "),
-            figure("", rates, place::P99, ""),
+            figure("MiB/s", rates, place::BYTES),
+            figure("p99 ms", rates, place::P99),
         ],
     }
 }
@@ -400,8 +395,8 @@ fn unit_node(source: &Source<'_>, unit: &UnitView) -> Node {
         },
         state,
         figures: vec![
-            figure("queue ", rates, place::STAGES + 1, ""),
-            figure(" p99 ", rates, place::P99, ""),
+            figure("queue ms", rates, place::STAGES + 1),
+            figure("p99 ms", rates, place::P99),
         ],
     }
 }
@@ -434,7 +429,7 @@ fn add_storage(chain: &mut Chain, source: &Source<'_>, unit: &UnitView) {
                 .filter(|pool| pool.state != "ONLINE")
                 .map(|pool| format!("pool {}", pool.state))
                 .unwrap_or_default(),
-            figures: vec![figure("device ", rates, place::STAGES + 2, " ms")],
+            figures: vec![figure("device ms", rates, place::STAGES + 2)],
         },
     );
     chain.join(&unit_key, &key, State::Good);
@@ -508,10 +503,9 @@ fn vdev_node(source: &Source<'_>, pool: &PoolView, vdev: &VdevView) -> Node {
             .unwrap_or_else(|| crate::format::NONE.to_owned())
     };
     let is_disk = vdev.children.is_empty();
-    let latency = if is_disk {
-        io_place::DISK
-    } else {
-        io_place::TOTAL
+    let (name, latency) = match is_disk {
+        true => ("disk ms", io_place::DISK),
+        false => ("whole ms", io_place::TOTAL),
     };
     Node {
         label: vdev
@@ -531,16 +525,14 @@ fn vdev_node(source: &Source<'_>, pool: &PoolView, vdev: &VdevView) -> Node {
         state,
         figures: vec![
             Figure {
-                before: "",
+                name: "IOPS",
                 place: io_place::OPERATIONS,
                 text: text(io_place::OPERATIONS),
-                after: "/s  ",
             },
             Figure {
-                before: "",
+                name,
                 place: latency,
                 text: text(latency),
-                after: " ms",
             },
         ],
     }

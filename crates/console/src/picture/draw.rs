@@ -7,14 +7,19 @@ use maud::{Markup, html};
 use super::{COLUMNS, Chain, Node};
 use crate::mark::State;
 
-const NODE_WIDTH: f64 = 152.0;
-const NODE_HEIGHT: f64 = 42.0;
-const COLUMN_STEP: f64 = 186.0;
-const ROW_STEP: f64 = 52.0;
+const NODE_WIDTH: f64 = 130.0;
+const NODE_HEIGHT: f64 = 54.0;
+const COLUMN_STEP: f64 = 152.0;
+const ROW_STEP: f64 = 62.0;
+/// Room between a node's edge and its texts.
+const PADDING: f64 = 7.0;
+/// Distance of a node's first line of text from its top, and of each further one from it.
+const FIRST_LINE: f64 = 17.0;
+const LINE_STEP: f64 = 15.0;
 const TOP: f64 = 30.0;
 const EDGE: f64 = 4.0;
 /// Letters of a label that fit into a node.
-const LETTERS: usize = 20;
+const LETTERS: usize = 16;
 
 /// Place of a node's left upper corner.
 type Place = (f64, f64);
@@ -125,24 +130,25 @@ fn show(node: &Node, (x, y): Place) -> Markup {
         a href=(node.path) class=(node.state.class()) data-id=[node.live.as_ref()] aria-label=(told) {
             title { (told) }
             rect.box x=(x) y=(y) width=(NODE_WIDTH) height=(NODE_HEIGHT) rx="4" {}
-            text x=(x + 7.0) y=(y + 17.0) {
-                @if node.state != State::Good { tspan.flag { (node.state.mark()) " " } }
-                (short(&node.label))
+            @let is_flagged = node.state != State::Good;
+            text x=(x + PADDING) y=(y + FIRST_LINE) {
+                @if is_flagged { tspan.flag { (node.state.mark()) " " } }
+                (short(&node.label, if is_flagged { LETTERS - 2 } else { LETTERS }))
             }
-            text.small x=(x + 7.0) y=(y + 34.0) {
-                @if node.figures.is_empty() { (short(&node.word)) }
-                @for figure in &node.figures {
-                    (figure.before)
-                    tspan data-v=(figure.place) { (figure.text) }
-                    (figure.after)
-                }
+            @if node.figures.is_empty() {
+                text.small x=(x + PADDING) y=(y + FIRST_LINE + LINE_STEP) { (short(&node.word, LETTERS)) }
+            }
+            @for (at, figure) in node.figures.iter().enumerate() {
+                @let y = y + FIRST_LINE + LINE_STEP * (at + 1) as f64;
+                text.small x=(x + PADDING) y=(y) { (figure.name) }
+                text.small x=(x + NODE_WIDTH - PADDING) y=(y) text-anchor="end" data-v=(figure.place) { (figure.text) }
             }
         }
     }
 }
 
-/// Returns the part of a label that tells most: of an iSCSI name, its end.
-fn short(label: &str) -> String {
+/// Returns the part of a label that tells most, in a number of letters: of an iSCSI name, its end.
+fn short(label: &str, letters: usize) -> String {
     let is_iscsi_name = ["iqn.", "eui.", "naa."]
         .iter()
         .any(|start| label.starts_with(start));
@@ -151,11 +157,12 @@ fn short(label: &str) -> String {
         _ => label,
     };
     let count = label.chars().count();
-    match count > LETTERS {
+    match count > letters {
         false => label.to_owned(),
         true => {
-            let head: String = label.chars().take(LETTERS / 2 - 1).collect();
-            let tail: String = label.chars().skip(count - LETTERS / 2).collect();
+            let tail = letters / 2;
+            let head: String = label.chars().take(letters - tail - 1).collect();
+            let tail: String = label.chars().skip(count - tail).collect();
             format!("{head}…{tail}")
         }
     }
@@ -211,11 +218,11 @@ mod tests {
 
     #[test]
     fn long_names_show_their_telling_ends() {
-        assert_eq!(short("iqn.2026-01.io.sandstone:demo"), "demo");
+        assert_eq!(short("iqn.2026-01.io.sandstone:demo", LETTERS), "demo");
         assert_eq!(
-            short("a-very-long-name-of-a-unit-0042"),
-            "a-very-lo…-unit-0042"
+            short("a-very-long-name-of-a-unit-0042", LETTERS),
+            "a-very-…nit-0042"
         );
-        assert_eq!(short("short"), "short");
+        assert_eq!(short("short", LETTERS), "short");
     }
 }

@@ -42,12 +42,12 @@ pub(crate) struct Node {
 /// A live figure of a node.
 #[derive(Clone, Debug)]
 struct Figure {
-    before: &'static str,
+    /// Name of the figure, with its unit.
+    name: &'static str,
     /// Number among the figures of the object.
     place: usize,
     /// Text at first.
     text: String,
-    after: &'static str,
 }
 
 /// Line between two nodes.

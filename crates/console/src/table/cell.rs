@@ -43,7 +43,11 @@ pub(crate) struct Cell {
     link: Option<String>,
     state: Option<State>,
     markup: Option<Markup>,
+    depth: usize,
 }
+
+/// Classes of texts by their depth in a tree.
+const DEPTHS: [&str; 4] = ["t", "t in1", "t in2", "t in3"];
 
 impl Cell {
     /// Returns a cell with text.
@@ -55,6 +59,7 @@ impl Cell {
             link: None,
             state: None,
             markup: None,
+            depth: 0,
         }
     }
 
@@ -113,6 +118,22 @@ impl Cell {
         Self {
             markup: Some(markup),
             ..self
+        }
+    }
+
+    /// Returns a cell that stands further to the right, as a part of a row above.
+    pub(crate) fn indented(self, depth: usize) -> Self {
+        Self { depth, ..self }
+    }
+
+    /// Shows the content of a column of texts.
+    pub(super) fn show_text(&self) -> Markup {
+        match (&self.markup, &self.link, self.state) {
+            (None, None, None) if !self.text.is_empty() => {
+                let class = DEPTHS[self.depth.min(DEPTHS.len() - 1)];
+                html! { span class=(class) { (self.text) } }
+            }
+            _ => self.show(),
         }
     }
 

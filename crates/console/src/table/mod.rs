@@ -66,6 +66,14 @@ impl<'a, T> Column<'a, T> {
         }
     }
 
+    /// Shows a cell. A text takes the room that it needs, up to a bound, where it breaks.
+    fn show(&self, cell: &Cell) -> Markup {
+        match self.is_figure {
+            true => cell.show(),
+            false => cell.show_text(),
+        }
+    }
+
     /// Marks the column as the place of a live figure, by its number among those of the object.
     pub(crate) fn live(self, number: usize) -> Self {
         Self {
@@ -157,7 +165,7 @@ impl<T> Table<'_, T> {
         let column = self
             .columns
             .iter()
-            .find(|it| it.is_sorted && it.key == view.sort);
+            .find(|it| it.is_sorted && !it.key.is_empty() && it.key == view.sort);
         if let Some(column) = column {
             let keyed = rows.into_iter().map(|row| ((column.make)(row).order, row));
             let mut keyed: Vec<(Order, &T)> = keyed.collect();
@@ -251,9 +259,9 @@ impl<T> Table<'_, T> {
                                 @for (at, column) in self.columns.iter().enumerate() {
                                     @let cell = (column.make)(row);
                                     @if at == 0 {
-                                        th scope="row" { (cell.show()) }
+                                        th scope="row" class=[column.is_figure.then_some("figure")] { (column.show(&cell)) }
                                     } @else {
-                                        td.figure[column.is_figure] data-v=[column.live] { (cell.show()) }
+                                        td.figure[column.is_figure] data-v=[column.live] { (column.show(&cell)) }
                                     }
                                 }
                             }
@@ -401,6 +409,19 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn rows_of_a_table_without_orders_keep_their_own() {
+        let column = || Column::text("", "Name", |row: &&str| Cell::text(*row));
+        let table = Table {
+            word: "vdev",
+            columns: vec![column(), column()],
+            rows: vec!["mirror-0", "disk-b", "disk-a"],
+            id: |row| (*row).to_owned(),
+            empty: html! {},
+        };
+        assert_eq!(table.ids(&view("")), ["mirror-0", "disk-b", "disk-a"]);
     }
 
     #[test]
