@@ -1,7 +1,9 @@
-//! Lab of the Debian package in a bare system.
+//! Labs of the Debian package: in a bare system, and under a real systemd in a guest.
 //!
-//! It needs two revisions of the package, so only `cargo xtask dist --test` runs it, after building
-//! them. The system is made by mmdebstrap from Debian, once, and kept in the cache.
+//! They need two revisions of the package, so only `cargo xtask dist --test` runs them, after
+//! building them. The systems are made by mmdebstrap from Debian, once, and kept in the cache.
+
+mod guest;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +26,20 @@ const SUITE: &str = "bookworm";
 const BARE: &str = "adduser,debconf,init-system-helpers";
 
 /// Labs of packages.
-pub(crate) const LABS: &[Lab] = &[Lab {
-    name: "package-bare",
-    about: "the .deb in a bare Debian: install, first LUN, upgrade, removal, purge that asks",
-    room: Room::Packages,
-    run: bare,
-}];
+pub(crate) const LABS: &[Lab] = &[
+    Lab {
+        name: "package-bare",
+        about: "the .deb in a bare Debian: install, first LUN, upgrade, removal, purge that asks",
+        room: Room::Packages,
+        run: bare,
+    },
+    Lab {
+        name: "package-systemd",
+        about: "the .deb under systemd: upgrade and watchdog while our initiator and open-iscsi write",
+        room: Room::Packages,
+        run: guest::run,
+    },
+];
 
 /// Returns the folder of a Debian system with these packages, unpacked for the caller alone; or
 /// why there can be none.
@@ -106,7 +116,10 @@ fn bare(bench: &Bench) -> Result<Outcome> {
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c"])
-        .arg("mount -t proc proc \"$1/proc\" && exec chroot \"$1\" sh /bare.sh \"$2\" \"$3\"")
+        .arg(
+            "mount -t proc proc \"$1/proc\" && mount -t devpts devpts \"$1/dev/pts\" && \
+             exec chroot \"$1\" sh /bare.sh \"$2\" \"$3\"",
+        )
         .arg("bare")
         .arg(&root)
         .arg(port.to_string())

@@ -5,10 +5,12 @@
 //! | the program, from locked dependencies and without paths of this machine | `build.rs` |
 //! | the files of the packages, gathered as they will lie on a machine | `stage.rs` |
 //! | .deb, .rpm, tarball, checksums | `pack.rs` |
+//! | what lintian, rpm and rpmlint say, and the labs of packages | `check.rs` |
 //! | the list of what is linked | `sbom.rs` |
 //! | two builds in two folders, compared | `reproducible.rs` |
 
 mod build;
+mod check;
 mod pack;
 mod reproducible;
 mod sbom;
@@ -17,7 +19,7 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{crate_root, debian};
+use crate::crate_root;
 
 const USAGE: &str = "\
 usage: cargo xtask dist [OPTIONS]
@@ -28,8 +30,11 @@ linked libraries. The tools cargo-deb and cargo-generate-rpm are built once, int
 
 options:
   --check-reproducible   build the last commit twice, in two folders, and compare the bytes
-  --test                 install the .deb in a bare Debian: first LUN, upgrade, removal, purge
-                         (needs root and mmdebstrap)
+  --test                 check the packages by lintian and rpmlint, install both in a bare system,
+                         and the .deb under systemd in a guest: first LUN, upgrade under load,
+                         watchdog, purge (needs root; minutes, because the guest is emulated)
+  --maintainer TEXT      who distributes these packages, as \"NAME <ADDRESS>\"
+                         (default: the authors of Cargo.toml)
   --program FILE         pack this program, and build none (for tests of packages)
   --revision N           number of the package of this version (default: 1)
   --output DIR           folder of the packages (default: target/packages)";
@@ -39,6 +44,7 @@ options:
 struct Options {
     is_compared: bool,
     is_tested: bool,
+    maintainer: Option<String>,
     program: Option<PathBuf>,
     revision: u32,
     output: PathBuf,
@@ -49,6 +55,7 @@ impl Options {
         let mut options = Self {
             is_compared: false,
             is_tested: false,
+            maintainer: None,
             program: None,
             revision: 1,
             output: crate_root().join("target/packages"),
@@ -62,6 +69,7 @@ impl Options {
             match word.as_str() {
                 "--check-reproducible" => options.is_compared = true,
                 "--test" => options.is_tested = true,
+                "--maintainer" => options.maintainer = Some(value()?),
                 "--program" => options.program = Some(value()?.into()),
                 "--revision" => {
                     let number = value()?.parse().ok().filter(|number| *number > 0);
@@ -93,10 +101,12 @@ struct Sources {
     epoch: u64,
     /// Version of the program.
     version: String,
+    /// Name and address of the packages' maintainer.
+    maintainer: String,
 }
 
 impl Sources {
-    fn of(root: &Path) -> Result<Self, String> {
+    fn of(root: &Path, options: &Options) -> Result<Self, String> {
         let epoch = text(
             Command::new("git")
                 .args(["log", "-1", "--format=%ct"])
@@ -107,14 +117,18 @@ impl Sources {
             .map_err(|error| format!("cannot read Cargo.toml: {error}"))?;
         let manifest: toml::Table =
             toml::from_str(&manifest).map_err(|error| format!("Cargo.toml: {error}"))?;
-        let version = manifest
-            .get("workspace")
-            .and_then(|of| of.get("package")?.get("version")?.as_str())
+        let package = manifest.get("workspace").and_then(|of| of.get("package"));
+        let version = package
+            .and_then(|of| of.get("version")?.as_str())
             .ok_or("Cargo.toml has no version of the workspace")?;
+        let author = package.and_then(|of| of.get("authors")?.get(0)?.as_str());
+        let maintainer = options.maintainer.as_deref().or(author);
+        let maintainer = maintainer.ok_or("Cargo.toml names no authors: say --maintainer")?;
         Ok(Self {
             root: root.to_owned(),
             epoch: epoch.map_err(|_| "git tells no time of the last commit")?,
             version: version.to_owned(),
+            maintainer: maintainer.to_owned(),
         })
     }
 
@@ -133,7 +147,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let options = Options::parse(arguments)?;
-    let sources = Sources::of(&crate_root())?;
+    let sources = Sources::of(&crate_root(), &options)?;
     let files = match options.is_compared {
         true => reproducible::check(&options)?,
         false => make(&sources, &options)?,
@@ -142,38 +156,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         println!("{}", options.output.join(file).display());
     }
     match options.is_tested {
-        true => test(&sources),
+        true => check::all(&sources, &options.output),
         false => Ok(()),
     }
-}
-
-/// Runs the labs of the package, with a second revision to upgrade to.
-fn test(sources: &Sources) -> Result<(), String> {
-    debian::ensure("/usr/bin/mmdebstrap", "mmdebstrap")?;
-    let folder = sources.root.join("target/package-revisions");
-    stage::remove(&folder)?;
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    for revision in [1, 2] {
-        pack::deb(sources, revision, &folder)?;
-    }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    done(
-        Command::new(cargo)
-            .args([
-                "run",
-                "--package",
-                "conformance",
-                "--",
-                "--one",
-                "--packages",
-            ])
-            .arg(&folder)
-            .arg("--server")
-            .arg(sources.stage().join("root/usr/bin/sandstone"))
-            .arg("package-")
-            .current_dir(&sources.root),
-    )
 }
 
 /// Makes all packages of a checkout, and returns their names.
@@ -224,10 +209,20 @@ mod tests {
 
     #[test]
     fn options_are_taken_or_refused() {
-        let options = parsed(&["--revision", "2", "--program", "p", "--output", "/o"]);
+        let options = parsed(&[
+            "--revision",
+            "2",
+            "--program",
+            "p",
+            "--output",
+            "/o",
+            "--maintainer",
+            "A <a@b.example>",
+        ]);
         let expected = Options {
             is_compared: false,
             is_tested: false,
+            maintainer: Some("A <a@b.example>".into()),
             program: Some("p".into()),
             revision: 2,
             output: "/o".into(),
@@ -245,9 +240,15 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_that_of_the_workspace() {
-        let sources = Sources::of(&crate_root()).expect("the checkout");
+    fn version_and_maintainer_are_those_of_the_workspace() {
+        let options = parsed(&[]).expect("no options");
+        let sources = Sources::of(&crate_root(), &options).expect("the checkout");
         assert_eq!(sources.version, env!("CARGO_PKG_VERSION"));
         assert!(sources.epoch > 1_700_000_000);
+        let (name, address) = sources.maintainer.split_once(" <").expect("an address");
+        assert!(!name.is_empty() && address.ends_with('>'), "{address}");
+        let options = parsed(&["--maintainer", "A <a@b.example>"]).expect("options");
+        let sources = Sources::of(&crate_root(), &options).expect("the checkout");
+        assert_eq!(sources.maintainer, "A <a@b.example>");
     }
 }

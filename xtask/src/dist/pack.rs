@@ -20,18 +20,10 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
         .canonicalize()
         .map_err(|error| format!("cannot find {}: {error}", output.display()))?;
     deb(sources, options.revision, &output)?;
-    let tools = tools()?;
+    rpm(sources, options.revision, &output)?;
     let machine = text(Command::new("uname").arg("-m"))?;
     let name = format!("sandstone-{}", sources.version);
     let of_machine = format!("{name}-{}-linux", machine.trim());
-    let release = format!("release = \"{}\"", options.revision);
-    done(
-        tool(sources, &tools.join("cargo-generate-rpm"))
-            .args(["--package", "crates/sandstone", "--set-metadata", &release])
-            .args(["--source-date", &sources.epoch.to_string()])
-            .args(["--payload-compress", "zstd", "--output"])
-            .arg(&output),
-    )?;
     tarball(sources, &name, &output.join(format!("{of_machine}.tar.gz")))?;
     let symbols = output.join(format!("{of_machine}.debug"));
     fs::copy(sources.stage().join("sandstone.debug"), &symbols)
@@ -59,9 +51,27 @@ pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(),
             "--no-dbgsym",
         ])
         .args(["--deb-revision", &revision.to_string()])
+        .args(["--maintainer", &sources.maintainer])
         .arg("--output")
         .arg(output);
     done(&mut command)
+}
+
+/// Makes the .rpm of a revision in a folder.
+pub(super) fn rpm(sources: &Sources, revision: u32, output: &Path) -> Result<(), String> {
+    let mut metadata = toml::Table::new();
+    metadata.insert("release".into(), revision.to_string().into());
+    metadata.insert("vendor".into(), sources.maintainer.clone().into());
+    done(
+        tool(sources, &tools()?.join("cargo-generate-rpm"))
+            .args(["--package", "crates/sandstone"])
+            .args(["--set-metadata", &metadata.to_string()])
+            .args(["--source-date", &sources.epoch.to_string()])
+            // The other way to find libraries is that of the machine, if it has one.
+            .args(["--auto-req", "builtin"])
+            .args(["--payload-compress", "zstd", "--output"])
+            .arg(output),
+    )
 }
 
 /// Returns the command of a tool that packs the gathered files of a checkout.
