@@ -6,11 +6,9 @@ export DEBIAN_FRONTEND=noninteractive
 VERSION=$1 HOST=$2 SECONDS_OF_LOAD=$3
 PORTAL=10.77.0.2:3260
 STATE=/var/lib/sandstone
-fail() {
-    echo "FAILED: $*"
-    journalctl --no-pager -o short-monotonic -u sandstone | tail -n 25
-    exit 1
-}
+fail() { echo "FAILED: $*"; exit 1; }
+# However the script ends too early, the service's log tells more.
+trap '[ $? = 0 ] || journalctl --no-pager -o short-monotonic -u sandstone | tail -n 25' EXIT
 main_pid() { systemctl show -P MainPID sandstone; }
 answers() { sandstone status >/dev/null 2>&1 || [ $? = 1 ]; }
 # is_another PID: tells whether another daemon than PID answers.

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Sources, done, pack, stage};
+use super::pack::{self, Packing};
+use super::{Sources, done, stage};
 use crate::debian;
 
 /// Programs that the checks need, and Debian's packages that have them.
@@ -57,8 +58,8 @@ fn labs(sources: &Sources) -> Result<(), String> {
     fs::create_dir_all(&folder)
         .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     for revision in [1, 2] {
-        pack::deb(sources, revision, &folder)?;
-        pack::rpm(sources, revision, &folder)?;
+        pack::deb(sources, revision, Packing::Quick, &folder)?;
+        pack::rpm(sources, revision, Packing::Quick, &folder)?;
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     done(

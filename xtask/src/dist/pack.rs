@@ -10,6 +10,16 @@ use super::{Options, Sources, done, sbom, text};
 /// Programs that make packages, and the version of each. They are tools: nothing of them is linked.
 const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm", "0.21.1")];
 
+/// Compression of packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Small files, for people. They take minutes to make, and long to unpack where a processor is
+    /// emulated.
+    Small,
+    /// Files that are made and unpacked quickly, for labs.
+    Quick,
+}
+
 /// Makes the packages in the folder of the options, and returns the names of all files there.
 pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, String> {
     let output = &options.output;
@@ -19,8 +29,8 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
     let output = output
         .canonicalize()
         .map_err(|error| format!("cannot find {}: {error}", output.display()))?;
-    deb(sources, options.revision, &output)?;
-    rpm(sources, options.revision, &output)?;
+    deb(sources, options.revision, Packing::Small, &output)?;
+    rpm(sources, options.revision, Packing::Small, &output)?;
     let machine = text(Command::new("uname").arg("-m"))?;
     let name = format!("sandstone-{}", sources.version);
     let of_machine = format!("{name}-{}-linux", machine.trim());
@@ -33,7 +43,12 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
 }
 
 /// Makes the .deb of a revision in a folder.
-pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(), String> {
+pub(super) fn deb(
+    sources: &Sources,
+    revision: u32,
+    packing: Packing,
+    output: &Path,
+) -> Result<(), String> {
     let mut command = tool(sources, &tools()?.join("cargo-deb"));
     command
         .args([
@@ -54,11 +69,23 @@ pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(),
         .args(["--maintainer", &sources.maintainer])
         .arg("--output")
         .arg(output);
+    if packing == Packing::Quick {
+        command.args(["--fast", "--compress-type", "gz"]);
+    }
     done(&mut command)
 }
 
 /// Makes the .rpm of a revision in a folder.
-pub(super) fn rpm(sources: &Sources, revision: u32, output: &Path) -> Result<(), String> {
+pub(super) fn rpm(
+    sources: &Sources,
+    revision: u32,
+    packing: Packing,
+    output: &Path,
+) -> Result<(), String> {
+    let compression = match packing {
+        Packing::Small => "zstd",
+        Packing::Quick => "gzip",
+    };
     let mut metadata = toml::Table::new();
     metadata.insert("release".into(), revision.to_string().into());
     metadata.insert("vendor".into(), sources.maintainer.clone().into());
@@ -69,7 +96,7 @@ pub(super) fn rpm(sources: &Sources, revision: u32, output: &Path) -> Result<(),
             .args(["--source-date", &sources.epoch.to_string()])
             // The other way to find libraries is that of the machine, if it has one.
             .args(["--auto-req", "builtin"])
-            .args(["--payload-compress", "zstd", "--output"])
+            .args(["--payload-compress", compression, "--output"])
             .arg(output),
     )
 }
