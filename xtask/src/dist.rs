@@ -19,6 +19,7 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use self::pack::Packing;
 use crate::crate_root;
 
 const USAGE: &str = "\
@@ -35,7 +36,8 @@ options:
                          watchdog, purge (needs root; minutes, because the guest is emulated)
   --maintainer TEXT      who distributes these packages, as \"NAME <ADDRESS>\"
                          (default: the authors of Cargo.toml)
-  --program FILE         pack this program, and build none (for tests of packages)
+  --program FILE         pack this program quickly, and build none (for tests of packages)
+  --profile NAME         build with this profile of cargo (default: dist; dev is quicker to build)
   --revision N           number of the package of this version (default: 1)
   --output DIR           folder of the packages (default: target/packages)";
 
@@ -46,6 +48,7 @@ struct Options {
     is_tested: bool,
     maintainer: Option<String>,
     program: Option<PathBuf>,
+    profile: String,
     revision: u32,
     output: PathBuf,
 }
@@ -57,6 +60,7 @@ impl Options {
             is_tested: false,
             maintainer: None,
             program: None,
+            profile: build::PROFILE.to_owned(),
             revision: 1,
             output: crate_root().join("target/packages"),
         };
@@ -71,6 +75,7 @@ impl Options {
                 "--test" => options.is_tested = true,
                 "--maintainer" => options.maintainer = Some(value()?),
                 "--program" => options.program = Some(value()?.into()),
+                "--profile" => options.profile = value()?,
                 "--revision" => {
                     let number = value()?.parse().ok().filter(|number| *number > 0);
                     options.revision =
@@ -80,8 +85,11 @@ impl Options {
                 _ => return Err(format!("unknown option {word}\n{USAGE}")),
             }
         }
-        if options.is_compared && options.program.is_some() {
-            return Err("--check-reproducible builds the program: omit --program".into());
+        let is_built = options.is_compared || options.profile != build::PROFILE;
+        if is_built && options.program.is_some() {
+            return Err(
+                "--check-reproducible and --profile build the program: omit --program".into(),
+            );
         }
         if options.is_compared && options.is_tested {
             return Err(
@@ -89,6 +97,16 @@ impl Options {
             );
         }
         Ok(options)
+    }
+}
+
+impl Options {
+    /// Returns how packages are compressed. A program from elsewhere is packed for tests.
+    fn packing(&self) -> Packing {
+        match self.program {
+            Some(_) => Packing::Quick,
+            None => Packing::Small,
+        }
     }
 }
 
@@ -165,7 +183,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 fn make(sources: &Sources, options: &Options) -> Result<Vec<String>, String> {
     let program = match &options.program {
         Some(program) => std::path::absolute(program).map_err(|error| error.to_string())?,
-        None => build::program(sources)?,
+        None => build::program(sources, &options.profile)?,
     };
     stage::gather(sources, &program, options.revision)?;
     pack::pack(sources, options)
@@ -224,9 +242,11 @@ mod tests {
             is_tested: false,
             maintainer: Some("A <a@b.example>".into()),
             program: Some("p".into()),
+            profile: "dist".into(),
             revision: 2,
             output: "/o".into(),
         };
+        assert_eq!(expected.packing(), Packing::Quick);
         assert_eq!(options, Ok(expected));
         assert!(parsed(&["--check-reproducible"]).is_ok_and(|options| options.is_compared));
         for wrong in [
@@ -234,6 +254,7 @@ mod tests {
             &["--revision", "0"],
             &["--fast"],
             &["--program", "p", "--check-reproducible"],
+            &["--program", "p", "--profile", "dev"],
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::stage::remove;
+use super::stage::{files_below, remove};
 use super::{Options, Sources, done, sbom, text};
 
 /// Programs that make packages, and the version of each. They are tools: nothing of them is linked.
@@ -13,10 +13,9 @@ const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm",
 /// Compression of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
-    /// Small files, for people. They take minutes to make, and long to unpack where a processor is
-    /// emulated.
+    /// Small files, for people. Making them takes minutes.
     Small,
-    /// Files that are made and unpacked quickly, for labs.
+    /// Files that are made quickly and that an emulated processor unpacks quickly, for tests.
     Quick,
 }
 
@@ -29,8 +28,8 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
     let output = output
         .canonicalize()
         .map_err(|error| format!("cannot find {}: {error}", output.display()))?;
-    deb(sources, options.revision, Packing::Small, &output)?;
-    rpm(sources, options.revision, Packing::Small, &output)?;
+    deb(sources, options.revision, options.packing(), &output)?;
+    rpm(sources, options.revision, options.packing(), &output)?;
     let machine = text(Command::new("uname").arg("-m"))?;
     let name = format!("sandstone-{}", sources.version);
     let of_machine = format!("{name}-{}-linux", machine.trim());
@@ -111,20 +110,31 @@ fn tool(sources: &Sources, program: &Path) -> Command {
     command
 }
 
-/// Packs the gathered files as they lie on a machine, below one folder.
+/// Packs the gathered files as they lie on a machine, below one folder. Folders are left out: who
+/// unpacks the files over a system must not change the modes of its folders.
 fn tarball(sources: &Sources, name: &str, file: &Path) -> Result<(), String> {
     let plain = file.with_extension("");
+    let stage = sources.stage();
+    let list = stage.join("files");
+    let mut names = String::new();
+    for path in files_below(&stage.join("root"))? {
+        let path = path.strip_prefix(&stage).unwrap_or(&path);
+        names.push_str(&format!("{}\n", path.display()));
+    }
+    fs::write(&list, names).map_err(|error| format!("cannot write {}: {error}", list.display()))?;
     done(
         Command::new("tar")
-            .args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"])
+            .args(["--create", "--format=gnu", "--numeric-owner"])
             .args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX"])
             .arg(format!("--mtime=@{}", sources.epoch))
             .arg(format!("--transform=s,^root,{name},"))
             .arg("--directory")
-            .arg(sources.stage())
+            .arg(&stage)
             .arg("--file")
             .arg(&plain)
-            .arg("root"),
+            .arg("--verbatim-files-from")
+            .arg("--files-from")
+            .arg(&list),
     )?;
     done(
         Command::new("gzip")

@@ -128,7 +128,7 @@ fn changelog(sources: &Sources, revision: u32) -> Result<String, String> {
 }
 
 /// Returns all files below a folder, sorted; none if there is no such folder.
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
