@@ -1,36 +1,7 @@
 # Functions that the scenarios share. A scenario is called with: TARGET PORTAL0 PORTAL1
-set -eu
+. /lab/basics.sh
 TARGET=$1
 PORTALS=("$2" "$3")
-
-note() { echo "== $(cut -d' ' -f1 /proc/uptime) $*"; }
-fail() { echo "FAILED: $*"; exit 1; }
-now_s() { cut -d. -f1 /proc/uptime; }
-
-# host WORDS…: asks the host, prints its answer, and fails if the host fails.
-host() {
-    local answer
-    {
-        flock 9
-        echo "$*" >&3
-        IFS= read -r -t 60 answer <&3 || answer="error no answer"
-    } 9>/run/host.lock
-    case $answer in
-        ok*) echo "${answer#ok }" ;;
-        *) echo "host $*: $answer" >&2; return 1 ;;
-    esac
-}
-
-# until_true TRIES COMMAND…: runs COMMAND every 0.2 s until it succeeds, TRIES times at most.
-until_true() {
-    local tries=$1
-    shift
-    for ((; tries > 0; tries--)); do
-        "$@" && return 0
-        sleep 0.2
-    done
-    return 1
-}
 
 # start_daemons [HEADER_DIGEST DATA_DIGEST]: starts the daemons with short timeouts, so that a
 # scenario ends soon. The replacement time-out is 1 s: a lost path fails over, and multipath queues

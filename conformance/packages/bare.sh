@@ -22,8 +22,10 @@ dpkg --install /1.deb >/tmp/out 2>&1 || fail "$(cat /tmp/out)"
 [ "$(sandstone --version)" = "sandstone $2" ] || fail "another version: $(sandstone --version)"
 getent group sandstone >/dev/null || fail "there is no group sandstone"
 sandstone serve --check
+[ -z "$(dpkg --verify sandstone)" ] || fail "files differ: $(dpkg --verify sandstone)"
 for file in /usr/share/man/man1/sandstone.1.gz /usr/share/bash-completion/completions/sandstone \
-    /usr/share/sandstone/clients/multipath.conf /usr/share/sandstone/clients/esxi-claim-rule.sh; do
+    /usr/share/sandstone/clients/multipath.conf /usr/share/sandstone/clients/esxi-claim-rule.sh \
+    /usr/share/sandstone/prometheus/sandstone.rules.yml /usr/share/sandstone/grafana/sandstone.json; do
     [ -s $file ] || fail "$file is missing"
 done
 
@@ -58,8 +60,21 @@ dpkg --purge sandstone >/tmp/out 2>&1 || fail "$(cat /tmp/out)"
 grep -q "stays: it has the configuration" /tmp/out || fail "a purge says nothing: $(cat /tmp/out)"
 [ ! -e /etc/sandstone ] || fail "a purge left the settings"
 
+# purge_told ANSWER: purges at a terminal, where somebody types the answer.
+purge_told() {
+    dpkg --install /2.deb >/tmp/out 2>&1 || fail "$(cat /tmp/out)"
+    echo "$1" | DEBIAN_FRONTEND= TERM=dumb script -qec "dpkg --purge sandstone" /dev/null >/tmp/out ||
+        fail "$(cat /tmp/out)"
+    grep -q "Delete the state folder of Sandstone" /tmp/out || fail "a purge did not ask: $(cat /tmp/out)"
+}
+purge_told no
+[ -s $STATE/config.toml ] || fail "a purge took the state against the answer"
+cp -a $STATE /tmp/state
+purge_told yes
+[ ! -e $STATE ] || fail "a purge left the state against the answer"
+mv /tmp/state $STATE
 dpkg --install /2.deb >/tmp/out 2>&1 || fail "$(cat /tmp/out)"
 echo "sandstone sandstone/purge-state boolean true" | debconf-set-selections
 dpkg --purge sandstone >/tmp/out 2>&1 || fail "$(cat /tmp/out)"
 [ ! -e $STATE ] || fail "a purge left the state, though it was told to take it"
-echo "figures: installed, first LUN verified, upgraded, removed, purged twice"
+echo "figures: installed, first LUN verified, upgraded, removed; purges asked, kept and deleted as told"

@@ -340,22 +340,57 @@ fn storm(bench: &Bench, tgt: bool) -> Result<Outcome> {
             .map_err(|_| anyhow::anyhow!("the run panicked"))?
     })
     .with_context(|| format!("{SEED}={seed}\n{}", server.log()))?;
+    let verified = verified(&finished).with_context(|| format!("{SEED}={seed}, {weather}"))?;
+    Ok(Outcome::passed(format!(
+        "{verified}, in {weather}; seed {seed}"
+    )))
+}
+
+/// Figures of a run of `bench run --verify --json` in which nothing was wrong.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    written: u64,
+    checked: u64,
+    /// Longest time between two accesses that ended.
+    gap_ms: u64,
+}
+
+impl std::fmt::Display for Verified {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            written,
+            checked,
+            gap_ms,
+        } = self;
+        write!(
+            f,
+            "{written} blocks written, {checked} checked, none wrong or failed; longest gap {gap_ms} ms"
+        )
+    }
+}
+
+/// Returns the figures of a finished run.
+///
+/// # Errors
+/// Data was wrong or not proven, an access failed, or the run did too little to prove anything.
+pub(crate) fn verified(finished: &process::Finished) -> Result<Verified> {
     // Wrong data fails the run as well, so it is reported before the failure of the run.
     let results: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap_or_default();
     let measured = &results["runs"][0]["measurement"];
     let (verify, failures) = (&measured["verify"], &measured["failures"]);
-    let text = process::last_lines(&finished.stderr, 12);
-    let said = || format!("{SEED}={seed}, {weather}: {text}");
-    ensure!(verify["mismatches"] == 0, "{}: {verify}", said());
+    let said = process::last_lines(&finished.stderr, 12);
+    ensure!(verify["mismatches"] == 0, "{said}: {verify}");
     let none = failures.as_array().is_none_or(Vec::is_empty);
-    ensure!(none, "{}: {failures}", said());
-    ensure!(finished.status.success(), "{}", said());
-    let (written, checked) = (&verify["written"], &verify["checked"]);
-    ensure!(checked.as_u64() > Some(1000), "{}: {verify}", said());
-    let gap = measured["longest_gap_ns"].as_u64().unwrap_or(0) / 1_000_000;
-    Ok(Outcome::passed(format!(
-        "{written} blocks written, {checked} checked, none wrong or failed, in {weather}; longest gap {gap} ms; seed {seed}"
-    )))
+    ensure!(none, "{said}: {failures}");
+    ensure!(finished.status.success(), "{said}");
+    let figure = |of: &serde_json::Value| of.as_u64().unwrap_or(0);
+    let checked = figure(&verify["checked"]);
+    ensure!(checked > 1000, "{said}: {verify}");
+    Ok(Verified {
+        written: figure(&verify["written"]),
+        checked,
+        gap_ms: figure(&measured["longest_gap_ns"]) / 1_000_000,
+    })
 }
 
 /// Progress of the storm.

@@ -1,7 +1,9 @@
-//! Lab of the Debian package in a bare system.
+//! Labs of the Debian package: in a bare system, and under a real systemd in a guest.
 //!
-//! It needs two revisions of the package, so only `cargo xtask dist --test` runs it, after building
-//! them. The system is made by mmdebstrap from Debian, once, and kept in the cache.
+//! They need two revisions of the package, so only `cargo xtask dist --test` runs them, after
+//! building them. The systems are made by mmdebstrap from Debian, once, and kept in the cache.
+
+mod guest;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +26,26 @@ const SUITE: &str = "bookworm";
 const BARE: &str = "adduser,debconf,init-system-helpers";
 
 /// Labs of packages.
-pub(crate) const LABS: &[Lab] = &[Lab {
-    name: "package-bare",
-    about: "the .deb in a bare Debian: install, first LUN, upgrade, removal, purge that asks",
-    room: Room::Packages,
-    run: bare,
-}];
+pub(crate) const LABS: &[Lab] = &[
+    Lab {
+        name: "package-bare",
+        about: "the .deb in a bare Debian: install, first LUN, upgrade, removal, purge that asks",
+        room: Room::Packages,
+        run: bare,
+    },
+    Lab {
+        name: "package-rpm",
+        about: "the .rpm in a bare system: digests, install, verify, upgrade, removal",
+        room: Room::Packages,
+        run: rpm,
+    },
+    Lab {
+        name: "package-systemd",
+        about: "the .deb under systemd: upgrade and watchdog while our initiator and open-iscsi write",
+        room: Room::Packages,
+        run: guest::run,
+    },
+];
 
 /// Returns the folder of a Debian system with these packages, unpacked for the caller alone; or
 /// why there can be none.
@@ -67,7 +83,7 @@ fn is_root() -> bool {
     process::output(command, LIMIT).is_ok_and(|text| text.trim() == "0")
 }
 
-/// Puts both revisions of the package into a system, and returns the version of the program.
+/// Puts both revisions of both packages into a system, and returns the version of the program.
 fn put_packages(bench: &Bench, root: &Path) -> Result<String> {
     let folder = bench.packages.as_ref().context(
         "this lab needs two revisions of the package: `cargo xtask dist --test` builds them",
@@ -76,21 +92,34 @@ fn put_packages(bench: &Bench, root: &Path) -> Result<String> {
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let told = name
-            .strip_prefix("sandstone_")
-            .and_then(|rest| rest.strip_suffix("_amd64.deb"));
-        let Some((of, revision)) = told.and_then(|told| told.rsplit_once('-')) else {
+        let Some((of, file)) = package(&name) else {
             continue;
         };
-        fs::copy(&path, root.join(format!("{revision}.deb")))?;
+        fs::copy(&path, root.join(file))?;
         version = Some(of.to_owned());
     }
-    ensure!(
-        root.join("1.deb").exists() && root.join("2.deb").exists(),
-        "{} does not hold the revisions 1 and 2",
-        folder.display()
-    );
+    for file in ["1.deb", "2.deb", "1.rpm", "2.rpm"] {
+        ensure!(
+            root.join(file).exists(),
+            "{} does not hold both revisions: there is no {file}",
+            folder.display()
+        );
+    }
     version.context("the packages have no version")
+}
+
+/// Returns the program's version of a package, and the name of its file in labs: `1.deb` of
+/// `sandstone_0.1.0-1_amd64.deb`.
+fn package(name: &str) -> Option<(&str, String)> {
+    let (kind, told) = match name.strip_prefix("sandstone_") {
+        Some(told) => ("deb", told.strip_suffix("_amd64.deb")?),
+        None => {
+            let told = name.strip_prefix("sandstone-")?;
+            ("rpm", told.strip_suffix(".x86_64.rpm")?)
+        }
+    };
+    let (version, revision) = told.rsplit_once('-')?;
+    Some((version, format!("{revision}.{kind}")))
 }
 
 fn bare(bench: &Bench) -> Result<Outcome> {
@@ -106,11 +135,32 @@ fn bare(bench: &Bench) -> Result<Outcome> {
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c"])
-        .arg("mount -t proc proc \"$1/proc\" && exec chroot \"$1\" sh /bare.sh \"$2\" \"$3\"")
+        .arg(
+            "mount -t proc proc \"$1/proc\" && mount -t devpts devpts \"$1/dev/pts\" && \
+             exec chroot \"$1\" sh /bare.sh \"$2\" \"$3\"",
+        )
         .arg("bare")
         .arg(&root)
         .arg(port.to_string())
         .arg(version);
+    let text = process::output(command, LIMIT)?;
+    figures(&text)
+}
+
+fn rpm(bench: &Bench) -> Result<Outcome> {
+    if on_path("rpm").is_none() {
+        return Ok(Outcome::Skipped("rpm is not installed".into()));
+    }
+    let folder = scratch::folder("package")?;
+    let root = match system("bare", BARE, folder.path())? {
+        Ok(root) => root,
+        Err(reason) => return Ok(Outcome::Skipped(reason)),
+    };
+    let version = put_packages(bench, &root)?;
+    let script = folder.path().join("rpm.sh");
+    fs::write(&script, include_str!("../packages/rpm.sh"))?;
+    let mut command = Command::new("sh");
+    command.arg(&script).arg(&root).arg(version);
     let text = process::output(command, LIMIT)?;
     figures(&text)
 }
@@ -128,4 +178,24 @@ fn figures(text: &str) -> Result<Outcome> {
         )
     })?;
     Ok(Outcome::passed(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::package;
+
+    #[test]
+    fn packages_are_told_by_their_names() {
+        let deb = package("sandstone_0.1.0-2_amd64.deb");
+        assert_eq!(deb, Some(("0.1.0", "2.deb".to_owned())));
+        let rpm = package("sandstone-0.1.0-rc1-1.x86_64.rpm");
+        assert_eq!(rpm, Some(("0.1.0-rc1", "1.rpm".to_owned())));
+        for other in [
+            "SHA256SUMS",
+            "sandstone-0.1.0.tar.gz",
+            "sandstone_0.1.0_amd64.deb",
+        ] {
+            assert_eq!(package(other), None, "{other}");
+        }
+    }
 }

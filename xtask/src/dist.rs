@@ -5,10 +5,12 @@
 //! | the program, from locked dependencies and without paths of this machine | `build.rs` |
 //! | the files of the packages, gathered as they will lie on a machine | `stage.rs` |
 //! | .deb, .rpm, tarball, checksums | `pack.rs` |
+//! | what lintian, rpm and rpmlint say, and the labs of packages | `check.rs` |
 //! | the list of what is linked | `sbom.rs` |
 //! | two builds in two folders, compared | `reproducible.rs` |
 
 mod build;
+mod check;
 mod pack;
 mod reproducible;
 mod sbom;
@@ -17,7 +19,8 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{crate_root, debian};
+use self::pack::Packing;
+use crate::crate_root;
 
 const USAGE: &str = "\
 usage: cargo xtask dist [OPTIONS]
@@ -28,9 +31,13 @@ linked libraries. The tools cargo-deb and cargo-generate-rpm are built once, int
 
 options:
   --check-reproducible   build the last commit twice, in two folders, and compare the bytes
-  --test                 install the .deb in a bare Debian: first LUN, upgrade, removal, purge
-                         (needs root and mmdebstrap)
-  --program FILE         pack this program, and build none (for tests of packages)
+  --test                 check the packages by lintian and rpmlint, install both in a bare system,
+                         and the .deb under systemd in a guest: first LUN, upgrade under load,
+                         watchdog, purge (needs root; minutes, because the guest is emulated)
+  --maintainer TEXT      who distributes these packages, as \"NAME <ADDRESS>\"
+                         (default: the authors of Cargo.toml)
+  --program FILE         pack this program quickly, and build none (for tests of packages)
+  --profile NAME         build with this profile of cargo (default: dist; dev is quicker to build)
   --revision N           number of the package of this version (default: 1)
   --output DIR           folder of the packages (default: target/packages)";
 
@@ -39,7 +46,9 @@ options:
 struct Options {
     is_compared: bool,
     is_tested: bool,
+    maintainer: Option<String>,
     program: Option<PathBuf>,
+    profile: String,
     revision: u32,
     output: PathBuf,
 }
@@ -49,7 +58,9 @@ impl Options {
         let mut options = Self {
             is_compared: false,
             is_tested: false,
+            maintainer: None,
             program: None,
+            profile: build::PROFILE.to_owned(),
             revision: 1,
             output: crate_root().join("target/packages"),
         };
@@ -62,7 +73,9 @@ impl Options {
             match word.as_str() {
                 "--check-reproducible" => options.is_compared = true,
                 "--test" => options.is_tested = true,
+                "--maintainer" => options.maintainer = Some(value()?),
                 "--program" => options.program = Some(value()?.into()),
+                "--profile" => options.profile = value()?,
                 "--revision" => {
                     let number = value()?.parse().ok().filter(|number| *number > 0);
                     options.revision =
@@ -72,8 +85,11 @@ impl Options {
                 _ => return Err(format!("unknown option {word}\n{USAGE}")),
             }
         }
-        if options.is_compared && options.program.is_some() {
-            return Err("--check-reproducible builds the program: omit --program".into());
+        let is_built = options.is_compared || options.profile != build::PROFILE;
+        if is_built && options.program.is_some() {
+            return Err(
+                "--check-reproducible and --profile build the program: omit --program".into(),
+            );
         }
         if options.is_compared && options.is_tested {
             return Err(
@@ -81,6 +97,16 @@ impl Options {
             );
         }
         Ok(options)
+    }
+}
+
+impl Options {
+    /// Returns how packages are compressed. A program from elsewhere is packed for tests.
+    fn packing(&self) -> Packing {
+        match self.program {
+            Some(_) => Packing::Quick,
+            None => Packing::Small,
+        }
     }
 }
 
@@ -93,10 +119,12 @@ struct Sources {
     epoch: u64,
     /// Version of the program.
     version: String,
+    /// Name and address of the packages' maintainer.
+    maintainer: String,
 }
 
 impl Sources {
-    fn of(root: &Path) -> Result<Self, String> {
+    fn of(root: &Path, options: &Options) -> Result<Self, String> {
         let epoch = text(
             Command::new("git")
                 .args(["log", "-1", "--format=%ct"])
@@ -107,14 +135,18 @@ impl Sources {
             .map_err(|error| format!("cannot read Cargo.toml: {error}"))?;
         let manifest: toml::Table =
             toml::from_str(&manifest).map_err(|error| format!("Cargo.toml: {error}"))?;
-        let version = manifest
-            .get("workspace")
-            .and_then(|of| of.get("package")?.get("version")?.as_str())
+        let package = manifest.get("workspace").and_then(|of| of.get("package"));
+        let version = package
+            .and_then(|of| of.get("version")?.as_str())
             .ok_or("Cargo.toml has no version of the workspace")?;
+        let author = package.and_then(|of| of.get("authors")?.get(0)?.as_str());
+        let maintainer = options.maintainer.as_deref().or(author);
+        let maintainer = maintainer.ok_or("Cargo.toml names no authors: say --maintainer")?;
         Ok(Self {
             root: root.to_owned(),
             epoch: epoch.map_err(|_| "git tells no time of the last commit")?,
             version: version.to_owned(),
+            maintainer: maintainer.to_owned(),
         })
     }
 
@@ -133,7 +165,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let options = Options::parse(arguments)?;
-    let sources = Sources::of(&crate_root())?;
+    let sources = Sources::of(&crate_root(), &options)?;
     let files = match options.is_compared {
         true => reproducible::check(&options)?,
         false => make(&sources, &options)?,
@@ -142,45 +174,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         println!("{}", options.output.join(file).display());
     }
     match options.is_tested {
-        true => test(&sources),
+        true => check::all(&sources, &options.output),
         false => Ok(()),
     }
-}
-
-/// Runs the labs of the package, with a second revision to upgrade to.
-fn test(sources: &Sources) -> Result<(), String> {
-    debian::ensure("/usr/bin/mmdebstrap", "mmdebstrap")?;
-    let folder = sources.root.join("target/package-revisions");
-    stage::remove(&folder)?;
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    for revision in [1, 2] {
-        pack::deb(sources, revision, &folder)?;
-    }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    done(
-        Command::new(cargo)
-            .args([
-                "run",
-                "--package",
-                "conformance",
-                "--",
-                "--one",
-                "--packages",
-            ])
-            .arg(&folder)
-            .arg("--server")
-            .arg(sources.stage().join("root/usr/bin/sandstone"))
-            .arg("package-")
-            .current_dir(&sources.root),
-    )
 }
 
 /// Makes all packages of a checkout, and returns their names.
 fn make(sources: &Sources, options: &Options) -> Result<Vec<String>, String> {
     let program = match &options.program {
         Some(program) => std::path::absolute(program).map_err(|error| error.to_string())?,
-        None => build::program(sources)?,
+        None => build::program(sources, &options.profile)?,
     };
     stage::gather(sources, &program, options.revision)?;
     pack::pack(sources, options)
@@ -224,14 +227,26 @@ mod tests {
 
     #[test]
     fn options_are_taken_or_refused() {
-        let options = parsed(&["--revision", "2", "--program", "p", "--output", "/o"]);
+        let options = parsed(&[
+            "--revision",
+            "2",
+            "--program",
+            "p",
+            "--output",
+            "/o",
+            "--maintainer",
+            "A <a@b.example>",
+        ]);
         let expected = Options {
             is_compared: false,
             is_tested: false,
+            maintainer: Some("A <a@b.example>".into()),
             program: Some("p".into()),
+            profile: "dist".into(),
             revision: 2,
             output: "/o".into(),
         };
+        assert_eq!(expected.packing(), Packing::Quick);
         assert_eq!(options, Ok(expected));
         assert!(parsed(&["--check-reproducible"]).is_ok_and(|options| options.is_compared));
         for wrong in [
@@ -239,15 +254,22 @@ mod tests {
             &["--revision", "0"],
             &["--fast"],
             &["--program", "p", "--check-reproducible"],
+            &["--program", "p", "--profile", "dev"],
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn the_version_is_that_of_the_workspace() {
-        let sources = Sources::of(&crate_root()).expect("the checkout");
+    fn version_and_maintainer_are_those_of_the_workspace() {
+        let options = parsed(&[]).expect("no options");
+        let sources = Sources::of(&crate_root(), &options).expect("the checkout");
         assert_eq!(sources.version, env!("CARGO_PKG_VERSION"));
         assert!(sources.epoch > 1_700_000_000);
+        let (name, address) = sources.maintainer.split_once(" <").expect("an address");
+        assert!(!name.is_empty() && address.ends_with('>'), "{address}");
+        let options = parsed(&["--maintainer", "A <a@b.example>"]).expect("options");
+        let sources = Sources::of(&crate_root(), &options).expect("the checkout");
+        assert_eq!(sources.maintainer, "A <a@b.example>");
     }
 }

@@ -131,10 +131,7 @@ impl Image {
         let tree = folder.join("tree");
         copy(&self.packages.root, &tree)?;
         furnish(&tree)?;
-        self.modules.install(MODULES, &tree)?;
-        let mut depmod = machines.command("depmod")?;
-        depmod.arg("-b").arg(&tree).arg(&self.modules.version);
-        process::output(depmod, LIMIT)?;
+        self.modules.install(machines, MODULES, &tree)?;
         make_ext4(machines, &tree, &self.disk, None)?;
         fs::remove_dir_all(&tree).context("remove the staging tree")
     }
@@ -241,7 +238,11 @@ impl Modules {
         Ok(())
     }
 
-    fn install(&self, names: &[&str], tree: &Path) -> Result<()> {
+    /// Installs `names` below `tree`, with an index by which modprobe and udev find them.
+    ///
+    /// # Errors
+    /// The kernel lacks one, or depmod fails.
+    pub(crate) fn install(&self, machines: &Bundle, names: &[&str], tree: &Path) -> Result<()> {
         let target = tree.join("usr/lib/modules").join(&self.version);
         let _ = fs::remove_dir_all(tree.join("usr/lib/modules"));
         for path in self.closure(names)? {
@@ -256,7 +257,9 @@ impl Modules {
         ] {
             fs::copy(self.folder.join(list), target.join(list))?;
         }
-        Ok(())
+        let mut depmod = machines.command("depmod")?;
+        depmod.arg("-b").arg(tree).arg(&self.version);
+        process::output(depmod, LIMIT).map(drop)
     }
 }
 

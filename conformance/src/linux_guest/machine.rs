@@ -5,7 +5,7 @@
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,21 +18,40 @@ use crate::machine::process::{self, Running};
 
 use super::image::Image;
 
+const BASICS: &str = include_str!("../../guest/basics.sh");
 const LIBRARY: &str = include_str!("../../guest/library.sh");
+/// Second part of a guest's start: it runs the script, with a line to the host.
+const RUN: &str = include_str!("../../guest/run.sh");
 /// Document for users, which holds its part of multipath.conf.
 const CLIENTS: &str = include_str!("../../../docs/clients.md");
-const MEMORY_MIB: &str = "768";
 
-/// Boots `image` with a network card on each path of `namespace`, runs `script` with `arguments`,
-/// and returns its output. `answer` carries out the requests of the guest.
+/// Guest to boot: its disks, and its network.
+#[derive(Debug)]
+pub(crate) struct Guest<'a> {
+    /// Bundle with QEMU.
+    pub(crate) machines: &'a Bundle,
+    /// Kernel and first file system.
+    pub(crate) image: &'a Image,
+    /// Root disk. Guests write to a throw-away copy.
+    pub(crate) root: &'a Path,
+    /// Further disks, with throw-away copies too.
+    pub(crate) disks: &'a [PathBuf],
+    /// Network with a card of the guest on each of its paths.
+    pub(crate) namespace: &'a Namespace,
+    /// Memory.
+    pub(crate) memory_mib: u32,
+    /// Further words of the kernel's command line.
+    pub(crate) words: &'a str,
+}
+
+/// Boots a guest, runs `script` with `arguments` in it, and returns its output. `answer` carries
+/// out the requests of the guest.
 ///
 /// # Errors
 /// The script's status is not 0, the guest dies, or `limit` is over. The message ends with the end
 /// of the console.
 pub(crate) fn run(
-    machines: &Bundle,
-    image: &Image,
-    namespace: &Namespace,
+    guest: &Guest<'_>,
     script: &str,
     arguments: &[String],
     limit: Duration,
@@ -40,12 +59,12 @@ pub(crate) fn run(
 ) -> Result<String> {
     let folder = crate::machine::scratch::folder("guest")?;
     let initrd = folder.path().join("initrd");
-    let mut bytes = std::fs::read(&image.initrd)?;
+    let mut bytes = std::fs::read(&guest.image.initrd)?;
     bytes.extend_from_slice(&lab_archive(script, arguments));
     std::fs::write(&initrd, bytes)?;
-    let command = qemu(machines, image, namespace, folder.path(), &initrd)?;
+    let command = qemu(guest, folder.path(), &initrd)?;
     let mut machine = process::start_logged(
-        network::inside(Some(&namespace.name), command),
+        network::inside(Some(&guest.namespace.name), command),
         &folder.path().join("qemu.log"),
     )?;
     let outcome = converse(&mut machine, folder.path(), limit, &mut answer);
@@ -77,6 +96,8 @@ pub(crate) fn run(
 fn lab_archive(script: &str, arguments: &[String]) -> Vec<u8> {
     let mut archive = Archive::default();
     archive.folder("lab");
+    archive.file("lab/run.sh", 0o644, RUN.as_bytes());
+    archive.file("lab/basics.sh", 0o644, BASICS.as_bytes());
     archive.file("lab/library.sh", 0o644, LIBRARY.as_bytes());
     archive.file("lab/script.sh", 0o755, script.as_bytes());
     archive.file("lab/devices.conf", 0o644, devices_section().as_bytes());
@@ -98,27 +119,12 @@ fn devices_section() -> String {
         .collect()
 }
 
-fn qemu(
-    machines: &Bundle,
-    image: &Image,
-    namespace: &Namespace,
-    folder: &Path,
-    initrd: &Path,
-) -> Result<Command> {
-    let mut command = machines.command("qemu-system-x86_64")?;
-    firmware(&mut command, machines);
-    command.args([
-        "-M",
-        "q35,usb=off",
-        "-accel",
-        "tcg,thread=multi",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-m",
-        MEMORY_MIB,
-    ]);
+fn qemu(guest: &Guest<'_>, folder: &Path, initrd: &Path) -> Result<Command> {
+    let mut command = guest.machines.command("qemu-system-x86_64")?;
+    firmware(&mut command, guest.machines);
+    command.args(["-M", "q35,usb=off", "-accel", "tcg,thread=multi"]);
+    command.args(["-cpu", "max", "-smp", "2"]);
+    command.args(["-m", &guest.memory_mib.to_string()]);
     command.args([
         "-display",
         "none",
@@ -130,25 +136,23 @@ fn qemu(
     ]);
     command
         .arg("-kernel")
-        .arg(&image.kernel)
+        .arg(&guest.image.kernel)
         .arg("-initrd")
         .arg(initrd);
-    let paths = namespace.paths;
+    let (paths, words) = (guest.namespace.paths, guest.words);
     command.arg("-append").arg(format!(
-        "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on no_timer_check clocksource=hpet tsc=unstable lab.paths={paths}"
+        "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on no_timer_check clocksource=hpet tsc=unstable lab.paths={paths} {words}"
     ));
-    let disk = format!(
-        "file={},if=none,id=root,format=raw,snapshot=on,cache=unsafe",
-        image.disk.display()
-    );
-    command.args([
-        "-drive",
-        &disk,
-        "-device",
-        "virtio-blk-pci,drive=root",
-        "-device",
-        "virtio-rng-pci",
-    ]);
+    let disks = std::iter::once(guest.root).chain(guest.disks.iter().map(PathBuf::as_path));
+    for (number, disk) in disks.enumerate() {
+        let drive = format!(
+            "file={},if=none,id=disk{number},format=raw,snapshot=on,cache=unsafe",
+            disk.display()
+        );
+        let device = format!("virtio-blk-pci,drive=disk{number}");
+        command.args(["-drive", &drive, "-device", &device]);
+    }
+    command.args(["-device", "virtio-rng-pci"]);
     command
         .arg("-serial")
         .arg(format!("file:{}", folder.join("console.log").display()));

@@ -17,7 +17,7 @@ use crate::machine::network::{self, Namespace, host_address};
 use crate::servers::server::{Backend, Server, Spec};
 
 pub(crate) use image::{Image, make_ext4};
-pub(crate) use machine::firmware;
+pub(crate) use machine::{Guest, firmware, run as run_in};
 
 const PORT: u16 = 3260;
 const LIMIT: Duration = Duration::from_secs(420);
@@ -158,17 +158,17 @@ fn run(bench: &Bench, scenario: &Scenario) -> Result<Outcome> {
     })?;
     let arguments = [server.target.clone(), server.portal(0), server.portal(1)];
     let answer = |request: &str| act(request, &namespace, &mut server, bench);
-    let machines = bench.tools.machines()?;
-    let console = machine::run(
-        machines,
-        &image,
-        &namespace,
-        scenario.script,
-        &arguments,
-        LIMIT,
-        answer,
-    )
-    .with_context(|| "in the Linux guest".to_owned());
+    let guest = Guest {
+        machines: bench.tools.machines()?,
+        image: &image,
+        root: &image.disk,
+        disks: &[],
+        namespace: &namespace,
+        memory_mib: 768,
+        words: "",
+    };
+    let console = machine::run(&guest, scenario.script, &arguments, LIMIT, answer)
+        .with_context(|| "in the Linux guest".to_owned());
     let alive = server.check_alive();
     let console = match (console, alive) {
         (Ok(console), Ok(())) => console,

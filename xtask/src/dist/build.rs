@@ -8,11 +8,11 @@ use super::{Sources, done, text};
 /// Folder that debug information and messages name instead of the checkout.
 const SOURCE_PLACE: &str = "/usr/src/sandstone";
 
-/// Cargo's profile of packages.
-const PROFILE: &str = "dist";
+/// Cargo's profile of packages that people get.
+pub(super) const PROFILE: &str = "dist";
 
-/// Builds the program, and returns its file.
-pub(super) fn program(sources: &Sources) -> Result<PathBuf, String> {
+/// Builds the program with a profile, and returns its file.
+pub(super) fn program(sources: &Sources, profile: &str) -> Result<PathBuf, String> {
     let target = sources.root.join("target");
     let places = places(&sources.root)?;
     let remap = |option: &str| {
@@ -30,7 +30,7 @@ pub(super) fn program(sources: &Sources) -> Result<PathBuf, String> {
             "--package",
             "sandstone",
             "--profile",
-            PROFILE,
+            profile,
         ])
         .arg("--target-dir")
         .arg(&target)
@@ -44,7 +44,9 @@ pub(super) fn program(sources: &Sources) -> Result<PathBuf, String> {
         // The C code of libraries has paths in its messages too.
         .env("CFLAGS", remap("-ffile-prefix-map").join(" "));
     done(&mut command)?;
-    Ok(target.join(PROFILE).join("sandstone"))
+    // Cargo's folder of this profile has another name.
+    let folder = if profile == "dev" { "debug" } else { profile };
+    Ok(target.join(folder).join("sandstone"))
 }
 
 /// Returns the folders whose names would get into the program, and what stands for each.

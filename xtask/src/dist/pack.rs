@@ -4,11 +4,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::stage::remove;
+use super::stage::{files_below, remove};
 use super::{Options, Sources, done, sbom, text};
 
 /// Programs that make packages, and the version of each. They are tools: nothing of them is linked.
 const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm", "0.21.1")];
+
+/// Compression of packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Small files, for people. Making them takes minutes.
+    Small,
+    /// Files that are made quickly and that an emulated processor unpacks quickly, for tests.
+    Quick,
+}
 
 /// Makes the packages in the folder of the options, and returns the names of all files there.
 pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, String> {
@@ -19,19 +28,11 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
     let output = output
         .canonicalize()
         .map_err(|error| format!("cannot find {}: {error}", output.display()))?;
-    deb(sources, options.revision, &output)?;
-    let tools = tools()?;
+    deb(sources, options.revision, options.packing(), &output)?;
+    rpm(sources, options.revision, options.packing(), &output)?;
     let machine = text(Command::new("uname").arg("-m"))?;
     let name = format!("sandstone-{}", sources.version);
     let of_machine = format!("{name}-{}-linux", machine.trim());
-    let release = format!("release = \"{}\"", options.revision);
-    done(
-        tool(sources, &tools.join("cargo-generate-rpm"))
-            .args(["--package", "crates/sandstone", "--set-metadata", &release])
-            .args(["--source-date", &sources.epoch.to_string()])
-            .args(["--payload-compress", "zstd", "--output"])
-            .arg(&output),
-    )?;
     tarball(sources, &name, &output.join(format!("{of_machine}.tar.gz")))?;
     let symbols = output.join(format!("{of_machine}.debug"));
     fs::copy(sources.stage().join("sandstone.debug"), &symbols)
@@ -41,7 +42,12 @@ pub(super) fn pack(sources: &Sources, options: &Options) -> Result<Vec<String>, 
 }
 
 /// Makes the .deb of a revision in a folder.
-pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(), String> {
+pub(super) fn deb(
+    sources: &Sources,
+    revision: u32,
+    packing: Packing,
+    output: &Path,
+) -> Result<(), String> {
     let mut command = tool(sources, &tools()?.join("cargo-deb"));
     command
         .args([
@@ -59,9 +65,39 @@ pub(super) fn deb(sources: &Sources, revision: u32, output: &Path) -> Result<(),
             "--no-dbgsym",
         ])
         .args(["--deb-revision", &revision.to_string()])
+        .args(["--maintainer", &sources.maintainer])
         .arg("--output")
         .arg(output);
+    if packing == Packing::Quick {
+        command.args(["--fast", "--compress-type", "gz"]);
+    }
     done(&mut command)
+}
+
+/// Makes the .rpm of a revision in a folder.
+pub(super) fn rpm(
+    sources: &Sources,
+    revision: u32,
+    packing: Packing,
+    output: &Path,
+) -> Result<(), String> {
+    let compression = match packing {
+        Packing::Small => "zstd",
+        Packing::Quick => "gzip",
+    };
+    let mut metadata = toml::Table::new();
+    metadata.insert("release".into(), revision.to_string().into());
+    metadata.insert("vendor".into(), sources.maintainer.clone().into());
+    done(
+        tool(sources, &tools()?.join("cargo-generate-rpm"))
+            .args(["--package", "crates/sandstone"])
+            .args(["--set-metadata", &metadata.to_string()])
+            .args(["--source-date", &sources.epoch.to_string()])
+            // The other way to find libraries is that of the machine, if it has one.
+            .args(["--auto-req", "builtin"])
+            .args(["--payload-compress", compression, "--output"])
+            .arg(output),
+    )
 }
 
 /// Returns the command of a tool that packs the gathered files of a checkout.
@@ -74,20 +110,31 @@ fn tool(sources: &Sources, program: &Path) -> Command {
     command
 }
 
-/// Packs the gathered files as they lie on a machine, below one folder.
+/// Packs the gathered files as they lie on a machine, below one folder. Folders are left out: who
+/// unpacks the files over a system must not change the modes of its folders.
 fn tarball(sources: &Sources, name: &str, file: &Path) -> Result<(), String> {
     let plain = file.with_extension("");
+    let stage = sources.stage();
+    let list = stage.join("files");
+    let mut names = String::new();
+    for path in files_below(&stage.join("root"))? {
+        let path = path.strip_prefix(&stage).unwrap_or(&path);
+        names.push_str(&format!("{}\n", path.display()));
+    }
+    fs::write(&list, names).map_err(|error| format!("cannot write {}: {error}", list.display()))?;
     done(
         Command::new("tar")
-            .args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"])
+            .args(["--create", "--format=gnu", "--numeric-owner"])
             .args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX"])
             .arg(format!("--mtime=@{}", sources.epoch))
             .arg(format!("--transform=s,^root,{name},"))
             .arg("--directory")
-            .arg(sources.stage())
+            .arg(&stage)
             .arg("--file")
             .arg(&plain)
-            .arg("root"),
+            .arg("--verbatim-files-from")
+            .arg("--files-from")
+            .arg(&list),
     )?;
     done(
         Command::new("gzip")

@@ -26,7 +26,7 @@ pub(super) fn check(options: &Options) -> Result<Vec<String>, String> {
             output: output.clone(),
             ..options.clone()
         };
-        let names = make(&Sources::of(&root)?, &of_this)?;
+        let names = make(&Sources::of(&root, options)?, &of_this)?;
         // A build takes a gigabyte, and only its packages are needed.
         remove(&root)?;
         made.push((output, names));

@@ -6,6 +6,9 @@ use std::process::Command;
 
 use super::{Sources, done, text};
 
+/// Place of the licence. Debian's systems have its text already, so the .deb lacks it.
+const LICENSE: &str = "usr/share/licenses/sandstone/LICENSE";
+
 /// Files of the repository, and their places on a machine.
 const FILES: &[(&str, &str)] = &[
     (
@@ -14,7 +17,14 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("packaging/sandstone.toml", "etc/sandstone/sandstone.toml"),
     ("CHANGELOG.md", "usr/share/doc/sandstone/changelog"),
+    ("LICENSE", LICENSE),
     ("docs/first-lun.md", "usr/share/doc/sandstone/first-lun.md"),
+    (
+        "docs/installation.md",
+        "usr/share/doc/sandstone/installation.md",
+    ),
+    ("docs/console.md", "usr/share/doc/sandstone/console.md"),
+    ("docs/alerts.md", "usr/share/doc/sandstone/alerts.md"),
     ("docs/clients.md", "usr/share/doc/sandstone/clients.md"),
     (
         "docs/operations.md",
@@ -29,7 +39,8 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Folders below `packaging` whose files are for other programs: clients of the storage, and
-/// programs that watch it. Those that exist are taken.
+/// programs that watch it. Tests of these files are left out: a program that reads all files of a
+/// folder would take them for more rules.
 const FOLDERS: &[&str] = &["clients", "grafana", "prometheus"];
 
 /// Scripts by which shells complete, and their places.
@@ -50,10 +61,11 @@ pub(super) fn gather(sources: &Sources, program: &Path, revision: u32) -> Result
     }
     for folder in FOLDERS {
         let from = sources.root.join("packaging").join(folder);
-        for file in files_below(&from)? {
-            let name = file.strip_prefix(&from).unwrap_or(&file);
+        let files = files_below(&from)?;
+        for file in files.iter().filter(|file| !is_test(file)) {
+            let name = file.strip_prefix(&from).unwrap_or(file);
             let to = root.join("usr/share/sandstone").join(folder).join(name);
-            copy(&file, &to)?;
+            copy(file, &to)?;
         }
     }
     let pages = root.join("usr/share/man/man1");
@@ -67,6 +79,11 @@ pub(super) fn gather(sources: &Sources, program: &Path, revision: u32) -> Result
         write(&root.join(to), &script)?;
     }
     write(&stage.join("changelog"), &changelog(sources, revision)?)
+}
+
+fn is_test(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.contains(".test.")
 }
 
 /// Puts the program in its place, without symbols. They lie in a file of their own beside the
@@ -84,6 +101,8 @@ fn place_program(stage: &Path, root: &Path, program: &Path) -> Result<(), String
     done(
         Command::new("strip")
             .args(["--strip-unneeded", "--remove-section=.comment"])
+            // A program out of a package has this one already.
+            .arg("--remove-section=.gnu_debuglink")
             .arg(&place),
     )?;
     done(
@@ -101,14 +120,15 @@ fn changelog(sources: &Sources, revision: u32) -> Result<String, String> {
     Ok(format!(
         "sandstone ({}-{revision}) unstable; urgency=medium\n\n  \
          * /usr/share/doc/sandstone/changelog.gz lists what users notice.\n\n \
-         -- Sandstone packagers <packages@sandstone.example>  {}\n",
+         -- {}  {}\n",
         sources.version,
+        sources.maintainer,
         date.trim()
     ))
 }
 
 /// Returns all files below a folder, sorted; none if there is no such folder.
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
