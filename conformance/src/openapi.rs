@@ -1,7 +1,8 @@
-//! Lab of the OpenAPI document. openapi-spec-validator accepts it, and a client that
-//! openapi-python-client generates from it controls a daemon.
+//! Labs of the OpenAPI document. openapi-spec-validator accepts it, a client that
+//! openapi-python-client generates from it controls a daemon, and schemathesis finds no answer that
+//! the document does not tell.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -9,34 +10,44 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::machine::packages::{cache_folder, on_path};
 use crate::machine::process::{self, Running};
 use crate::machine::scratch;
 use crate::servers::server::{self, ServerKind};
 
-const LIMIT: Duration = Duration::from_secs(120);
-/// Time limit of an installation from PyPI, which happens once for each change of the versions.
-const INSTALL: Duration = Duration::from_secs(300);
+mod answers;
+mod python;
 
+use python::Python;
+
+const LIMIT: Duration = Duration::from_secs(120);
 const REQUIREMENTS: &str = include_str!("../clients/openapi_requirements.txt");
 /// Script that the generated client runs.
 const CLIENT: &str = include_str!("../clients/openapi_client.py");
 /// Package that the script imports.
 const PACKAGE: &str = "sandstone_client";
 
-/// Lab of the control API's document.
-pub(crate) const LABS: &[Lab] = &[Lab {
-    name: "openapi",
-    about: "openapi-spec-validator takes our document, and a client in Python that was generated of it works a daemon",
-    room: Room::Shared,
-    run,
-}];
+/// Labs of the control API's document.
+pub(crate) const LABS: &[Lab] = &[
+    Lab {
+        name: "openapi",
+        about: "openapi-spec-validator takes our document, and a client in Python that was generated of it works a daemon",
+        room: Room::Shared,
+        run,
+    },
+    Lab {
+        name: "schemathesis",
+        about: "schemathesis asks each operation of our document, right and wrong, and each answer is one that the \
+            document tells",
+        room: Room::Shared,
+        run: answers::run,
+    },
+];
 
 fn run(bench: &Bench) -> Result<Outcome> {
     let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(Outcome::Skipped("it is about our own API".to_owned()));
     };
-    let python = match Python::prepare() {
+    let python = match Python::prepare("openapi", REQUIREMENTS) {
         Ok(python) => python,
         Err(error) => {
             return Ok(Outcome::Skipped(format!(
@@ -45,17 +56,14 @@ fn run(bench: &Bench) -> Result<Outcome> {
         }
     };
     let folder = scratch::folder("openapi")?;
-    let document = folder.path().join("openapi.json");
-    let mut command = Command::new(program);
-    command.arg("openapi");
-    fs::write(&document, process::output(command, LIMIT)?).context("keep the document")?;
+    let document = document(program, folder.path())?;
     let mut validate = python.program("openapi-spec-validator");
     validate.arg(&document);
     process::output(validate, LIMIT).context("openapi-spec-validator")?;
     generate(&python, &document, folder.path())?;
     let script = folder.path().join("client.py");
     fs::write(&script, CLIENT).context("keep the client's script")?;
-    let (mut daemon, socket) = serve(program, folder.path())?;
+    let (mut daemon, socket) = serve(program, folder.path(), "off")?;
     let mut command = python.program("python");
     command
         .arg(script)
@@ -68,6 +76,15 @@ fn run(bench: &Bench) -> Result<Outcome> {
     );
     let last = told.lines().last().unwrap_or_default();
     Ok(Outcome::passed(format!("the document is valid; {last}")))
+}
+
+/// Writes the document of a program into a folder.
+fn document(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let document = folder.join("openapi.json");
+    let mut command = Command::new(program);
+    command.arg("openapi");
+    fs::write(&document, process::output(command, LIMIT)?).context("keep the document")?;
+    Ok(document)
 }
 
 /// Generates the client. The generator warns of each type that it omits, and there may be no
@@ -88,62 +105,16 @@ fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts a daemon, and returns it and its control socket.
-fn serve(program: &Path, folder: &Path) -> Result<(Running, PathBuf)> {
+/// Starts a daemon with a console at an address, or `off`. Returns it and its control socket.
+fn serve(program: &Path, folder: &Path, console: &str) -> Result<(Running, PathBuf)> {
     let state = folder.join("state");
     let mut command = Command::new(program);
     command
-        .args(["serve", "--console", "off", "--state"])
-        .arg(&state);
+        .args(["serve", "--cache", "64M", "--console", console, "--state"])
+        .arg(&state)
+        .current_dir(folder);
     let daemon = process::start_logged(command, &server::log_file(folder))?;
     let socket = state.join("control.sock");
     process::until("the control socket is there", LIMIT, || socket.exists())?;
     Ok((daemon, socket))
-}
-
-/// Programs from PyPI in a folder of their own.
-struct Python(PathBuf);
-
-impl Python {
-    /// Makes the folder, or makes it again if other versions are wanted.
-    fn prepare() -> Result<Self> {
-        let cache = cache_folder()?;
-        let lock = File::create(cache.join("openapi.lock")).context("create a lock file")?;
-        lock.lock().context("lock the folder of Python")?;
-        let folder = cache.join("openapi");
-        let contents = folder.join("contents");
-        let python = Self(folder.join("bin"));
-        if fs::read_to_string(&contents).is_ok_and(|have| have == REQUIREMENTS) {
-            return Ok(python);
-        }
-        if folder.exists() {
-            fs::remove_dir_all(&folder).context("remove the folder of older versions")?;
-        }
-        let mut venv = Command::new(on_path("python3").context("no python3")?);
-        venv.args(["-m", "venv"]).arg(&folder);
-        process::output(venv, INSTALL)?;
-        let list = folder.join("requirements.txt");
-        fs::write(&list, REQUIREMENTS).context("keep the list of programs")?;
-        let mut pip = python.program("pip");
-        pip.args(["install", "--quiet", "--requirement"]).arg(&list);
-        process::output(pip, INSTALL)?;
-        // This file is written last, so that a folder made in part is made again.
-        fs::write(&contents, REQUIREMENTS).context("keep what is installed")?;
-        Ok(python)
-    }
-
-    /// Builds a command that finds the other programs of the folder.
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.0.join(name));
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = [self.0.clone()]
-            .into_iter()
-            .chain(std::env::split_paths(&path));
-        // A folder with a colon in its name cannot be in PATH. The programs are then found without
-        // it.
-        if let Ok(path) = std::env::join_paths(folders) {
-            command.env("PATH", path);
-        }
-        command
-    }
 }

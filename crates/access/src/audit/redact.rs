@@ -19,6 +19,7 @@ const SECRETS: &[&str] = &[
     "text_with_secrets",
     "token",
     "toml",
+    "url",
 ];
 
 /// Returns the body of a request as JSON, with every secret replaced. A body that is not JSON, or

@@ -4,6 +4,7 @@
 //! - Each variable of a path is declared, with a description.
 //! - Each operation declares its problems, because any operation may fail.
 //! - Each response has a description, by default that of the type that it carries.
+//! - The ways in which a request says whose it is are declared.
 //! - Each alternative of a type has a name, and the word that tells it from the others. Generators
 //!   name the types of their clients by it.
 
@@ -14,6 +15,7 @@ use utoipa::openapi::schema::{
     ArrayItems, Components, Discriminator, KnownFormat, Object, ObjectBuilder, Schema,
     SchemaFormat, Type,
 };
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
 use utoipa::{PartialSchema as _, ToSchema as _};
 
@@ -32,6 +34,9 @@ const PROBLEMS: [(&str, &str); 2] = [
          what to try next.",
     ),
 ];
+
+/// Name of the way in which programs say whose a request is.
+const TOKEN: &str = "token";
 
 /// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -57,8 +62,25 @@ pub(super) fn of(mut document: OpenApi, endpoints: Vec<Description>) -> OpenApi 
             describe_responses(operation, &components);
         }
     }
+    declare_authors(&mut document, &mut components);
     document.components = Some(components);
     document
+}
+
+/// Declares how a request says whose it is. The control socket asks for nothing.
+fn declare_authors(document: &mut OpenApi, components: &mut Components) {
+    let token = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A token that `sandstone token add` prints. The control socket needs none: the kernel tells its users.",
+        ))
+        .build();
+    components.add_security_scheme(TOKEN, SecurityScheme::Http(token));
+    let none: [&str; 0] = [];
+    document.security = Some(vec![
+        SecurityRequirement::new(TOKEN, none),
+        SecurityRequirement::default(),
+    ]);
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

@@ -12,6 +12,7 @@ mod alert_ways;
 mod alerts;
 mod backup;
 mod completion;
+mod console;
 mod demo;
 mod duplicate_backing;
 mod events;
