@@ -1,6 +1,7 @@
 # Cuts one of two paths, one after the other, during writes to ext4 and to xfs. The writes go on,
 # and all data is there afterwards.
 . /lab/library.sh
+PING_INTERVAL=1
 start_daemons
 login
 make_source 8

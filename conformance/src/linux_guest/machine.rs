@@ -64,7 +64,11 @@ pub(crate) fn run(
     };
     match outcome {
         Ok(0) => Ok(console),
-        Ok(status) => bail!("the guest's script ended with {status}\n{}", tail()),
+        Ok(status) => {
+            let reason = console.lines().rfind(|line| line.starts_with("FAILED: "));
+            let reason = reason.map(|line| format!(": {line}")).unwrap_or_default();
+            bail!("the guest's script ended with {status}{reason}\n{}", tail())
+        }
         Err(error) => Err(error.context(format!("the guest; the end of its console:\n{}", tail()))),
     }
 }
