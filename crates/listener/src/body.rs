@@ -47,6 +47,10 @@ impl fmt::Display for BodyFault {
 /// # Errors
 /// It is too long, too slow, or broken.
 pub async fn read_whole(body: Body, most: usize, within: Duration) -> Result<Bytes, BodyFault> {
+    // A length that the head tells is judged before anything is read.
+    if hyper::body::Body::size_hint(&body).lower() > most as u64 {
+        return Err(BodyFault::Unreadable { most });
+    }
     match timeout(within, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(BodyFault::Unreadable { most }),

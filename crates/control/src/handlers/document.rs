@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{
-    ArrayItems, Components, Discriminator, KnownFormat, Object, ObjectBuilder, Schema,
-    SchemaFormat, Type,
+    AdditionalProperties, ArrayItems, Components, Discriminator, KnownFormat, Object,
+    ObjectBuilder, Schema, SchemaFormat, Type,
 };
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
-use utoipa::{PartialSchema as _, ToSchema as _};
+use utoipa::{Number, PartialSchema as _, ToSchema as _};
 
 use crate::answer::Problem;
 use crate::endpoint::description::{Description, Schemas};
@@ -62,9 +62,55 @@ pub(super) fn of(mut document: OpenApi, endpoints: Vec<Description>) -> OpenApi 
             describe_responses(operation, &components);
         }
     }
+    let schemas = components.schemas.values_mut();
+    let parameters = document.paths.paths.values_mut().flat_map(operations);
+    let parameters = parameters.filter_map(|it| it.parameters.as_mut()).flatten();
+    let parameters = parameters.filter_map(|it| match it {
+        RefOr::T(parameter) => parameter.schema.as_mut(),
+        RefOr::Ref(_) => None,
+    });
+    schemas.chain(parameters).for_each(widen);
     declare_authors(&mut document, &mut components);
     document.components = Some(components);
     document
+}
+
+/// Tells integers that are never negative by their own format. `int64` would end at half of what
+/// the daemon takes.
+fn widen(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else {
+        return;
+    };
+    match schema {
+        Schema::Object(object) => {
+            let is_natural = match object.minimum {
+                Some(Number::Int(least)) => least == 0,
+                Some(Number::UInt(least)) => least == 0,
+                Some(Number::Float(least)) => least == 0.0,
+                None => false,
+            };
+            if let Some(SchemaFormat::KnownFormat(KnownFormat::Int64)) = object.format
+                && is_natural
+            {
+                object.format = Some(SchemaFormat::Custom("uint64".to_owned()));
+            }
+            object.properties.values_mut().for_each(widen);
+            if let Some(AdditionalProperties::RefOr(values)) =
+                object.additional_properties.as_deref_mut()
+            {
+                widen(values);
+            }
+        }
+        Schema::Array(list) => {
+            if let ArrayItems::RefOrSchema(items) = &mut list.items {
+                widen(items);
+            }
+        }
+        Schema::OneOf(of) => of.items.iter_mut().for_each(widen),
+        Schema::AllOf(of) => of.items.iter_mut().for_each(widen),
+        Schema::AnyOf(of) => of.items.iter_mut().for_each(widen),
+        _ => {}
+    }
 }
 
 /// Declares how a request says whose it is. The control socket asks for nothing.

@@ -12,7 +12,6 @@ mod alert_ways;
 mod alerts;
 mod backup;
 mod completion;
-mod console;
 mod demo;
 mod duplicate_backing;
 mod events;

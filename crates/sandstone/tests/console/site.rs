@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -12,14 +12,17 @@ use std::time::{Duration, Instant};
 
 use console::Known;
 use initiator::connection::Connection;
+use iscsi::initiator::LoginSettings;
+use iscsi::pdu::Isid;
 use model::access::Role;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::html::{coded, tags};
-use crate::served::{TARGET, free_portal, log_in, settings};
 
+/// Name of the target.
+pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:test";
 /// Longest time that a test waits for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Password of all users.
@@ -49,6 +52,15 @@ impl Reply {
             let (of, value) = line.split_once(": ")?;
             of.eq_ignore_ascii_case(name).then_some(value)
         })
+    }
+
+    /// Returns the text of a page; an empty one for anything else.
+    pub(crate) fn page(&self) -> &str {
+        let kind = self.header("content-type").unwrap_or_default();
+        match kind.starts_with("text/html") {
+            true => &self.body,
+            false => "",
+        }
     }
 
     /// Returns the secret of the login that the answer sets.
@@ -142,7 +154,7 @@ impl Site {
             site.done(line);
         }
         site.add_user("ann", Role::Viewer);
-        let session = log_in(portal, settings(1));
+        let session = Connection::open(portal, settings(1)).unwrap();
         (site, session)
     }
 
@@ -228,10 +240,7 @@ impl Site {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Reply {
-        let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n",
-            self.console
-        );
+        let mut head = format!("{method} {path} HTTP/1.0\r\nhost: {}\r\n", self.console);
         match who {
             Who::Nobody => {}
             Who::Token(token) => head += &format!("authorization: Bearer {token}\r\n"),
@@ -274,26 +283,31 @@ impl Site {
         let known = console::known();
         let mut queue: VecDeque<String> = ["/".to_owned(), "/me".to_owned()].into();
         let mut seen = BTreeSet::new();
-        let mut visits: Vec<(&'static str, usize)> = Vec::new();
+        let mut visits: Vec<((&'static str, bool), usize)> = Vec::new();
         let mut pages = Vec::new();
         while let Some(address) = queue.pop_front() {
             if !seen.insert(address.clone()) {
                 continue;
             }
             let template = route(&known, "GET", &address).map_or("", |it| it.path);
-            match visits.iter_mut().find(|(of, _)| *of == template) {
-                Some((_, count)) if *count >= 12 => continue,
+            let kind = (template, address.contains("format="));
+            match visits.iter_mut().find(|(of, _)| *of == kind) {
+                Some((_, count)) if *count >= 5 => continue,
                 Some((_, count)) => *count += 1,
-                None => visits.push((template, 1)),
+                None => visits.push((kind, 1)),
             }
             let reply = self.get(&address, who);
-            for tag in tags(&reply.body) {
+            for tag in tags(reply.page()) {
                 let link = match tag.name.as_str() {
                     "a" => tag.get("href"),
                     "form" if tag.get("method").is_none() => tag.get("action"),
                     _ => None,
                 };
-                let link = link.map(|it| it.split('#').next().unwrap_or_default().to_owned());
+                let path = address.split('?').next().unwrap_or_default();
+                let link = link.map(|it| match it.split('#').next().unwrap_or_default() {
+                    query if query.starts_with('?') => format!("{path}{query}"),
+                    link => link.to_owned(),
+                });
                 if let Some(link) = link.filter(|it| it.starts_with('/')) {
                     queue.push_back(link);
                 }
@@ -309,6 +323,27 @@ impl Drop for Site {
         // The daemon may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
+    }
+}
+
+/// Returns the login settings of initiator port `port`.
+pub(crate) fn settings(port: u8) -> LoginSettings {
+    LoginSettings::new(
+        "iqn.2026-01.io.sandstone:tester",
+        Some(TARGET.to_owned()),
+        Isid([0x80, 0, 0, 0, 0, port]),
+    )
+}
+
+/// Returns an address on which nothing listens. Its port is below those that the kernel gives to
+/// outgoing connections.
+fn free_portal() -> SocketAddr {
+    loop {
+        let number = getrandom::u32().unwrap() % 20_000;
+        let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000 + number as u16));
+        if TcpListener::bind(portal).is_ok() {
+            return portal;
+        }
     }
 }
 

@@ -51,7 +51,8 @@ fn tag(text: &str) -> (Tag, &str) {
     while !rest.is_empty() && !rest.starts_with('>') {
         let ends = |it: char| it.is_whitespace() || it == '>' || it == '=';
         // A letter that begins no name is one itself, as in browsers.
-        let length = rest[1..].find(ends).map_or(rest.len(), |it| it + 1);
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let length = rest[first..].find(ends).map_or(rest.len(), |it| it + first);
         let name = rest[..length].to_ascii_lowercase();
         rest = rest[length..].trim_start();
         let mut value = String::new();

@@ -15,6 +15,8 @@ fn logins_are_new_end_with_what_they_rest_on_and_are_not_guessed() {
     let site = Site::start();
     site.add_user("adam", Role::Admin);
     site.add_user("ann", Role::Viewer);
+    site.add_user("quentin", Role::Viewer);
+    site.done("user modify quentin --disabled yes");
     a_planted_cookie_becomes_no_login(&site);
     a_login_ends_with_its_password_and_its_role(&site);
     answers_tell_no_names(&site);
@@ -67,7 +69,7 @@ fn answers_tell_no_names(site: &Site) {
     for (name, password) in [
         ("adam", "wrong wrong wrong"),
         ("nobody-of-this-name", "wrong wrong wrong"),
-        ("ann", PASSWORD),
+        ("quentin", PASSWORD),
     ] {
         let reply = site.try_in(name, password, &Who::Nobody);
         assert_eq!((reply.status, reply.login()), (401, None), "{reply:?}");

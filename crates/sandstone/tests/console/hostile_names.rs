@@ -5,8 +5,7 @@ use initiator::connection::Connection;
 use serde_json::{Value, json};
 
 use super::html::{coded, tags};
-use super::site::{Reply, Site, Who};
-use crate::served::{TARGET, settings};
+use super::site::{Reply, Site, TARGET, Who, settings};
 
 /// Text that becomes markup wherever it is not escaped.
 const MARKUP: &str =
@@ -186,7 +185,7 @@ fn initiators_log_in(site: &Site) -> Vec<Connection> {
 
 /// Asserts that each tag of a page is one of ours.
 fn assert_own_markup(address: &str, reply: &Reply) {
-    for tag in tags(&reply.body) {
+    for tag in tags(reply.page()) {
         let name = tag.name.as_str();
         let is_own = match name {
             "script" => tag.get("src").is_some_and(|it| it.starts_with("/assets/")),

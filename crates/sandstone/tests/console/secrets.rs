@@ -8,8 +8,7 @@ use std::path::Path;
 use model::access::Role;
 use serde_json::{Value, json};
 
-use super::site::{PASSWORD, Site, Who, reply};
-use crate::served::TARGET;
+use super::site::{PASSWORD, Site, TARGET, Who, reply};
 
 /// Text in the middle of each secret of this test.
 const CANARY: &str = "canary-that-nobody-sees";
@@ -38,7 +37,7 @@ fn configuration(site: &Site) -> Value {
                 "url": url(7), "format": "gotify", "key": format!("{CANARY}-08"), "token": format!("{CANARY}-09"),
             }},
             {"name": "post", "mail": {
-                "server": "127.0.0.1:1", "tls": "none", "from": "san@example.org", "to": ["ann@example.org"],
+                "server": "127.0.0.1:1", "tls": "starttls", "from": "san@example.org", "to": ["ann@example.org"],
                 "user": "san", "password": format!("{CANARY}-10"),
             }},
             {"name": "pulse", "heartbeat": {"url": url(11)}},
@@ -117,7 +116,7 @@ fn no_secret_is_in_anything_that_the_daemon_writes_or_answers() {
     let whole = json!({"config": config}).to_string();
     for query in ["?dry_run=true", "", "?dry_run=true"] {
         let status = ask("PUT", &format!("/v1/config{query}"), &whole);
-        assert_eq!(status, 200, "{told:#?}");
+        assert_eq!(status, 200, "{query}");
     }
     wrong_requests(&mut ask);
     let more = people_and_programs(&site, &mut ask);
