@@ -1,5 +1,6 @@
-//! Lab of the OpenAPI document. openapi-spec-validator accepts it, and a client that
-//! openapi-python-client generates from it controls a daemon.
+//! Labs of the OpenAPI document. openapi-spec-validator accepts it, a client that
+//! openapi-python-client generates from it controls a daemon, and schemathesis finds no answer that
+//! the document does not tell.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +15,31 @@ use crate::machine::python::{Extent, Python};
 use crate::machine::scratch;
 use crate::servers::server::{self, ServerKind};
 
-const LIMIT: Duration = Duration::from_secs(120);
+mod answers;
 
+const LIMIT: Duration = Duration::from_secs(120);
 const REQUIREMENTS: &str = include_str!("../clients/openapi_requirements.txt");
 /// Script that the generated client runs.
 const CLIENT: &str = include_str!("../clients/openapi_client.py");
 /// Package that the script imports.
 const PACKAGE: &str = "sandstone_client";
 
-/// Lab of the control API's document.
-pub(crate) const LABS: &[Lab] = &[Lab {
-    name: "openapi",
-    about: "openapi-spec-validator takes our document, and a client in Python that was generated of it works a daemon",
-    room: Room::Shared,
-    run,
-}];
+/// Labs of the control API's document.
+pub(crate) const LABS: &[Lab] = &[
+    Lab {
+        name: "openapi",
+        about: "openapi-spec-validator takes our document, and a client in Python that was generated of it works a daemon",
+        room: Room::Shared,
+        run,
+    },
+    Lab {
+        name: "schemathesis",
+        about: "schemathesis asks each operation of our document, right and wrong, and each answer is one that the \
+            document tells",
+        room: Room::Shared,
+        run: answers::run,
+    },
+];
 
 fn run(bench: &Bench) -> Result<Outcome> {
     let ServerKind::Sandstone(program) = &bench.kind else {
@@ -43,17 +54,14 @@ fn run(bench: &Bench) -> Result<Outcome> {
         }
     };
     let folder = scratch::folder("openapi")?;
-    let document = folder.path().join("openapi.json");
-    let mut command = Command::new(program);
-    command.arg("openapi");
-    fs::write(&document, process::output(command, LIMIT)?).context("keep the document")?;
+    let document = document(program, folder.path())?;
     let mut validate = python.program("openapi-spec-validator");
     validate.arg(&document);
     process::output(validate, LIMIT).context("openapi-spec-validator")?;
     generate(&python, &document, folder.path())?;
     let script = folder.path().join("client.py");
     fs::write(&script, CLIENT).context("keep the client's script")?;
-    let (mut daemon, socket) = serve(program, folder.path())?;
+    let (mut daemon, socket) = serve(program, folder.path(), "off")?;
     let mut command = python.program("python");
     command
         .arg(script)
@@ -66,6 +74,15 @@ fn run(bench: &Bench) -> Result<Outcome> {
     );
     let last = told.lines().last().unwrap_or_default();
     Ok(Outcome::passed(format!("the document is valid; {last}")))
+}
+
+/// Writes the document of a program into a folder.
+fn document(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let document = folder.join("openapi.json");
+    let mut command = Command::new(program);
+    command.arg("openapi");
+    fs::write(&document, process::output(command, LIMIT)?).context("keep the document")?;
+    Ok(document)
 }
 
 /// Generates the client. The generator warns of each type that it omits, and there may be no
@@ -86,13 +103,14 @@ fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts a daemon, and returns it and its control socket.
-fn serve(program: &Path, folder: &Path) -> Result<(Running, PathBuf)> {
+/// Starts a daemon with a console at an address, or `off`. Returns it and its control socket.
+fn serve(program: &Path, folder: &Path, console: &str) -> Result<(Running, PathBuf)> {
     let state = folder.join("state");
     let mut command = Command::new(program);
     command
-        .args(["serve", "--console", "off", "--state"])
-        .arg(&state);
+        .args(["serve", "--cache", "64M", "--console", console, "--state"])
+        .arg(&state)
+        .current_dir(folder);
     let daemon = process::start_logged(command, &server::log_file(folder))?;
     let socket = state.join("control.sock");
     process::until("the control socket is there", LIMIT, || socket.exists())?;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use model::access::{AddUser, AuditLine, LoginView, Role};
 use model::{Error, ErrorKind};
+use shown::plain;
 
 use super::{Access, Entrance, Principal, unix_now};
 
@@ -249,7 +250,7 @@ impl Access {
     fn note_login(&self, act: &str, user: &str, from: Option<SocketAddr>, result: String) {
         let is_done = result == DONE;
         let line = AuditLine {
-            who: user.chars().take(64).collect(),
+            who: plain(&user.chars().take(64).collect::<String>()),
             by: "console".to_owned(),
             from: from.map(|from| from.to_string()).unwrap_or_default(),
             request: act.to_owned(),

@@ -49,7 +49,8 @@ impl Access {
         Ok(added)
     }
 
-    /// Changes a user. A new password, and a user who is disabled, end all logins of the user.
+    /// Changes a user. A new password, another role, and a user who is disabled end all logins of
+    /// the user.
     ///
     /// # Errors
     /// There is no such user, no admin would be left, or the state folder cannot be written.
@@ -62,9 +63,10 @@ impl Access {
             }
         };
         let ends_logins = hash.is_some() || request.is_disabled == Some(true);
-        let view = self.change(|records| {
+        let (view, has_other_role) = self.change(|records| {
             let admins = records.admins();
             let user = records.user(name)?;
+            let has_other_role = request.role.is_some_and(|role| role != user.role);
             if let Some(role) = request.role {
                 user.role = role;
             }
@@ -79,9 +81,9 @@ impl Access {
             }
             let view = user.view();
             require_an_admin(records, admins)?;
-            Ok(view)
+            Ok((view, has_other_role))
         })?;
-        if ends_logins {
+        if ends_logins || has_other_role {
             self.logins().end_of_user(name);
         }
         Ok(view)

@@ -1,12 +1,14 @@
-//! `user`, `token`, `role` and `audit`: who may do what, and who did what.
+//! `user`, `token`, `role`, `tls` and `audit`: who may do what, and who did what.
 
 mod audit;
 mod role;
+mod tls;
 mod token;
 mod user;
 
 pub(super) use audit::{AuditVerb, run as audit};
 pub(super) use role::{RoleVerb, run as role};
+pub(super) use tls::{TlsVerb, run as tls};
 pub(super) use token::{TokenVerb, run as token};
 pub(super) use user::{UserVerb, run as user};
 

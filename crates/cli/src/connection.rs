@@ -6,7 +6,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
 use control::address::{SERVICE_SOCKET, SOCKET_NAME};
-use control::{Client, ControlAddress};
+use control::{Client, ControlAddress, Trust};
 use model::Error;
 
 use crate::secret::from_file;
@@ -17,7 +17,8 @@ pub(super) const SERVICE_STATE: &str = "/var/lib/sandstone";
 /// Location of the daemon.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
-    /// Control socket, or loopback address, of the daemon
+    /// Control socket or loopback address of the daemon, or https://HOST for the console of another
+    /// machine
     #[arg(
         long,
         global = true,
@@ -45,6 +46,24 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub control_token: Option<PathBuf>,
+    /// Trust the certificates in this file for https://HOST: the daemon's own, or an authority's
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "SANDSTONE_CONTROL_CA",
+        help_heading = "Daemon"
+    )]
+    pub control_ca: Option<PathBuf>,
+    /// Trust the certificate with this SHA-256 for https://HOST; `sandstone tls show` prints it
+    #[arg(
+        long,
+        global = true,
+        value_name = "SHA256",
+        env = "SANDSTONE_CONTROL_FINGERPRINT",
+        help_heading = "Daemon"
+    )]
+    pub control_fingerprint: Option<String>,
     /// Command line as the user typed it. The daemon keeps it if it changes a pool.
     #[arg(skip)]
     pub command: Option<String>,
@@ -73,7 +92,11 @@ impl Connection {
 
     fn client_at(&self, address: ControlAddress) -> Client {
         let client = Client::new(address).of_command(self.command.clone());
-        client.with_token(self.token())
+        let trust = Trust {
+            ca: self.control_ca.clone(),
+            fingerprint: self.control_fingerprint.clone(),
+        };
+        client.with_token(self.token()).trusting(trust)
     }
 
     /// Reads the token, if a file is named.

@@ -131,6 +131,9 @@ enum Noun {
     /// Audit log: who changed what, or tried to
     #[command(subcommand)]
     Audit(Later<access::AuditVerb>),
+    /// Certificate of the console
+    #[command(subcommand)]
+    Tls(Later<access::TlsVerb>),
     /// The configuration as a whole
     #[command(subcommand)]
     Config(Later<config::ConfigVerb>),
@@ -344,6 +347,7 @@ fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Noun::Token(Later(verb)) => access::token(verb, connection, t),
         Noun::Role(Later(verb)) => access::role(verb, connection, t),
         Noun::Audit(Later(verb)) => access::audit(verb, connection, t),
+        Noun::Tls(Later(verb)) => access::tls(verb, connection, t),
         Noun::Status(Later(args)) => status::run(&args, connection, t),
         Noun::Alert(Later(verb)) => alert::run(verb, connection, t),
         Noun::Events(Later(args)) => events::run(&args, connection, t),

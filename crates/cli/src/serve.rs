@@ -117,8 +117,7 @@ pub enum ConsoleAddress {
     At(SocketAddr),
 }
 
-/// Port of the console.
-pub const CONSOLE_PORT: u16 = 8443;
+pub use control::address::CONSOLE_PORT;
 
 fn console_address(text: &str) -> Result<ConsoleAddress, String> {
     if text == "off" {

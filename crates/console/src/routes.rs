@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::header::{ACCEPT, AUTHORIZATION};
 use axum::http::request::Parts;
@@ -44,6 +44,8 @@ pub struct Known {
     pub path: &'static str,
     /// Least role that may come in; `None` for pages that precede a login.
     pub role: Option<Role>,
+    /// Operation of the API for which the route stands, by its name in the OpenAPI document.
+    pub operation: Option<&'static str>,
 }
 
 /// Routes as they are put together.
@@ -97,14 +99,15 @@ impl Routes {
             true => Ok(()),
             false => visit.console.door.admit(&visit.asker, endpoint),
         };
-        self.add(method, path, Some(endpoint.role), Arc::new(check), function)
+        let stands_for = Some((endpoint.role, endpoint.id));
+        self.add(method, path, stands_for, Arc::new(check), function)
     }
 
     fn add(
         mut self,
         method: Method,
         path: &'static str,
-        role: Option<Role>,
+        stands_for: Option<(Role, &'static str)>,
         check: Check,
         function: Function,
     ) -> Self {
@@ -112,12 +115,17 @@ impl Routes {
             Method::POST => MethodFilter::POST,
             _ => MethodFilter::GET,
         };
-        let is_open = role.is_none();
+        let is_open = stands_for.is_none();
         let run = move |State(console): State<Arc<Console>>, request: Request| {
             answer(console, request, is_open, check, function)
         };
         self.router = self.router.route(path, on(filter, run));
-        self.known.push(Known { method, path, role });
+        self.known.push(Known {
+            method,
+            path,
+            role: stands_for.map(|(role, _)| role),
+            operation: stands_for.map(|(_, operation)| operation),
+        });
         self
     }
 }
@@ -233,12 +241,11 @@ fn enter(visit: &Visit, parts: &Parts, is_open: bool) -> Result<(), Error> {
 }
 
 async fn read_form(body: Body) -> Result<Fields, Error> {
-    let bytes = to_bytes(body, MOST_OF_A_FORM).await.map_err(|_| {
+    // A form is small, and everybody may send one: it has no more time than the head of a request.
+    let bytes = listener::read_whole(body, MOST_OF_A_FORM, listener::HEAD).await;
+    let bytes = bytes.map_err(|fault| {
         Error::invalid(
-            format!(
-                "the form has more than {} KiB, or did not arrive",
-                MOST_OF_A_FORM >> 10
-            ),
+            format!("the form could not be read: {fault}"),
             "send less at once, or use the command line",
         )
     })?;

@@ -344,15 +344,18 @@ pub(super) fn json<A: Serialize>(answer: &A) -> Response {
     }
 }
 
+/// Most bytes of the JSON that asks for a stream.
+const BODY: usize = 1 << 20;
+
 /// A JSON body. Its faults are answered as a [`Problem`].
 pub(super) struct Body<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let next = "see GET /openapi.json for what this request takes";
-        let bytes = axum::body::Bytes::from_request(request, state).await;
+        let bytes = listener::read_whole(request.into_body(), BODY, listener::BODY).await;
         let bytes =
             bytes.map_err(|e| Error::invalid(format!("the body could not be read: {e}"), next))?;
         Ok(Self(call::body(&bytes)?))

@@ -9,18 +9,17 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use access::{Access, Account, Principal};
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::request::Parts;
-use axum::serve::IncomingStream;
 use serde::Serialize;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::unix::UCred;
 
 use super::author::Author;
 use super::origin;
 use model::pool::history::Deed;
 use model::{Error, ErrorKind};
+use shown::plain;
 
 /// Name of the header that holds the typed command line, percent-encoded.
 pub(super) const COMMAND: &str = "sandstone-command";
@@ -37,28 +36,20 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    /// Returns the other end of a unix socket.
+    pub(super) fn of_user(user: Option<UCred>) -> Self {
+        Self {
+            user: user.map(|user| (user.uid(), user.gid())),
+            address: None,
+        }
+    }
+
     /// Returns the other end of a TCP connection.
     pub(super) fn at(address: SocketAddr) -> Self {
         Self {
             user: None,
             address: Some(address),
         }
-    }
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        let known = stream.io().peer_cred().ok();
-        Self {
-            user: known.map(|known| (known.uid(), known.gid())),
-            address: None,
-        }
-    }
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self::at(*stream.remote_addr())
     }
 }
 
@@ -126,8 +117,11 @@ impl Asker {
                 "the request does not say whose it is",
                 "send a token (Authorization: Bearer sst_…), or ask at the control socket",
             )),
-            command: command.map(unescape).filter(|command| !command.is_empty()),
-            request: format!("{} {}", parts.method, parts.uri),
+            command: command
+                .map(|command| plain(&unescape(command)))
+                .filter(|command| !command.is_empty()),
+            // A URI may hold any character beyond ASCII.
+            request: plain(&format!("{} {}", parts.method, parts.uri)),
         }
     }
 

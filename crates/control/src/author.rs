@@ -19,6 +19,7 @@ use super::transaction::Committed;
 use config::diff::Difference;
 use config::history::NotedChange;
 use process::log::EACH;
+use shown::plain;
 
 tokio::task_local! {
     static AUTHOR: Arc<Author>;
@@ -182,15 +183,6 @@ pub(super) fn asks_only(query: Option<&str>) -> bool {
     words.any(|word| word == "dry_run=true")
 }
 
-/// Returns the text in a form that stays on its line of the log.
-pub(super) fn plain(text: &str) -> String {
-    let visible = |letter: char| match letter.is_control() {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
-    };
-    text.chars().map(visible).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,14 +192,6 @@ mod tests {
         assert!(asks_only(Some("cascade=true&dry_run=true")));
         assert!(!asks_only(Some("dry_run=false&cascade=true")));
         assert!(!asks_only(None));
-    }
-
-    #[test]
-    fn nobody_writes_a_second_line() {
-        assert_eq!(
-            plain("lu a\nINFO all is well\u{1b}[2J ä"),
-            "lu a\\nINFO all is well\\u{1b}[2J ä"
-        );
     }
 
     #[test]

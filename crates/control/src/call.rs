@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use super::asker::Asker;
 use super::plane::Shared;
 use model::Error;
+use shown::without_values;
 
 /// Request of an endpoint with a query of type `Q` and a body of type `B`.
 pub(crate) struct Call<Q = (), B = ()> {
@@ -86,7 +87,10 @@ pub(crate) fn body<B: DeserializeOwned + 'static>(bytes: &[u8]) -> Result<B, Err
     };
     serde_json::from_slice(bytes).map_err(|error| {
         Error::invalid(
-            format!("the body is not valid: {error}"),
+            format!(
+                "the body is not valid: {}",
+                without_values(&error.to_string())
+            ),
             "see GET /openapi.json for what this request takes",
         )
     })

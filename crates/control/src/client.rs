@@ -20,6 +20,7 @@ use super::address::ControlAddress;
 use super::answer::Problem;
 use super::asker;
 use super::endpoint::{self, Endpoint};
+use super::remote::{self, Trust};
 use model::{Error, ErrorKind};
 
 /// Longest time for a connection to be accepted.
@@ -33,7 +34,13 @@ pub struct Client {
     command: Option<String>,
     /// Token that says whose requests these are, or why there is none.
     token: Result<Option<String>, Error>,
+    /// Proof of the certificate of a daemon on another machine.
+    trust: Trust,
 }
+
+/// Connection to a daemon.
+pub(super) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
 
 /// Leaves out the token.
 impl fmt::Debug for Client {
@@ -49,7 +56,13 @@ impl Client {
             address,
             command: None,
             token: Ok(None),
+            trust: Trust::default(),
         }
+    }
+
+    /// Sets the proof of the certificate of a daemon on another machine.
+    pub fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
     }
 
     /// Sets the command line that each request names as its origin.
@@ -116,36 +129,42 @@ impl Client {
             .build();
         let runtime = runtime.map_err(|e| self.unreachable(&e))?;
         runtime.block_on(async {
-            match &self.address {
-                ControlAddress::Unix(path_of_socket) => {
-                    let stream = UnixStream::connect(path_of_socket)
-                        .await
-                        .map_err(|e| self.unreachable(&e))?;
-                    self.over(stream, "localhost".into(), method, path, body)
-                        .await
-                }
-                ControlAddress::Tcp(address) => {
-                    let connect = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
-                    let stream = connect.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-                    let stream = stream.map_err(|e| self.unreachable(&e))?;
-                    self.over(stream, address.to_string(), method, path, body)
-                        .await
-                }
+            let (stream, host) = self.connect().await?;
+            self.over(stream, host, method, path, body).await
+        })
+    }
+
+    /// Connects to the daemon. Returns the connection, and the host that requests name.
+    pub(super) async fn connect(&self) -> Result<(Box<dyn Connection>, String), Error> {
+        Ok(match &self.address {
+            ControlAddress::Unix(socket) => {
+                let stream = UnixStream::connect(socket).await;
+                let stream = stream.map_err(|error| self.unreachable(&error))?;
+                (Box::new(stream), "localhost".to_owned())
+            }
+            ControlAddress::Tcp(address) => {
+                let stream = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+                let stream = stream.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                let stream = stream.map_err(|error| self.unreachable(&error))?;
+                (Box::new(stream), address.to_string())
+            }
+            ControlAddress::Https(remote) => {
+                // A token that cannot be read must not cost a handshake first.
+                self.token.as_ref().map_err(Error::clone)?;
+                let stream = remote::connect(remote, &self.trust).await?;
+                (Box::new(stream), remote.to_string())
             }
         })
     }
 
-    async fn over<S>(
+    async fn over(
         &self,
-        stream: S,
+        stream: Box<dyn Connection>,
         host: String,
         method: &Method,
         path: &str,
         body: Vec<u8>,
-    ) -> Result<Bytes, Error>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    ) -> Result<Bytes, Error> {
         let broken = |e: hyper::Error| {
             Error::new(
                 ErrorKind::Unavailable,

@@ -17,6 +17,7 @@ use super::endpoint::volume::{self, Listed};
 use super::endpoint::{self, Endpoint};
 use super::gate::{self, Attempt};
 use super::plane::Plane;
+use model::access::FolderGrant;
 use model::pool::dataset::DatasetView;
 use model::{Error, ErrorKind};
 
@@ -140,12 +141,17 @@ impl Door {
     pub fn datasets(&self, asker: &Asker, listed: &Listed) -> Result<Vec<DatasetView>, Error> {
         let rule = volume::LIST.rule();
         self.pass(asker, rule, &[], "", &[], || {
+            let grant = &asker.principal()?.grant;
+            let sees = |view: &DatasetView| {
+                let holds = |grant: &FolderGrant| grant.holds(&view.name);
+                grant.as_ref().is_none_or(holds)
+            };
             let selection = listed.selection();
             let listings = self.plane.pools.listings(listed.pool.as_deref())?;
             let views = listings
                 .into_iter()
                 .flat_map(|it| it.into_views(selection.clone()));
-            Ok(views.collect())
+            Ok(views.filter(sees).collect())
         })
     }
 

@@ -43,6 +43,8 @@ pub(crate) fn admit(plane: &Plane, rule: Rule, request: &Request<'_>) -> Result<
 pub(crate) struct Attempt {
     line: AuditLine,
     is_noted: bool,
+    /// Bytes of the body.
+    length: usize,
 }
 
 impl Attempt {
@@ -72,7 +74,11 @@ impl Attempt {
                 .map(|it| it.to_string())
                 .unwrap_or_default();
         }
-        Self { line, is_noted }
+        Self {
+            line,
+            is_noted,
+            length: request.body.len(),
+        }
     }
 
     /// Ends the attempt with its result.
@@ -81,6 +87,7 @@ impl Attempt {
             error.kind,
             ErrorKind::NotAuthenticated | ErrorKind::NotPermitted
         ));
+        let is_invalid = matches!(&result, Err(error) if error.kind == ErrorKind::Invalid);
         if !self.is_noted && !is_refused {
             return;
         }
@@ -88,11 +95,15 @@ impl Attempt {
             Ok(()) => "done".to_owned(),
             Err(error) => format!("{}: {}", error.kind.as_str(), error.message),
         };
-        let line = AuditLine {
+        let mut line = AuditLine {
             after: plane.generation(),
             result,
             ..self.line
         };
+        if is_invalid && line.body.is_some() {
+            // What was not understood may hold a secret under any name.
+            line.body = Some(format!("\"{} bytes\"", self.length));
+        }
         match is_refused {
             true => plane.access.note_refused(line),
             false => plane.access.note(line),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
@@ -39,10 +38,8 @@ mod stream;
 mod summary;
 mod target;
 mod target_group;
+mod tls;
 mod volume;
-
-/// Largest body that is read as a whole, in bytes: a configuration of a hundred thousand objects.
-const LARGEST_BODY: usize = 64 << 20;
 
 /// Runs work that may take long or wait for devices, on a thread where it delays no other request.
 async fn apart<T: Send + 'static>(
@@ -89,6 +86,7 @@ async fn apart<T: Send + 'static>(
         (name = "history", description = "Figures of the past two years"),
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "access", description = "Users, tokens, roles, and the audit log"),
+        (name = "tls", description = "Certificate of the console"),
         (name = "config", description = "The configuration as a whole"),
         (name = "alert", description = "States of objects that need an administrator"),
         (name = "event", description = "Events of the whole daemon"),
@@ -118,6 +116,7 @@ fn routes() -> Routes {
         event::serve,
         status::serve,
         access::serve,
+        tls::serve,
     ];
     each.into_iter()
         .fold(Routes::default(), |routes, serve| serve(routes))
@@ -162,7 +161,6 @@ pub fn router(plane: Shared) -> Router {
                 "this path does not accept this method",
             )
         })
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(Arc::clone(&plane))
         .layer(axum::middleware::from_fn_with_state(plane, author::carry))
 }

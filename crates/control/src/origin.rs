@@ -19,7 +19,7 @@ pub fn require_own(parts: &Parts) -> Result<(), Error> {
     }
     let is_own = match text(&parts.headers, "sec-fetch-site") {
         Some(site) => site == "same-origin",
-        None => is_own_origin(&parts.headers),
+        None => is_own_origin(parts),
     };
     if is_own {
         return Ok(());
@@ -31,10 +31,13 @@ pub fn require_own(parts: &Parts) -> Result<(), Error> {
     ))
 }
 
-/// Reports whether the header Origin names the host to which the request goes.
-fn is_own_origin(headers: &HeaderMap) -> bool {
-    let host = text(headers, HOST.as_str());
-    let origin = text(headers, ORIGIN.as_str());
+/// Reports whether the header Origin names the host to which the request goes. HTTP/2 has the host
+/// in the address.
+fn is_own_origin(parts: &Parts) -> bool {
+    let named = text(&parts.headers, HOST.as_str());
+    let authority = parts.uri.authority().map(|it| it.as_str());
+    let host = authority.or(named);
+    let origin = text(&parts.headers, ORIGIN.as_str());
     let origin = origin.and_then(|origin| origin.strip_prefix("https://"));
     host.is_some() && origin == host
 }
@@ -79,5 +82,11 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::NotPermitted, "{foreign:?}");
         }
         assert!(require_own(&request(Method::GET, &[])).is_ok());
+        // HTTP/2 has no header Host.
+        let mut second = request(Method::POST, &[("origin", "https://san1:8443")]);
+        second.uri = "https://san1:8443/login".parse().expect("a URI");
+        assert!(require_own(&second).is_ok());
+        second.uri = "https://san2:8443/login".parse().expect("a URI");
+        assert!(require_own(&second).is_err());
     }
 }

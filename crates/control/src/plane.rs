@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::answer::ConsoleStatus;
+use super::endpoint::tls::TlsView;
 use super::metrics::Readings;
 use super::names_in_use::NamesInUse;
 use super::snapshots::Snapshots;
@@ -78,9 +79,36 @@ impl Plane {
 
 pub(crate) type Shared = Arc<Plane>;
 
-/// Function that tells about the console, set when the console is served.
+/// Certificate of the console, as its listener keeps it.
+pub trait ConsoleCertificate: Send + Sync {
+    /// Returns the certificate in force.
+    fn view(&self) -> TlsView;
+
+    /// Takes a certificate and its key as PEM, keeps them, and puts them in force.
+    ///
+    /// # Errors
+    /// They cannot be used or kept. The present certificate stays.
+    fn give(&self, certificate: &str, key: &str) -> Result<TlsView, Error>;
+
+    /// Makes a new certificate of this machine's own, and puts it in force.
+    ///
+    /// # Errors
+    /// The options of the daemon name another, or the state folder cannot be written.
+    fn make(&self) -> Result<TlsView, Error>;
+
+    /// Reads the files of the certificate again.
+    ///
+    /// # Errors
+    /// They cannot be used. The present certificate stays.
+    fn reload(&self) -> Result<TlsView, Error>;
+}
+
+/// What the plane knows of the console, set when the console is served.
 #[derive(Default)]
-pub struct ConsoleTeller(OnceLock<Box<dyn Fn() -> ConsoleStatus + Send + Sync>>);
+pub struct ConsoleTeller {
+    status: OnceLock<Box<dyn Fn() -> ConsoleStatus + Send + Sync>>,
+    certificate: OnceLock<Box<dyn ConsoleCertificate>>,
+}
 
 impl std::fmt::Debug for ConsoleTeller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -89,12 +117,22 @@ impl std::fmt::Debug for ConsoleTeller {
 }
 
 impl ConsoleTeller {
-    /// Sets the function. The first one stays.
-    pub fn set(&self, told: impl Fn() -> ConsoleStatus + Send + Sync + 'static) {
-        let _ = self.0.set(Box::new(told));
+    /// Sets the function that tells the status, and the certificate. The first ones stay.
+    pub fn set(
+        &self,
+        told: impl Fn() -> ConsoleStatus + Send + Sync + 'static,
+        certificate: impl ConsoleCertificate + 'static,
+    ) {
+        let _ = self.status.set(Box::new(told));
+        let _ = self.certificate.set(Box::new(certificate));
     }
 
     pub(crate) fn get(&self) -> Option<&(dyn Fn() -> ConsoleStatus + Send + Sync)> {
-        self.0.get().map(|told| &**told)
+        self.status.get().map(|told| &**told)
+    }
+
+    /// Returns the certificate; `None` if no console is served.
+    pub(crate) fn certificate(&self) -> Option<&dyn ConsoleCertificate> {
+        self.certificate.get().map(|it| &**it)
     }
 }

@@ -12,13 +12,17 @@ use std::time::Duration;
 
 use access::Access;
 use axum::Router;
-use axum::extract::Request;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::header::HOST;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
+use hyper_util::service::TowerToHyperService;
+use listener::{Bounds, Incoming, Place, Wire};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixSocket};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use super::address::ControlAddress;
 use super::answer::Problem;
@@ -28,15 +32,22 @@ use crate::plane::Plane;
 use model::{Error, ErrorKind};
 use process::watchdog::Round;
 
-/// Longest time that connections may take to end when the daemon ends.
-const LAST_ANSWERS: Duration = Duration::from_secs(20);
+/// Bounds of the control socket, and of a loopback address.
+const BOUNDS: Bounds = Bounds {
+    most: 1024,
+    most_of_origin: 512,
+    idle: Duration::from_secs(60),
+    stall: Duration::from_secs(60),
+    // A client that does not take the rest of a stream must not delay the end of the daemon.
+    last_answers: Duration::from_secs(20),
+};
 
 /// The running control thread. Dropping it stops the thread and removes the socket.
 #[derive(Debug)]
 pub struct ControlServer {
     address: ControlAddress,
     runtime: Handle,
-    stop: Option<oneshot::Sender<()>>,
+    stop: Option<watch::Sender<bool>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -62,42 +73,17 @@ impl ControlServer {
             listen(&address, &plane.access).map_err(failed)?
         };
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
+        let (stop, stopped) = watch::channel(false);
         let serve = move || {
-            let (begun, has_begun) = oneshot::channel();
-            let stopped = async move {
-                drop(stopped.await);
-                // The caller may no longer be waiting.
-                let _ = begun.send(());
-            };
+            let router = router(plane);
             // The accept loop only ends through `stopped`. An error of one connection ends that
             // connection only.
             runtime.block_on(async move {
-                let served = async move {
-                    match listener {
-                        Listener::Unix(unix) => {
-                            let router = router(plane);
-                            let router = router.into_make_service_with_connect_info::<Peer>();
-                            let serve = axum::serve(unix, router);
-                            serve.with_graceful_shutdown(stopped).await
-                        }
-                        Listener::Tcp(tcp) => {
-                            let router = loopback_only(router(plane));
-                            let router = router.into_make_service_with_connect_info::<Peer>();
-                            let serve = axum::serve(tcp, router);
-                            serve.with_graceful_shutdown(stopped).await
-                        }
+                match listener {
+                    Listener::Unix(unix) => accept(unix, router, Peer::of_user, stopped).await,
+                    Listener::Tcp(tcp) => {
+                        accept(tcp, loopback_only(router), Peer::at, stopped).await;
                     }
-                };
-                // A client that does not take the rest of a stream must not delay the end.
-                let patience = async move {
-                    if has_begun.await.is_ok() {
-                        tokio::time::sleep(LAST_ANSWERS).await;
-                    }
-                };
-                tokio::select! {
-                    _ = served => {}
-                    () = patience => {}
                 }
             });
         };
@@ -135,7 +121,7 @@ impl Drop for ControlServer {
             let _ = fs::remove_file(path);
         }
         if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
+            let _ = stop.send(true);
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -146,6 +132,36 @@ impl Drop for ControlServer {
 enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
+}
+
+/// Takes connections until the server is stopped. `peer` reads what is known of the other end.
+async fn accept<L, S, K>(
+    listener: L,
+    router: Router,
+    peer: fn(K) -> Peer,
+    stopped: watch::Receiver<bool>,
+) where
+    L: Incoming<Connection = (S, K)>,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    K: Send + 'static,
+{
+    let ending = stopped.clone();
+    let serve = move |(stream, known), place: Arc<Place>| {
+        let (router, stopped, peer) = (router.clone(), ending.clone(), peer(known));
+        async move {
+            let answer = move |mut request: hyper::Request<Body>| {
+                request.extensions_mut().insert(ConnectInfo(peer));
+                let service = TowerToHyperService::new(router.clone());
+                async move {
+                    match hyper::service::Service::call(&service, request).await {
+                        Ok(answer) => answer,
+                    }
+                }
+            };
+            listener::serve(stream, Wire::One, &place, stopped, answer).await;
+        }
+    };
+    listener::accept(listener, BOUNDS, stopped, serve).await;
 }
 
 fn listen(address: &ControlAddress, access: &Access) -> io::Result<(Listener, ControlAddress)> {
@@ -161,6 +177,10 @@ fn listen(address: &ControlAddress, access: &Access) -> io::Result<(Listener, Co
             let bound = ControlAddress::Tcp(listener.local_addr()?);
             Ok((Listener::Tcp(TcpListener::from_std(listener)?), bound))
         }
+        ControlAddress::Https(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the console listens there: --console says where",
+        )),
     }
 }
 
@@ -198,11 +218,8 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
 /// resolve the page's own name to 127.0.0.1. It must not reach the API.
 fn loopback_only(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| async move {
-        let host = request
-            .headers()
-            .get(HOST)
-            .and_then(|host| host.to_str().ok())
-            .unwrap_or_default();
+        let host = request.headers().get(HOST);
+        let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let loopback = name == "localhost"
             || name

@@ -11,13 +11,10 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::address::ControlAddress;
 use super::answer::Problem;
-use super::client::{CONNECT, Client, decode, json, path, strange};
+use super::client::{Client, decode, json, path, strange};
 use super::endpoint::Endpoint;
 use super::endpoint::stream::Octets;
 use model::{Error, ErrorKind};
@@ -42,9 +39,6 @@ impl Body for Pieces {
         piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }
-
-trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
 
 impl Client {
     /// Sends `body` and takes the answer piece by piece.
@@ -128,19 +122,7 @@ impl Client {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: std::error::Error + Send + Sync,
     {
-        let (stream, host): (Box<dyn Connection>, String) = match self.address() {
-            ControlAddress::Unix(socket) => {
-                let stream = UnixStream::connect(socket).await;
-                let stream = stream.map_err(|error| self.unreachable(&error))?;
-                (Box::new(stream), "localhost".to_owned())
-            }
-            ControlAddress::Tcp(address) => {
-                let stream = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
-                let stream = stream.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-                let stream = stream.map_err(|error| self.unreachable(&error))?;
-                (Box::new(stream), address.to_string())
-            }
-        };
+        let (stream, host) = self.connect().await?;
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| self.broken(&error))?;
         tokio::spawn(connection);

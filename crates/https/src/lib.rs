@@ -17,6 +17,6 @@ mod names;
 mod own;
 mod server;
 
-pub use certificates::{CertificateView, Certificates, Given};
+pub use certificates::{CertificateView, Certificates, Given, Source};
 pub use names::address_for_people;
 pub use server::HttpsServer;

@@ -78,11 +78,30 @@ pub fn address_for_people(listening: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listening.port())
 }
 
+/// A request that names more than one host, which nobody sends by accident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeveralHosts;
+
 /// Returns the host that a request names, in HTTP/1.1 or HTTP/2.
-pub(crate) fn host_of<'a>(uri: &'a hyper::Uri, headers: &'a HeaderMap) -> &'a str {
-    let named = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let authority = uri.authority().map(|it| it.as_str());
-    authority.or(named).unwrap_or_default()
+///
+/// # Errors
+/// The request has several headers, or its header differs from its address.
+pub(crate) fn host_of<'a>(
+    uri: &'a hyper::Uri,
+    headers: &'a HeaderMap,
+) -> Result<&'a str, SeveralHosts> {
+    let mut named = headers.get_all(HOST).iter().map(|host| host.to_str().ok());
+    let first = named.next();
+    if named.next().is_some() {
+        return Err(SeveralHosts);
+    }
+    let named = first.flatten();
+    match (uri.authority().map(|it| it.as_str()), named) {
+        (Some(authority), Some(named)) if !authority.eq_ignore_ascii_case(named) => {
+            Err(SeveralHosts)
+        }
+        (authority, named) => Ok(authority.or(named).unwrap_or_default()),
+    }
 }
 
 fn without_port(host: &str) -> &str {
@@ -122,6 +141,23 @@ mod tests {
         ] {
             assert!(!names.is_own_host(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let of = |uri: &str, hosts: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(HOST, host.parse().expect("a value"));
+            }
+            host_of(&uri.parse().expect("a URI"), &headers).map(str::to_owned)
+        };
+        assert_eq!(of("/", &["san1:8443"]), Ok("san1:8443".to_owned()));
+        assert_eq!(of("https://san1/", &[]), Ok("san1".to_owned()));
+        assert_eq!(of("https://san1/", &["SAN1"]), Ok("san1".to_owned()));
+        assert_eq!(of("/", &[]), Ok(String::new()));
+        assert_eq!(of("/", &["san1", "evil"]), Err(SeveralHosts));
+        assert_eq!(of("https://san1/", &["evil"]), Err(SeveralHosts));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The listener: connections are taken, shaken hands with and served on a thread of their own.
 //! Neither the data plane nor the control socket waits for it.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -14,32 +13,30 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode};
 use axum::response::IntoResponse as _;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use listener::{Bounds, HEAD, Place, Wire};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::certificates::Certificates;
-use super::names::host_of;
-use hint::Place;
+use super::names::{SeveralHosts, host_of};
 use model::{Error, ErrorKind};
 
-/// Most connections at once. A browser opens one, or six without HTTP/2.
-const MOST: usize = 512;
-/// Longest time of a handshake, and of the headers of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Bounds of the console's listener. A browser opens one connection, or six without HTTP/2.
+const BOUNDS: Bounds = Bounds {
+    most: 512,
+    most_of_origin: 128,
+    idle: Duration::from_secs(60),
+    stall: Duration::from_secs(60),
+    last_answers: LAST_ANSWERS,
+};
 /// Time between looks at the files of the certificate.
 const LOOK: Duration = Duration::from_secs(10);
 /// Longest time that answers may take when the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
-/// Most streams of one HTTP/2 connection.
-const STREAMS: u32 = 64;
 
 /// Running server. Dropping it ends its thread.
 pub struct HttpsServer {
@@ -71,7 +68,7 @@ impl HttpsServer {
                 format!("the console cannot listen at {address}: {error}"),
                 format!(
                     "{}; or choose another address with --console",
-                    Place::Address(address).next(&error)
+                    hint::Place::Address(address).next(&error)
                 ),
             )
         };
@@ -141,9 +138,8 @@ async fn accept(
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
     router: Router,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let room = Arc::new(Semaphore::new(MOST));
     let looking = Arc::clone(&certificates);
     let look = tokio::spawn(async move {
         loop {
@@ -152,87 +148,65 @@ async fn accept(
             let _ = tokio::task::spawn_blocking(move || certificates.look_again()).await;
         }
     });
-    loop {
-        // A connection is only taken when there is room for it.
-        let permit = tokio::select! {
-            permit = Arc::clone(&room).acquire_owned() => permit,
-            _ = stopped.changed() => break,
-        };
-        let Ok(permit) = permit else { break };
-        let taken = tokio::select! {
-            taken = listener.accept() => taken,
-            _ = stopped.changed() => break,
-        };
-        let Ok((stream, from)) = taken else {
-            // Out of descriptors, most likely: others may end meanwhile.
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let ending = stopped.clone();
+    let serve = move |(stream, from), place: Arc<Place>| {
         let (acceptor, certificates) = (acceptor.clone(), Arc::clone(&certificates));
-        let (router, stopped) = (router.clone(), stopped.clone());
-        tokio::spawn(async move {
-            serve(stream, from, acceptor, certificates, router, stopped).await;
-            drop(permit);
-        });
-    }
+        let (router, stopped) = (router.clone(), ending.clone());
+        async move {
+            serve(
+                stream,
+                from,
+                &place,
+                acceptor,
+                certificates,
+                router,
+                stopped,
+            )
+            .await
+        }
+    };
+    listener::accept(listener, BOUNDS, stopped, serve).await;
     look.abort();
-    // All permits are back when all connections have ended.
-    let _ = timeout(LAST_ANSWERS, room.acquire_many(MOST as u32)).await;
 }
 
 async fn serve(
     stream: TcpStream,
     from: SocketAddr,
+    place: &Place,
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
     router: Router,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) {
     // Small answers must not wait for the acknowledgement of others.
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(PATIENCE, acceptor.accept(stream)).await else {
+    let Ok(Ok(stream)) = timeout(HEAD, acceptor.accept(stream)).await else {
         return;
     };
-    let service = service_fn(move |request: Request<Incoming>| {
+    let answer = move |request| {
         let (router, certificates) = (router.clone(), Arc::clone(&certificates));
-        async move { Ok::<_, Infallible>(answer(router, &certificates, from, request).await) }
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(PATIENCE);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // Errors of a connection end that connection only.
-        _ = connection.as_mut() => return,
-        _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = timeout(LAST_ANSWERS, connection).await;
+        async move { answer(router, &certificates, from, request).await }
+    };
+    listener::serve(stream, Wire::Both, place, stopped, answer).await;
 }
 
 async fn answer(
     router: Router,
     certificates: &Certificates,
     from: SocketAddr,
-    request: Request<Incoming>,
+    mut request: Request<Body>,
 ) -> Response<Body> {
-    let host = host_of(request.uri(), request.headers());
-    if !certificates.is_own_host(host) {
+    let host = match host_of(request.uri(), request.headers()) {
+        Ok(host) if certificates.is_own_host(host) => None,
+        Ok(host) => Some(format!("the host {host:?}, which is not this machine")),
+        Err(SeveralHosts) => Some("several hosts".to_owned()),
+    };
+    if let Some(host) = host {
         let told = format!(
-            "the request names the host {host:?}, which is not this machine\nnext: use an address of this \
-             machine, or add the name: --console-name NAME\n"
+            "the request names {host}\nnext: use an address of this machine, or add the name: --console-name NAME\n"
         );
         return (StatusCode::MISDIRECTED_REQUEST, told).into_response();
     }
-    let mut request = request.map(Body::new);
     request.extensions_mut().insert(ConnectInfo(from));
     let service = TowerToHyperService::new(router);
     match hyper::service::Service::call(&service, request).await {

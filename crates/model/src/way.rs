@@ -11,6 +11,7 @@ use crate::event::Severity;
 /// A text that is never shown. `Debug` does not print it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
+#[schema(value_type = String, format = Password)]
 pub struct Secret(pub String);
 
 impl fmt::Debug for Secret {

@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use cli::serve::{CONSOLE_PORT, ConsoleAddress};
-use control::Plane;
 use control::answer::ConsoleStatus;
+use control::endpoint::tls::{TlsSource, TlsView};
 use control::handlers::{door, router};
-use https::{CertificateView, Certificates, Given, HttpsServer, address_for_people};
+use control::{ConsoleCertificate, Plane};
+use https::{CertificateView, Certificates, Given, HttpsServer, Source, address_for_people};
 use model::Error;
 use process::log::EACH;
 use state_folder::write_private;
@@ -121,7 +122,11 @@ impl Console {
     fn show_in_status(&self, plane: &Arc<Plane>) {
         let (url, certificates) = (self.url(), Arc::clone(&self.certificates));
         let access = Arc::clone(&plane.access);
-        plane.console.set(move || {
+        let certificate = Tls {
+            url: url.clone(),
+            certificates: Arc::clone(&certificates),
+        };
+        let told = move || {
             let view = certificates.view();
             let waits = access.waits_for_first();
             let file = || access.first_link_file().display().to_string();
@@ -130,11 +135,12 @@ impl Console {
                 fingerprint: view.fingerprint,
                 names: view.names,
                 ends: view.ends,
-                is_own: view.is_own,
+                is_own: view.source == Source::Own,
                 first_login: waits.then(file),
                 trouble: view.trouble,
             }
-        });
+        };
+        plane.console.set(told, certificate);
     }
 
     /// Logs and stores the link at which the first admin is added, as long as there is no user.
@@ -148,5 +154,48 @@ impl Console {
             tracing::warn!(file = %file.display(), %error, "the link of the first start could not be stored");
         }
         tracing::info!(target: EACH, link, "no user can log in at the console yet: open this link once");
+    }
+}
+
+/// Certificate of the console, as requests see and change it.
+struct Tls {
+    url: String,
+    certificates: Arc<Certificates>,
+}
+
+impl Tls {
+    fn shown(&self, view: CertificateView) -> TlsView {
+        TlsView {
+            url: self.url.clone(),
+            fingerprint: view.fingerprint,
+            names: view.names,
+            ends: view.ends,
+            source: match view.source {
+                Source::Own => TlsSource::Own,
+                Source::Given => TlsSource::Given,
+                Source::Named => TlsSource::Named,
+            },
+            trouble: view.trouble,
+            pem: self.certificates.pem(),
+        }
+    }
+}
+
+impl ConsoleCertificate for Tls {
+    fn view(&self) -> TlsView {
+        self.shown(self.certificates.view())
+    }
+
+    fn give(&self, certificate: &str, key: &str) -> Result<TlsView, Error> {
+        let view = self.certificates.give(certificate, key)?;
+        Ok(self.shown(view))
+    }
+
+    fn make(&self) -> Result<TlsView, Error> {
+        Ok(self.shown(self.certificates.make()?))
+    }
+
+    fn reload(&self) -> Result<TlsView, Error> {
+        Ok(self.shown(self.certificates.reload()?))
     }
 }

@@ -103,6 +103,7 @@ fn tell_addresses(args: &Args, daemon: &Daemon) {
     let metrics = match (daemon.metrics(), control) {
         (Some(address), _) => format!("http://{address}/metrics"),
         (None, ControlAddress::Tcp(address)) => format!("http://{address}/metrics"),
+        (None, ControlAddress::Https(console)) => format!("https://{console}/metrics"),
         (None, ControlAddress::Unix(path)) => {
             format!("http://localhost/metrics at the socket {}", path.display())
         }

@@ -24,13 +24,14 @@ const LIST: &str = "
     iometer
     store: pages
     hint
+    shown
     state_folder
     net: iscsi
     process
     multipath: scsi
     block: pages scsi hint
     model: scsi iscsi hint multipath
-    access: state_folder model
+    access: shown state_folder model
     history: model
     smart: state_folder model
     config: state_folder multipath model
@@ -38,16 +39,17 @@ const LIST: &str = "
     pools: pages store hint state_folder process block model config initiator
     backends: block model initiator pools
     isns: iscsi model
-    https: hint state_folder model
+    listener
+    https: hint state_folder model listener
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net process block model config initiator pools backends isns unit
-    alert: state_folder model
-    control: hint process multipath block model access history smart config initiator pools alert
+    alert: shown state_folder model
+    control: hint shown process multipath block model access history smart config initiator pools listener alert
     bench: pages iometer net multipath block model
     lab: block model config control bench
-    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends alert control bench lab
-    console: hint model access config control
+    cli: iscsi iometer store hint shown state_folder process multipath block model config initiator backends alert control bench lab
+    console: hint model access config listener control
     sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert control cli console
     sim: pages scsi iscsi store
     testing

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::event::{Event, EventPage, Occurrence, Severity, Teller, Topic};
+use shown::is_obeyed;
 
 mod bursts;
 mod files;
@@ -301,7 +302,7 @@ fn plain(text: &str) -> String {
             out.push('…');
             break;
         }
-        match letter.is_control() {
+        match is_obeyed(letter) {
             true => out.extend(letter.escape_default()),
             false => out.push(letter),
         }

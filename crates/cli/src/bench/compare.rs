@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use super::saved;
-use crate::print::table::{self, Column, ListArgs, Numbers, extra, left, right};
+use crate::print::table::{self, Column, ListArgs, Numbers, coloured, extra, left, right};
 use crate::{Done, Terminal};
 use bench::compare::{Comparison, Made, Row, Verdict, compare};
 use bench::facts::{Difference, differences};
@@ -109,7 +109,7 @@ const COLUMNS: &[Column<Row>] = &[
     extra(right("runs", |row, _| {
         format!("{}/{}", row.runs.0, row.runs.1)
     })),
-    left("verdict", |row, _| verdict_words(row.verdict)),
+    coloured(left("verdict", |row, _| verdict_words(row.verdict))),
 ];
 
 /// Returns the change with its interval.

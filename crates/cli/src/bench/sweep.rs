@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::report;
 use super::run::{empty_results, refused, verdict};
 use super::target::TargetArgs;
-use crate::print::table::{self, Column, extra, left, right};
+use crate::print::table::{self, Column, coloured, extra, left, right};
 use crate::{Connection, Done, Failure, Terminal};
 use bench::compare::Row;
 use bench::parameters::{Growth, cycle};
@@ -359,7 +359,7 @@ const COLUMNS: &[Column<Line>] = &[
     right("this", |line, n| figure(line.row.b, n)),
     right("change", |line, n| interval(&line.row, n)),
     extra(right("runs", |line, _| line.row.runs.1.to_string())),
-    left("verdict", |line, _| verdict_words(line.row.verdict)),
+    coloured(left("verdict", |line, _| verdict_words(line.row.verdict))),
 ];
 
 fn show(

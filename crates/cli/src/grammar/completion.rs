@@ -256,6 +256,8 @@ fn daemon() -> Connection {
             .and_then(|text| text.parse().ok()),
         state: std::env::var_os("SANDSTONE_STATE").map(PathBuf::from),
         control_token: std::env::var_os("SANDSTONE_TOKEN_FILE").map(PathBuf::from),
+        control_ca: std::env::var_os("SANDSTONE_CONTROL_CA").map(PathBuf::from),
+        control_fingerprint: std::env::var("SANDSTONE_CONTROL_FINGERPRINT").ok(),
         command: None,
     }
 }

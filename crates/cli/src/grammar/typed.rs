@@ -6,7 +6,13 @@ use std::path::Path;
 use backends::locate;
 
 /// Options that only name the daemon and not its work.
-const OF_CONNECTION: [&str; 2] = ["--state", "--control"];
+const OF_CONNECTION: [&str; 5] = [
+    "--state",
+    "--control",
+    "--control-token",
+    "--control-ca",
+    "--control-fingerprint",
+];
 
 /// Options whose value is a secret. The history goes wherever the pool goes, so it must hold no
 /// secret.

@@ -8,6 +8,7 @@ use self::fold::align;
 use crate::Terminal;
 use model::Error;
 use model::quantity::format_size;
+use shown::{is_obeyed, plain};
 
 mod fold;
 
@@ -58,10 +59,21 @@ pub(crate) struct Column<T> {
     name: &'static str,
     right: bool,
     default: bool,
+    /// Whether the cells hold colours of our own.
+    has_colours: bool,
     cell: fn(&T, Numbers) -> String,
 }
 
 impl<T> Column<T> {
+    /// Returns the cell of a row. A terminal obeys nothing in it but our own colours.
+    fn shown(&self, row: &T, numbers: Numbers) -> String {
+        let text = (self.cell)(row, numbers);
+        match self.has_colours {
+            true => text,
+            false => plain(&text),
+        }
+    }
+
     /// Returns the cell of a row.
     #[cfg(test)]
     pub(crate) fn cell(&self, row: &T, numbers: Numbers) -> String {
@@ -75,6 +87,7 @@ pub(crate) const fn left<T>(name: &'static str, cell: fn(&T, Numbers) -> String)
         name,
         right: false,
         default: true,
+        has_colours: false,
         cell,
     }
 }
@@ -85,21 +98,21 @@ pub(crate) const fn right<T>(name: &'static str, cell: fn(&T, Numbers) -> String
         name,
         right: true,
         default: true,
+        has_colours: false,
         cell,
     }
 }
 
 /// Returns a column that is shown only if `-o` names it.
-pub(crate) const fn extra<T>(column: Column<T>) -> Column<T> {
-    let Column {
-        name, right, cell, ..
-    } = column;
-    Column {
-        name,
-        right,
-        default: false,
-        cell,
-    }
+pub(crate) const fn extra<T>(mut column: Column<T>) -> Column<T> {
+    column.default = false;
+    column
+}
+
+/// Returns a column whose cells hold colours. Their texts are all our own.
+pub(crate) const fn coloured<T>(mut column: Column<T>) -> Column<T> {
+    column.has_colours = true;
+    column
 }
 
 /// Form in which numbers are written.
@@ -158,7 +171,12 @@ pub(crate) fn print<T: Serialize>(
     let numbers = args.numbers();
     let cells: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| shown.iter().map(|c| (c.cell)(row, numbers)).collect())
+        .map(|row| {
+            shown
+                .iter()
+                .map(|column| column.shown(row, numbers))
+                .collect()
+        })
         .collect();
     let header = shown.iter().map(|column| (column.name, column.right));
     print_cells(t, args, &header.collect::<Vec<_>>(), &cells, none)
@@ -197,9 +215,7 @@ pub(crate) fn print_cells(
 /// Returns one row as a line of its own, for listings that never end.
 pub(crate) fn line<T>(args: &ListArgs, columns: &[Column<T>], row: &T) -> Result<String, Error> {
     let shown = select(args, columns)?;
-    let cells = shown
-        .iter()
-        .map(|column| (column.cell)(row, args.numbers()));
+    let cells = shown.iter().map(|column| column.shown(row, args.numbers()));
     let gap = if args.scripted { "\t" } else { "  " };
     Ok(cells.collect::<Vec<_>>().join(gap))
 }
@@ -207,13 +223,25 @@ pub(crate) fn line<T>(args: &ListArgs, columns: &[Column<T>], row: &T) -> Result
 /// Prints anything as JSON.
 pub(crate) fn json<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> crate::Done {
     let text = serde_json::to_string_pretty(value).map_err(unwritable)?;
-    Ok(writeln!(t.out, "{text}")?)
+    Ok(writeln!(t.out, "{}", escaped(&text))?)
 }
 
 /// Prints anything as JSON on one line, for one of several reports.
 pub(crate) fn json_line<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> crate::Done {
     let text = serde_json::to_string(value).map_err(unwritable)?;
-    Ok(writeln!(t.out, "{text}")?)
+    Ok(writeln!(t.out, "{}", escaped(&text))?)
+}
+
+/// Escapes what JSON may hold as it is, and a terminal obeys. The value stays the same.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match is_obeyed(letter) && letter != '\n' {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            false => out.push(letter),
+        }
+    }
+    out
 }
 
 fn unwritable(error: serde_json::Error) -> Error {
@@ -252,6 +280,20 @@ fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Co
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_text_of_others() {
+        let column: Column<&str> = left("name", |text, _| (*text).to_owned());
+        assert_eq!(
+            column.shown(&"a\u{1b}[2J\tb\n", Numbers::Short),
+            "a\\u{1b}[2J\\tb\\n"
+        );
+        let text = "\u{9b}2J\u{7f}\n ä";
+        let json = escaped(&serde_json::to_string_pretty(&[text]).expect("JSON"));
+        assert!(!json.contains(['\u{9b}', '\u{7f}']), "{json}");
+        let read: Vec<String> = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(read, [text]);
+    }
 
     #[test]
     fn spans_show_their_two_largest_units() {

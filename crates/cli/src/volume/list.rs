@@ -17,6 +17,7 @@ use model::Error;
 use model::pool::dataset::DatasetView;
 use model::pool::dataset::name::split;
 use model::pool::status::PoolView;
+use shown::plain;
 
 /// Message to people if there is nothing to list.
 const NONE: &str = "no datasets available";
@@ -234,7 +235,7 @@ pub(super) fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -
     let line = |row: &DatasetView| -> Vec<String> {
         let cells = columns.iter();
         cells
-            .map(|name| cell(row, full_name(name), numbers))
+            .map(|name| plain(&cell(row, full_name(name), numbers)))
             .collect()
     };
     let cells: Vec<Vec<String>> = rows.iter().map(line).collect();

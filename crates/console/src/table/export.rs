@@ -22,10 +22,13 @@ pub(super) fn csv(titles: &[&str], rows: &[Vec<Cell>]) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// Letters with which formulas begin. Spreadsheets take the wide forms of East Asia for the others.
+const FORMULAS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
 /// Writes a text as a field. A spreadsheet would take some texts as formulas, so these get a quote
 /// in front.
 fn field(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let is_formula = text.trim_start().starts_with(FORMULAS) || text.starts_with(char::is_control);
     let text = if is_formula {
         format!("'{text}")
     } else {

@@ -59,6 +59,32 @@ fn every_route_lets_in_the_roles_that_it_names() {
     assert!(count > 30, "{count} routes");
 }
 
+/// The document alone says who may do what: a route has no role of its own.
+#[test]
+fn every_route_has_the_role_that_the_document_gives_its_operation() {
+    let document = serde_json::to_value(control::handlers::openapi()).expect("a document");
+    let paths = document["paths"].as_object().expect("paths");
+    let operations = paths.values().filter_map(|it| it.as_object());
+    let operations: Vec<_> = operations.flat_map(|it| it.values()).collect();
+    for route in known() {
+        let Some(id) = route.operation else {
+            let open = [
+                "/login",
+                "/logout",
+                "/first/{secret}",
+                "/enter/{secret}",
+                "/theme",
+            ];
+            assert!(open.contains(&route.path), "{route:?} is open to everybody");
+            continue;
+        };
+        let operation = operations.iter().find(|it| it["operationId"] == id);
+        let operation = operation.unwrap_or_else(|| panic!("{route:?} stands for nothing"));
+        let role = route.role.map(|role| role.as_str());
+        assert_eq!(operation["x-role"].as_str(), role, "{route:?}");
+    }
+}
+
 #[test]
 fn refused_attempts_are_in_the_audit_log() {
     let site = Site::with_one_of_each();
@@ -89,9 +115,13 @@ fn assert_protected(reply: &Reply, what: &str) {
     );
     assert_eq!(
         reply.header("referrer-policy"),
-        Some("no-referrer"),
+        Some("same-origin"),
         "{what}"
     );
+    assert_eq!(reply.header("x-frame-options"), Some("DENY"), "{what}");
+    for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+        assert_eq!(reply.header(name), Some("same-origin"), "{what}");
+    }
     assert!(reply.header("cache-control").is_some(), "{what}");
 }
 

@@ -23,7 +23,8 @@ endpoints! {
     USER_LIST = Admin GET USERS "user_list" ((), ()) -> Vec<UserView>;
     /// Adds a user of the console.
     USER_ADD = Admin POST USERS "user_add" ((), AddUser) -> UserView;
-    /// Changes a user. A new password, and a user who is disabled, end all logins of the user.
+    /// Changes a user. A new password, another role, and a user who is disabled end all logins of
+    /// the user.
     USER_MODIFY = Admin PATCH USER "user_modify" ((), ModifyUser) -> UserView;
     /// Removes a user, and ends the user's logins.
     USER_REMOVE = Admin DELETE USER "user_remove" ((), ()) -> ();

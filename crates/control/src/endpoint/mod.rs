@@ -34,6 +34,7 @@ pub mod status;
 pub mod stream;
 pub mod target;
 pub mod target_group;
+pub mod tls;
 pub mod volume;
 
 /// An endpoint: a request of type `B` with a query of type `Q` has an answer of type `A`. The type
@@ -88,7 +89,14 @@ pub(crate) struct Rule {
     pub(crate) role: Role,
     /// Whether the audit log notes each request, and not only refused ones.
     pub(crate) is_noted: bool,
+    /// Most bytes of a body that is read whole.
+    pub(crate) largest_body: usize,
 }
+
+/// Most bytes of a body, such as a list of ten thousand snapshots.
+const BODY: usize = 8 << 20;
+/// Most bytes of a whole configuration: a hundred thousand objects.
+const CONFIGURATION: usize = 64 << 20;
 
 impl<Q, B, A> Endpoint<Q, B, A> {
     /// Returns what the endpoint asks of the author of a request.
@@ -99,6 +107,10 @@ impl<Q, B, A> Endpoint<Q, B, A> {
             id: self.id,
             role: self.role,
             is_noted: !only_reads || self.id == config::EXPORT.id,
+            largest_body: match self.id == config::APPLY.id || self.id == config::RESTORE.id {
+                true => CONFIGURATION,
+                false => BODY,
+            },
         }
     }
 }
@@ -162,6 +174,7 @@ pub(crate) fn all() -> Vec<&'static str> {
         stream::all(),
         target::all(),
         target_group::all(),
+        tls::all(),
         volume::all(),
     ];
     files.concat()

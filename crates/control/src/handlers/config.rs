@@ -10,6 +10,7 @@ use config::change::Change;
 use config::history::GenerationView;
 use config::redact::redacted;
 use model::{Config, Error, ErrorKind};
+use shown::without_values;
 
 /// Adds the endpoints of this file to the routes.
 pub(super) fn serve(routes: Routes) -> Routes {
@@ -72,12 +73,10 @@ pub(super) fn apply(call: Call<Commit, Apply>) -> Result<Committed, Error> {
     let wanted = match request {
         Apply::Config(config) => config,
         Apply::Toml(text) => {
-            let parsed: Config = toml::from_str(&text).map_err(|e| {
+            let parsed: Config = toml::from_str(&text).map_err(|error| {
+                let fault = fault(&text, &error);
                 Error::invalid(
-                    format!(
-                        "the file is not a configuration: {}",
-                        e.to_string().trim_end()
-                    ),
+                    format!("the file is not a configuration: {fault}"),
                     "sandstone config show prints a valid configuration",
                 )
             })?;
@@ -85,6 +84,19 @@ pub(super) fn apply(call: Call<Commit, Apply>) -> Result<Committed, Error> {
         }
     };
     plane.commit(Change::Replace(wanted), how)
+}
+
+/// Says what is wrong with a configuration as TOML, and where, without a line of it: the line may
+/// hold a secret.
+fn fault(text: &str, error: &toml::de::Error) -> String {
+    let what = without_values(error.message());
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return what;
+    };
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let column = before[start..].chars().count() + 1;
+    format!("line {line}, column {column}: {what}")
 }
 
 pub(super) fn generations(call: Call) -> Result<Vec<GenerationView>, Error> {

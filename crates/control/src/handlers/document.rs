@@ -4,6 +4,7 @@
 //! - Each variable of a path is declared, with a description.
 //! - Each operation declares its problems, because any operation may fail.
 //! - Each response has a description, by default that of the type that it carries.
+//! - The ways in which a request says whose it is are declared.
 //! - Each alternative of a type has a name, and the word that tells it from the others. Generators
 //!   name the types of their clients by it.
 
@@ -11,11 +12,12 @@ use std::collections::BTreeSet;
 
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{
-    ArrayItems, Components, Discriminator, KnownFormat, Object, ObjectBuilder, Schema,
-    SchemaFormat, Type,
+    AdditionalProperties, ArrayItems, Components, Discriminator, KnownFormat, Object,
+    ObjectBuilder, Schema, SchemaFormat, Type,
 };
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
-use utoipa::{PartialSchema as _, ToSchema as _};
+use utoipa::{Number, PartialSchema as _, ToSchema as _};
 
 use crate::answer::Problem;
 use crate::endpoint::description::{Description, Schemas};
@@ -32,6 +34,9 @@ const PROBLEMS: [(&str, &str); 2] = [
          what to try next.",
     ),
 ];
+
+/// Name of the way in which programs say whose a request is.
+const TOKEN: &str = "token";
 
 /// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -57,8 +62,71 @@ pub(super) fn of(mut document: OpenApi, endpoints: Vec<Description>) -> OpenApi 
             describe_responses(operation, &components);
         }
     }
+    let schemas = components.schemas.values_mut();
+    let parameters = document.paths.paths.values_mut().flat_map(operations);
+    let parameters = parameters.filter_map(|it| it.parameters.as_mut()).flatten();
+    let parameters = parameters.filter_map(|it| match it {
+        RefOr::T(parameter) => parameter.schema.as_mut(),
+        RefOr::Ref(_) => None,
+    });
+    schemas.chain(parameters).for_each(widen);
+    declare_authors(&mut document, &mut components);
     document.components = Some(components);
     document
+}
+
+/// Tells integers that are never negative by their own format. `int64` would end at half of what
+/// the daemon takes.
+fn widen(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else {
+        return;
+    };
+    match schema {
+        Schema::Object(object) => {
+            let is_natural = match object.minimum {
+                Some(Number::Int(least)) => least == 0,
+                Some(Number::UInt(least)) => least == 0,
+                Some(Number::Float(least)) => least == 0.0,
+                None => false,
+            };
+            if let Some(SchemaFormat::KnownFormat(KnownFormat::Int64)) = object.format
+                && is_natural
+            {
+                object.format = Some(SchemaFormat::Custom("uint64".to_owned()));
+            }
+            object.properties.values_mut().for_each(widen);
+            if let Some(AdditionalProperties::RefOr(values)) =
+                object.additional_properties.as_deref_mut()
+            {
+                widen(values);
+            }
+        }
+        Schema::Array(list) => {
+            if let ArrayItems::RefOrSchema(items) = &mut list.items {
+                widen(items);
+            }
+        }
+        Schema::OneOf(of) => of.items.iter_mut().for_each(widen),
+        Schema::AllOf(of) => of.items.iter_mut().for_each(widen),
+        Schema::AnyOf(of) => of.items.iter_mut().for_each(widen),
+        _ => {}
+    }
+}
+
+/// Declares how a request says whose it is. The control socket asks for nothing.
+fn declare_authors(document: &mut OpenApi, components: &mut Components) {
+    let token = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A token that `sandstone token add` prints. The control socket needs none: the kernel tells its users.",
+        ))
+        .build();
+    components.add_security_scheme(TOKEN, SecurityScheme::Http(token));
+    let none: [&str; 0] = [];
+    document.security = Some(vec![
+        SecurityRequirement::new(TOKEN, none),
+        SecurityRequirement::default(),
+    ]);
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State};
+use axum::body::Bytes;
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
@@ -140,17 +140,17 @@ async fn carry_out(
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let Ok(asker) = Asker::from_request_parts(&mut parts, &()).await;
-    // Nobody unknown makes the daemon read a body.
-    let body = match asker.principal() {
-        Ok(_) => body,
-        Err(_) => Body::empty(),
+    // Only an author whom the gate lets through by the role makes the daemon read a body.
+    let may_ask = asker.principal().and_then(|it| it.require(rule.role));
+    let body = match may_ask {
+        Ok(()) => listener::read_whole(body, rule.largest_body, listener::BODY).await,
+        Err(_) => Ok(Bytes::new()),
     };
     let arguments = RawPathParams::from_request_parts(&mut parts, &()).await;
     let arguments = arguments.map_err(|error| unreadable("the path", &error))?;
     let arguments = arguments.iter().map(|(_, value)| value.to_owned());
     let at = Arguments(arguments.collect());
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;
     let arrived = Arrived {
         plane,
         asker,

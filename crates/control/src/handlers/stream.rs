@@ -10,6 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
+use listener::MayRest;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
 
@@ -64,8 +65,16 @@ pub(super) async fn send(
             tracing::warn!(%error, "the sending of a stream did not finish");
         }
     });
+    Ok(streamed(inbox))
+}
+
+/// Returns an answer of any length. Its reader may rest: the pool at its other end may wait for
+/// disks.
+fn streamed(inbox: Inbox<std::io::Result<Bytes>>) -> Response {
     let kind = [(CONTENT_TYPE, "application/octet-stream")];
-    Ok((kind, Stream::new(Pieces(inbox))).into_response())
+    let mut answer = (kind, Stream::new(Pieces(inbox))).into_response();
+    answer.extensions_mut().insert(MayRest);
+    answer
 }
 
 fn hand_over(
@@ -105,8 +114,7 @@ pub(super) async fn salvage(
             tracing::warn!(%error, "the salvage of a volume did not finish");
         }
     });
-    let kind = [(CONTENT_TYPE, "application/octet-stream")];
-    Ok((kind, Stream::new(Pieces(inbox))).into_response())
+    Ok(streamed(inbox))
 }
 
 pub(super) fn estimate(call: Call<(), SendRequest>) -> Result<Vec<PartView>, Error> {

@@ -61,6 +61,13 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &["audit list", "audit list -l 20 -o seq,who,body"],
     ),
     ("audit verify", &["audit verify"]),
+    ("tls show", &["tls show", "tls show --pem > san1.pem"]),
+    (
+        "tls give",
+        &["tls give --cert /etc/ssl/san1.pem --key /etc/ssl/san1.key"],
+    ),
+    ("tls make", &["tls make"]),
+    ("tls reload", &["tls reload"]),
     (
         "alert list",
         &["alert list", "alert list -o condition,object,next"],

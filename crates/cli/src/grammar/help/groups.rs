@@ -15,7 +15,10 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
             ("As a client of other storage", &["initiator"]),
             ("Watching", &["alert", "events"]),
             ("Measuring", &["top", "iostat", "history", "bench"]),
-            ("Who may do what", &["user", "token", "role", "audit"]),
+            (
+                "Who may do what",
+                &["user", "token", "role", "audit", "tls"],
+            ),
             (
                 "The program itself",
                 &["config", "openapi", "completion", "man"],

@@ -1,0 +1,18 @@
+//! The console and the API of a real daemon under attack: every form as every author, hostile names
+//! everywhere, secrets in everything that is written or answered, and connections that never end.
+//!
+//! The daemon is a process, so this program links little of Sandstone.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on is a test that failed"
+)]
+
+mod forms;
+mod hostile_names;
+mod html;
+mod logins;
+mod remote;
+mod secrets;
+mod site;
+mod slow_clients;

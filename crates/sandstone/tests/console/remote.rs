@@ -1,0 +1,135 @@
+//! The command line and a console on another machine: which certificates it believes, what it sends,
+//! and how the certificate is shown, given and made.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use super::site::Site;
+
+/// Runs the command line against the console over TLS, away from the daemon's folder.
+fn remote(site: &Site, options: &[&str], words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .arg("--control")
+        .arg(format!("https://{}", site.console))
+        .args(options)
+        .args(words)
+        .current_dir(site.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn with<'a>(token: &[&'a str; 2], proof: [&'a str; 2]) -> Vec<&'a str> {
+    [token[0], token[1], proof[0], proof[1]].to_vec()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn nothing_is_sent_to_a_console_that_is_not_proven() {
+    let site = Site::start();
+    let folder = site.folder.path();
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("token"), site.done("token add laptop --role admin")).unwrap();
+    fs::write(path("ca.pem"), site.done("tls show --pem")).unwrap();
+    let (token, ca) = (path("token"), path("ca.pem"));
+    let token = ["--control-token", token.as_str()];
+    let shown: serde_json::Value = serde_json::from_str(&site.done("tls show --json")).unwrap();
+    let fingerprint = shown["fingerprint"].as_str().unwrap();
+    let wrong = fingerprint.replace(['0', '1', '2'], "3");
+
+    let unproven = remote(&site, &token, &["status"]);
+    let told = text(&unproven.stderr);
+    assert_eq!(unproven.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains(fingerprint) && told.contains("nothing was sent"),
+        "{told}"
+    );
+    let other = remote(
+        &site,
+        &with(&token, ["--control-fingerprint", &wrong]),
+        &["status"],
+    );
+    assert!(
+        text(&other.stderr).contains("not the one of --control-fingerprint"),
+        "{other:?}"
+    );
+    let odd = remote(
+        &site,
+        &with(&token, ["--control-fingerprint", "abc"]),
+        &["status"],
+    );
+    assert!(
+        text(&odd.stderr).contains("is not a fingerprint"),
+        "{odd:?}"
+    );
+
+    for proof in [
+        ["--control-ca", ca.as_str()],
+        ["--control-fingerprint", fingerprint],
+    ] {
+        let status = remote(&site, &with(&token, proof), &["status", "--json"]);
+        assert!(status.status.success(), "{}", text(&status.stderr));
+        let made = remote(
+            &site,
+            &with(&token, proof),
+            &["lu", "create", "far", "--size", "1M", "--memory"],
+        );
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        let removed = remote(
+            &site,
+            &with(&token, proof),
+            &["lu", "delete", "far", "--yes"],
+        );
+        assert!(removed.status.success(), "{}", text(&removed.stderr));
+    }
+    let nobody = remote(&site, &["--control-ca", ca.as_str()], &["status"]);
+    assert!(
+        text(&nobody.stderr).contains("does not say whose it is"),
+        "{nobody:?}"
+    );
+    let noted = site.done("audit list -H -o who,by,attempt");
+    assert!(
+        noted.contains("laptop\ttoken\tsandstone lu create far --size 1M --memory"),
+        "{noted}"
+    );
+    certificates_are_given_and_made(&site, fingerprint);
+}
+
+fn certificates_are_given_and_made(site: &Site, first: &str) {
+    let state = site.state();
+    let (cert, key) = (state.join("tls/cert.pem"), state.join("tls/key.pem"));
+    let give = |cert: &std::path::Path, key: &std::path::Path| {
+        let words = ["tls", "give", "--cert"].map(str::to_owned).into_iter();
+        let words = words.chain([
+            cert.display().to_string(),
+            "--key".to_owned(),
+            key.display().to_string(),
+        ]);
+        site.run(&words.collect::<Vec<_>>().join(" "))
+    };
+    let refused = give(&cert, &cert);
+    assert!(
+        text(&refused.stderr).contains("the key cannot be used"),
+        "{refused:?}"
+    );
+    assert!(
+        site.done("tls show").contains(first),
+        "the present one stays"
+    );
+    let given = give(&cert, &key);
+    assert!(
+        text(&given.stdout).contains("given with sandstone tls give"),
+        "{given:?}"
+    );
+    let made = site.done("tls make");
+    assert!(
+        made.contains("made by the daemon") && !made.contains(first),
+        "{made}"
+    );
+    assert!(site.done("tls reload").contains("made by the daemon"));
+    let audit = site.done("audit list -H -o attempt,result");
+    assert!(audit.contains("sandstone tls make\tdone"), "{audit}");
+}
