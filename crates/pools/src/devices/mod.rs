@@ -3,7 +3,7 @@
 pub mod disks;
 pub(super) mod foreign;
 pub(super) mod identity;
-mod inventory;
+pub mod inventory;
 pub(super) mod known;
 pub(super) mod label;
 pub(super) mod lent;
