@@ -2,6 +2,7 @@
 //! something. The confirmation carries what was seen, so that nothing else is done.
 
 use config::diff::{Action, Difference};
+use config::validate::SECRET_NOT_SHOWN;
 use control::Endpoint;
 use control::transaction::{Commit, Committed, SessionEffect};
 use maud::{Markup, html};
@@ -202,9 +203,10 @@ pub(crate) fn differences(all: &[Difference]) -> Markup {
     }
 }
 
-/// Returns the text of a JSON string without its quotes.
+/// Returns the text of a JSON string without its quotes. The mark of a secret becomes words.
 fn plain(json: &str) -> String {
     match serde_json::from_str(json) {
+        _ if json == SECRET_NOT_SHOWN => "set, and not shown".to_owned(),
         Ok(Value::String(text)) => text,
         _ => json.to_owned(),
     }

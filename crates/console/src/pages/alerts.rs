@@ -244,7 +244,7 @@ fn ways_out(visit: &Visit, ways: Vec<WayView>) -> Markup {
         id: |_| String::new(),
         empty: html! {
             p { strong { "No one is told." } " Alerts are only shown here. To send mail, for example:" }
-            pre { "sandstone alert way add ops --to ops@example.org --from san@example.org --server mail.example.org" }
+            pre tabindex="0" { "sandstone alert way add ops --to ops@example.org --from san@example.org --server mail.example.org" }
         },
     };
     html! {
