@@ -56,13 +56,13 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
 }
 
 fn keep(browser: &Browser, folder: &Path, name: &str, screen: Screen) -> Result<()> {
-    let picture = browser.picture(screen.width, screen.height)?;
+    let picture = browser.small_picture(screen.width, screen.height)?;
     ensure!(
         picture.len() <= MOST_BYTES,
         "the picture {name} has {} bytes, and at most {MOST_BYTES} are wanted",
         picture.len()
     );
-    let file = folder.join(format!("{name}.png"));
+    let file = folder.join(format!("{name}.webp"));
     fs::write(&file, picture).with_context(|| format!("keep {}", file.display()))
 }
 

@@ -19,7 +19,7 @@ const INSTALL: Duration = Duration::from_secs(300);
 pub(crate) enum Extent {
     /// The packages, and all that they need.
     Whole,
-    /// Only the packages themselves, because a file of theirs is wanted.
+    /// The packages themselves, because a file of theirs is wanted.
     Alone,
 }
 

@@ -17,25 +17,30 @@ pub(crate) struct HostNames {
 #[derive(Debug, Default)]
 struct Known {
     generation: u64,
-    /// Host of each initiator; `None` if it belongs to none.
-    names: HashMap<String, Option<Arc<str>>>,
+    /// Hosts of each initiator, the narrowest first.
+    names: HashMap<String, Arc<[Arc<str>]>>,
 }
 
 impl HostNames {
     /// Returns the name of the host to which an initiator belongs: of several, the narrowest.
     pub(crate) fn of(&self, config: &Config, initiator: &str) -> Option<Arc<str>> {
+        self.all(config, initiator).first().cloned()
+    }
+
+    /// Returns the names of all hosts to which an initiator belongs, the narrowest first.
+    pub(crate) fn all(&self, config: &Config, initiator: &str) -> Arc<[Arc<str>]> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { generation, names } = &mut *known;
         if *generation != config.generation {
             *generation = config.generation;
             names.clear();
         }
-        if let Some(name) = names.get(initiator) {
-            return name.clone();
+        if let Some(all) = names.get(initiator) {
+            return Arc::clone(all);
         }
         let hosts = access::hosts(config, initiator);
-        let name = hosts.first().map(|host| Arc::from(host.name.as_str()));
-        names.insert(initiator.to_owned(), name.clone());
-        name
+        let all: Arc<[Arc<str>]> = hosts.iter().map(|it| Arc::from(it.name.as_str())).collect();
+        names.insert(initiator.to_owned(), Arc::clone(&all));
+        all
     }
 }

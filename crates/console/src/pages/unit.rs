@@ -197,9 +197,11 @@ pub(crate) fn users(visit: &Visit, view: &UnitView) -> Result<Markup, Error> {
 /// Returns the LUN under which a session may see the unit, by the configuration.
 fn mapped_lun(config: &Config, info: &SessionInfo, view: &UnitView) -> Option<u16> {
     let target = info.target.as_ref()?;
-    let hosts = config::access::hosts(config, &info.initiator);
     let fits = |map: &&MapSpec| {
-        let is_of = |name: &String| hosts.iter().any(|host| host.name == *name);
+        let is_of = |name: &String| {
+            let host = config.host(name);
+            host.is_some_and(|host| host.membership(&info.initiator).is_some())
+        };
         map.host.as_ref().is_none_or(is_of) && map.leads_to(config, target)
     };
     let map = view.maps.iter().find(fits)?;

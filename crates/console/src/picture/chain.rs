@@ -2,8 +2,8 @@
 //! those that hurt and those that are busy are shown; the others are counted.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use config::access;
 use control::answer::UnitView;
 use model::config::{AluaState, Config, MapSpec};
 use model::data_plane::{PortalStatus, SessionInfo};
@@ -44,7 +44,7 @@ pub(crate) struct Source<'a> {
 struct Logged<'a> {
     info: &'a SessionInfo,
     target: &'a str,
-    hosts: Vec<&'a str>,
+    hosts: Arc<[Arc<str>]>,
 }
 
 impl Logged<'_> {
@@ -66,7 +66,7 @@ impl Logged<'_> {
     }
 
     fn is_mapped(&self, config: &Config, map: &MapSpec) -> bool {
-        let is_of = |name: &String| self.hosts.contains(&name.as_str());
+        let is_of = |name: &String| self.hosts.iter().any(|host| **host == **name);
         map.host.as_ref().is_none_or(is_of) && map.leads_to(config, self.target)
     }
 }
@@ -133,17 +133,11 @@ struct Chosen<T> {
 }
 
 fn logged<'a>(source: &Source<'a>) -> Vec<Logged<'a>> {
-    let mut known: HashMap<&str, Vec<&str>> = HashMap::new();
     let sessions = source.sessions.iter().filter_map(|info| {
-        let target = info.target.as_deref()?;
-        let hosts = known.entry(&info.initiator).or_insert_with(|| {
-            let hosts = access::hosts(source.config, &info.initiator);
-            hosts.into_iter().map(|host| host.name.as_str()).collect()
-        });
         Some(Logged {
             info,
-            target,
-            hosts: hosts.clone(),
+            target: info.target.as_deref()?,
+            hosts: source.live.hosts.all(source.config, &info.initiator),
         })
     });
     sessions.collect()

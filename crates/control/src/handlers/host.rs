@@ -5,13 +5,12 @@ use crate::answer::HostView;
 use crate::call::Call;
 use crate::endpoint::host as at;
 use crate::gate::sees_map;
-use crate::plane::Plane;
-use config::access;
 use config::change::Change;
 use config::redact::redacted_host;
 use model::Error;
 use model::access::FolderGrant;
 use model::config::{Config, HostSpec};
+use model::data_plane::SessionInfo;
 
 /// Adds the endpoints of this file to the routes.
 pub(super) fn serve(routes: Routes) -> Routes {
@@ -39,9 +38,10 @@ pub(super) fn list(call: Call) -> Result<Vec<HostView>, Error> {
     let grant = asker.principal()?.grant.as_ref();
     let sees = |host: &&HostSpec| grant.is_none_or(|grant| grant.hosts.contains(&host.name));
     let config = plane.config();
+    let sessions = plane.transactions.data_plane().sessions();
     let hosts = config.hosts.iter().filter(sees);
     Ok(hosts
-        .map(|host| view(&plane, &config, host, grant))
+        .map(|host| view(&sessions, &config, host, grant))
         .collect())
 }
 
@@ -59,22 +59,22 @@ pub(super) fn show(call: Call) -> Result<HostView, Error> {
         )
     };
     let host = config.host(&name).ok_or_else(missing)?;
-    Ok(view(&plane, &config, host, grant))
+    let sessions = plane.transactions.data_plane().sessions();
+    Ok(view(&sessions, &config, host, grant))
 }
 
 /// Returns a host as the author of a request sees it.
-fn view(plane: &Plane, config: &Config, host: &HostSpec, grant: Option<&FolderGrant>) -> HostView {
-    let sessions = plane.transactions.data_plane().sessions();
-    let ours = |initiator: &str| {
-        access::hosts(config, initiator)
-            .iter()
-            .any(|other| other.name == host.name)
-    };
+fn view(
+    sessions: &[SessionInfo],
+    config: &Config,
+    host: &HostSpec,
+    grant: Option<&FolderGrant>,
+) -> HostView {
     HostView {
         spec: redacted_host(host),
         sessions: sessions
             .iter()
-            .filter(|session| ours(&session.initiator))
+            .filter(|session| host.membership(&session.initiator).is_some())
             .count(),
         maps: config
             .maps
