@@ -63,7 +63,7 @@ grep -q "stays: it has the configuration" /tmp/out || fail "a purge says nothing
 # purge_told ANSWER: purges at a terminal, where somebody types the answer.
 purge_told() {
     dpkg --install /2.deb >/tmp/out 2>&1 || fail "$(cat /tmp/out)"
-    echo "$1" | DEBIAN_FRONTEND= TERM=dumb script -qec "dpkg --purge sandstone" /dev/null >/tmp/out ||
+    echo "$1" | DEBIAN_FRONTEND=readline TERM=dumb script -qec "dpkg --purge sandstone" /dev/null >/tmp/out ||
         fail "$(cat /tmp/out)"
     grep -q "Delete the state folder of Sandstone" /tmp/out || fail "a purge did not ask: $(cat /tmp/out)"
 }

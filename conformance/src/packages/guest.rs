@@ -21,8 +21,9 @@ use crate::machine::scratch;
 use crate::servers::server::ServerKind;
 
 const LIMIT: Duration = Duration::from_secs(900);
-/// Time for which the host loads its unit. It must outlast the upgrade and the watchdog.
-const LOAD_S: u64 = 180;
+/// Time for which the host loads its unit. It must outlast the restart of an upgrade, and the
+/// watchdog.
+const LOAD_S: u64 = 120;
 const DISK_MIB: u64 = 2048;
 const POOL_MIB: u64 = 1024;
 const PACKAGES: &str = "adduser,debconf,init-system-helpers,systemd,systemd-sysv,udev,dbus,\
