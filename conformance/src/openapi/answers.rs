@@ -23,7 +23,7 @@ const REQUIREMENTS: &str = include_str!("../../clients/schemathesis_requirements
 const SECONDS: &str = "45";
 /// Most requests of one kind to each operation.
 const EXAMPLES: &str = "8";
-/// What each answer must hold.
+/// Properties that each answer must have.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,unsupported_method,\
     allow_header_conformance,ignored_auth,negative_data_rejection";
@@ -68,12 +68,7 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
         .arg(folder.path().join("state/tls/cert.pem"))
         .args(["--phases", "coverage,fuzzing", "--checks", CHECKS])
         .args(["--max-examples", EXAMPLES, "--max-time", SECONDS])
-        .args([
-            "--continue-on-failure",
-            "--no-shrink",
-            "--generation-database",
-            "none",
-        ])
+        .args(["--continue-on-failure", "--no-shrink"])
         .args([
             "--generation-deterministic",
             "--warnings",
@@ -103,9 +98,18 @@ fn ask(program: &Path, socket: &Path, folder: &Path, line: &str) -> Result<Strin
     process::output(command, LIMIT)
 }
 
-/// Returns the number of requests in a report.
+/// Returns the number of requests in a report. Each operation must have been asked.
 fn figures(report: &Path) -> Result<String> {
     let text = fs::read_to_string(report).context("read the report")?;
     let report: Value = serde_json::from_str(&text).context("read the report")?;
-    Ok(report.to_string())
+    let number = |pointer| {
+        report
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .context(pointer)
+    };
+    let (all, tested) = (number("/operations/total")?, number("/operations/tested")?);
+    let asked = number("/test_cases/generated")?;
+    ensure!(tested == all, "{tested} of {all} operations were asked");
+    Ok(format!("{asked} requests to {all} operations"))
 }

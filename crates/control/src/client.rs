@@ -20,8 +20,11 @@ use super::address::ControlAddress;
 use super::answer::Problem;
 use super::asker;
 use super::endpoint::{self, Endpoint};
-use super::remote::{self, Trust};
 use model::{Error, ErrorKind};
+
+mod remote;
+
+pub use remote::Trust;
 
 /// Longest time for a connection to be accepted.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@
 //! | How does a change come into force, or is taken back? | `transaction.rs`; changes wait for their turn in `transaction/queue.rs` |
 //! | Who asks, and may they? | `asker.rs`, `author.rs`, `origin.rs`; `gate.rs` lets through and notes |
 //! | How do pages of this process ask endpoints? | `door.rs` |
-//! | How does a client reach the daemon? | `client.rs`, `address.rs`; on another machine: `remote.rs` |
+//! | How does a client reach the daemon? | `client.rs`, `address.rs`; on another machine: `client/remote.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
 //! | Where do the facts for alerts come from? | `watch.rs`; alerts and events themselves: the crate `alert` |
 //! | Where do figures of commands come from? | `snapshots.rs`, once a second |
@@ -42,7 +42,6 @@ mod names_in_use;
 mod new_unit;
 pub mod origin;
 pub mod plane;
-mod remote;
 pub mod server;
 pub mod snapshots;
 mod streaming;
@@ -53,13 +52,12 @@ pub mod watch;
 pub use address::ControlAddress;
 pub use asker::{Asker, COOKIE_NAME};
 pub use author::Author;
-pub use client::Client;
+pub use client::{Client, Trust};
 pub use door::Door;
 pub use endpoint::Endpoint;
 pub use history_keeper::HistoryKeeper;
 pub use metrics_listener::{MetricsListener, MetricsServer};
 pub use plane::{ConsoleCertificate, Plane};
-pub use remote::Trust;
 pub use server::ControlServer;
 pub use snapshots::{Feed, Snapshots};
 pub use transaction::Transactions;

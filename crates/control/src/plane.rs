@@ -103,7 +103,7 @@ pub trait ConsoleCertificate: Send + Sync {
     fn reload(&self) -> Result<TlsView, Error>;
 }
 
-/// What the plane knows of the console, set when the console is served.
+/// Knowledge of the console, set when the console is served.
 #[derive(Default)]
 pub struct ConsoleTeller {
     status: OnceLock<Box<dyn Fn() -> ConsoleStatus + Send + Sync>>,

@@ -37,7 +37,7 @@ pub struct Given {
 /// Origin of a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// This machine made it.
+    /// The machine made it.
     #[default]
     Own,
     /// An administrator gave it, and the state folder keeps it.
@@ -92,9 +92,9 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl Certificates {
-    /// Reads the named files, or those of the state folder: what an administrator gave, or else what
-    /// this machine makes. The latter are made again if they are missing, damaged, about to end, or
-    /// lack a name of this machine.
+    /// Reads the named files, or those of the state folder: what an administrator gave, or else
+    /// what this machine makes. The latter are made again if they are missing, damaged, about to
+    /// end, or lack a name of this machine.
     ///
     /// # Errors
     /// The named files cannot be used, or the state folder cannot be written.
@@ -203,7 +203,7 @@ impl Certificates {
     /// Takes a certificate and its key, as PEM, and puts it in force.
     ///
     /// # Errors
-    /// They cannot be used, the daemon's options name others, or the state folder cannot be written.
+    /// They cannot be used, the options name others, or the state folder cannot be written.
     pub fn give(&self, certificate: &str, key: &str) -> Result<CertificateView, Error> {
         self.require_choice()?;
         let new = in_force(

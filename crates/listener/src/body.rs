@@ -14,12 +14,12 @@ use super::places::Sending;
 /// Reason why a body could not be read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFault {
-    /// It is longer than it may be, or the connection broke.
+    /// More bytes than there may be, or a broken connection.
     Unreadable {
         /// Most bytes.
         most: usize,
     },
-    /// It took too long to arrive.
+    /// Too long a time until it was there.
     Slow {
         /// Longest time.
         within: Duration,

@@ -39,8 +39,8 @@ pub struct Bounds {
     pub most_of_origin: usize,
     /// Time without a request after which a connection ends.
     pub idle: Duration,
-    /// Longest time for which a peer may take nothing of an answer. It is longer than the silence of
-    /// any stream of events.
+    /// Longest time for which a peer may take nothing of an answer. It is longer than the silence
+    /// of any stream of events.
     pub stall: Duration,
     /// Longest time that answers may take when the listener ends.
     pub last_answers: Duration,

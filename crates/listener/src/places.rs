@@ -12,7 +12,7 @@ use super::Bounds;
 /// Time after which a peer that takes nothing may lose its place to another.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// Other end of a connection, as far as bounds tell one from another.
+/// Peer of a connection, as far as bounds tell one from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Address over TCP. A host of IPv6 has a whole network of addresses, so they count as one.
@@ -55,7 +55,7 @@ struct State {
     since: Instant,
 }
 
-/// What a connection waits for, and since when.
+/// Reason for which a connection waits, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// The peer asks for nothing.

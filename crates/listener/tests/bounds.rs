@@ -1,4 +1,4 @@
-//! A listener with short bounds, and clients that ask for nothing, take nothing, or send bit by bit.
+//! A listener with short bounds, and clients that ask for nothing, take nothing, or never end.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,7 @@
-//! Texts that others chose, in a form that changes nothing around them: a line of a log stays one
-//! line, and a terminal obeys none of it. Messages of decoders lose the values that they quote.
+//! Texts that others chose, in a form that changes nothing around them.
+//!
+//! A line of a log stays one line, and a terminal obeys none of it. Messages of decoders lose the
+//! values that they quote.
 
 /// Returns a text with each character escaped that a terminal would obey, or that would change the
 /// way in which the rest of its line is read.

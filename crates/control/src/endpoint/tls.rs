@@ -46,7 +46,7 @@ pub struct TlsView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsSource {
-    /// This machine made it.
+    /// The daemon made it.
     Own,
     /// An administrator gave it to the daemon.
     Given,

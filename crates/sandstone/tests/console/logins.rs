@@ -106,7 +106,7 @@ fn raw(site: &Site, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// After some failures, even the right password has to wait; known and unknown names alike.
+/// Even the right password has to wait after some failures; known and unknown names alike.
 fn guesses_are_counted_by_name_and_by_address(site: &Site) {
     let attempt = |name: &str, password: &str| {
         let form = format!("name={name}&password={}", coded(password));

@@ -1,5 +1,5 @@
-//! The command line and a console on another machine: which certificates it believes, what it sends,
-//! and how the certificate is shown, given and made.
+//! The command line and a console on another machine: which certificates it believes, what it
+//! sends, and how the certificate is shown, given and made.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! Every secret of the configuration, and those of users and programs, in everything that the daemon
-//! writes and answers: nowhere as they are.
+//! Every secret of the configuration, and those of users and programs, in everything that the
+//! daemon writes and answers: nowhere as they are.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::address::Remote;
-use super::client::CONNECT;
+use super::CONNECT;
+use crate::address::Remote;
 use model::{Error, ErrorKind};
 
 /// Proof of a daemon's certificate.
