@@ -208,8 +208,7 @@ fn progress(what: &str) {
 
 /// Builds a program as packages have it, and returns the folder of the builds of that kind.
 fn build(what: &[&str]) -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = std::process::Command::new(cargo)
+    let status = crate::cargo::command()
         .args(["build", "--profile", "dist", "--locked"])
         .args(what)
         .current_dir(crate::crate_root())

@@ -288,7 +288,7 @@ fn failure(log: &str) -> Vec<&str> {
 }
 
 fn cargo(command: &str) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = crate::cargo::command();
     cargo
         .arg(command)
         .arg("--manifest-path")

@@ -1,6 +1,7 @@
 //! Developer commands in one place: `cargo xtask COMMAND`.
 
 mod bench;
+mod cargo;
 mod debian;
 mod dist;
 mod fuzz;

@@ -4,6 +4,7 @@
 //! that need a failed build are left out.
 
 mod build;
+mod slowest;
 mod stages;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use self::build::{Clippy, build};
 use self::stages::{Stages, Verdict};
-use crate::{crate_root, debian, fuzz, target_folder, tidy};
+use crate::{cargo, crate_root, debian, fuzz, target_folder, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask test [OPTIONS]
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let clippy = Clippy::find();
     let mut stages = Stages::begin();
     stages.run("packages", || install().into());
-    stages.run("format", || cargo(&["fmt", "--all", "--", "--check"]));
+    stages.run("format", || run_cargo(&["fmt", "--all", "--", "--check"]));
     stages.run("rules", || tidy::run(&[]).into());
     // Everything is built together, so that all have the features of the same dependencies, and
     // nothing is built twice.
@@ -101,7 +102,9 @@ fn tests(clippy: &Clippy) -> Verdict {
     let skipped = target_folder().join("skipped-tests");
     let skipped = std::path::absolute(&skipped).unwrap_or(skipped);
     let _ = std::fs::remove_file(&skipped);
+    slowest::forget();
     let verdict = run_tests(&skipped, clippy);
+    slowest::print();
     if let Ok(skipped) = std::fs::read_to_string(&skipped) {
         println!("\nNot run, because this machine does not allow it:\n{skipped}");
     }
@@ -110,23 +113,24 @@ fn tests(clippy: &Clippy) -> Verdict {
 
 /// Runs the tests. `skipped` is the file in which tests note that they were not done.
 fn run_tests(skipped: &Path, clippy: &Clippy) -> Verdict {
-    let cargo = |arguments: &[&str]| {
+    let run_nicely = |arguments: &[&str]| {
         // Guests in the labs beside the tests have one processor and little patience, so they come
         // first. Most tests that keep a processor busy do not look at the time.
         let mut command = Command::new("nice");
+        cargo::forget_this_program(&mut command);
         command
             .args(["-n", "5"])
-            .arg(cargo_command().get_program())
+            .arg(cargo::command().get_program())
             .args(arguments)
             .env("SANDSTONE_SKIPPED_TESTS", skipped);
         clippy.wrap(&mut command);
         ended(&format!("cargo {}", arguments.join(" ")), &mut command)
     };
-    let nextest = cargo_command().args(["nextest", "--version"]).output();
+    let nextest = cargo::command().args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
         // Tests that start a daemon wait for most of their time.
         let at_once = std::thread::available_parallelism().map_or(1, usize::from) * 2;
-        cargo(&[
+        run_nicely(&[
             "nextest",
             "run",
             "--workspace",
@@ -139,9 +143,9 @@ fn run_tests(skipped: &Path, clippy: &Clippy) -> Verdict {
             &at_once.to_string(),
         ])
     } else {
-        let rest = cargo(&[&PLAIN[..], &["--workspace", "--exclude", "sim"]].concat());
+        let rest = run_nicely(&[&PLAIN[..], &["--workspace", "--exclude", "sim"]].concat());
         // The output of the crash laboratory is shown, as `.config/nextest.toml` has it.
-        let sim = cargo(&[&PLAIN[..], &["--package", "sim", "--", "--show-output"]].concat());
+        let sim = run_nicely(&[&PLAIN[..], &["--package", "sim", "--", "--show-output"]].concat());
         rest.and(sim)
     }
 }
@@ -183,9 +187,9 @@ fn told_at_the_end(name: &str, command: &mut Command) -> Verdict {
     verdict
 }
 
-fn cargo(arguments: &[&str]) -> Verdict {
+fn run_cargo(arguments: &[&str]) -> Verdict {
     let name = format!("cargo {}", arguments.join(" "));
-    ended(&name, cargo_command().args(arguments))
+    ended(&name, cargo::command().args(arguments))
 }
 
 /// Runs a command and returns its verdict.
@@ -195,9 +199,4 @@ fn ended(name: &str, command: &mut Command) -> Verdict {
         Ok(status) => Verdict::Failed(format!("{name}: {status}")),
         Err(error) => Verdict::Failed(format!("cannot run {name}: {error}")),
     }
-}
-
-/// Returns a command that runs the cargo that runs this program.
-fn cargo_command() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

@@ -9,9 +9,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::cargo_command;
 use super::stages::Verdict;
-use crate::crate_root;
+use crate::{cargo, crate_root};
 
 /// Environment variable that names cargo's wrapper.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
@@ -41,7 +40,7 @@ impl Clippy {
 
 /// Builds all targets. Returns the verdict of the build, and that of the lints.
 pub(super) fn build(clippy: &Clippy) -> (Verdict, Verdict) {
-    let mut command = cargo_command();
+    let mut command = cargo::command();
     command.args(["build", "--workspace", "--all-targets", "--locked"]);
     command.arg("--message-format=json-diagnostic-rendered-ansi");
     clippy.wrap(&mut command);

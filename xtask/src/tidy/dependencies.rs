@@ -5,7 +5,6 @@
 //! `std` offers sockets, files, threads and clocks without any manifest.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde::Deserialize;
 use syn::visit::Visit;
@@ -146,8 +145,7 @@ pub(super) struct Dependency {
 
 /// Asks cargo for the workspace's own packages, or for all packages that they need.
 pub(super) fn metadata(root: &Path, with_dependencies: bool) -> Result<Metadata, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = crate::cargo::command();
     command
         .args(["metadata", "--format-version", "1", "--locked"])
         .current_dir(root);
