@@ -123,6 +123,7 @@ fn furnish(site: &mut Site, other: &str) -> Result<Vec<String>> {
          volume create tank/vm
          lu create db --volume tank/vm/db --size 64M
          lu create {LONG} --volume tank/vm/{LONG} --size 32M
+         lu create slow --volume a-pool-that-lacks-a-disk/slow --size 32M
          lu create far --backend {other}
          lu create resting --memory --size 16M
          lu offline resting
@@ -134,13 +135,16 @@ fn furnish(site: &mut Site, other: &str) -> Result<Vec<String>> {
          map add db --host esx1 --target {TARGET} --lun 0
          map add {LONG} --host esx1 --target {TARGET} --lun 1
          map add far --host {LONG} --target {TARGET} --lun 0
+         map add slow --host {LONG} --target {TARGET} --lun 1
          token add a-token --role viewer
          pool scrub tank"
     ))?;
+    let long = format!("iqn.2026-01.org.example:{LONG}");
     for (initiator, lun) in [
         ("iqn.1998-01.com.vmware:esx1-5f2a", 0),
         ("iqn.1998-01.com.vmware:esx1-77aa", 1),
-        (&format!("iqn.2026-01.org.example:{LONG}-and-more"), 0),
+        (&format!("{long}-and-more"), 0),
+        (&format!("{long}-and-else"), 1),
     ] {
         site.load(Load {
             initiator,
@@ -153,9 +157,11 @@ fn furnish(site: &mut Site, other: &str) -> Result<Vec<String>> {
         "db",
         LONG,
         "far",
+        "slow",
         "resting",
         "tank",
         "a-pool-that-lacks-a-disk",
+        "a-pool-that-lacks-a-disk/slow",
         "tank/vm",
         "tank/vm/db",
         "tank/vm/db@monday",
