@@ -494,7 +494,7 @@ fn segments_that_were_sent_again() {
             ..well()
         }
     };
-    let judged = |segments, retransmits| {
+    let judged = |segments: u64, retransmits: u64| {
         let mut watch = Watch::default();
         // What was sent again before the daemon looked first is not counted.
         assert_eq!(found(&mut watch, &after(1000, 900), 0), []);
