@@ -37,7 +37,7 @@ pub struct Rounds {
     latest: Arc<Latest>,
     stop: Option<Sender<()>>,
     /// Signal that the thread has ended: its other side is gone.
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Rounds {
         Ok(Self {
             latest,
             stop: Some(stop),
-            ended,
+            ended: Mutex::new(ended),
         })
     }
 
@@ -97,7 +97,8 @@ impl Drop for Rounds {
     fn drop(&mut self) {
         drop(self.stop.take());
         // A thread that waits for a disk is left behind: it holds nothing that the end needs.
-        let _ = self.ended.recv_timeout(LAST_ANSWER);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(LAST_ANSWER);
     }
 }
 
