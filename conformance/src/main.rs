@@ -236,6 +236,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     } else {
         ServerKind::Sandstone(server_binary(arguments)?)
     };
+    if let Some(folder) = &arguments.pictures {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("make the folder {}", folder.display()))?;
+    }
     machine::network::remove_stale();
     machine::scratch::remove_stale();
     let bench = Bench {
