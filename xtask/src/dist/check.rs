@@ -1,5 +1,5 @@
-//! Checks of finished packages: what Debian's and Red Hat's own tools say, and the labs that install
-//! them.
+//! Checks of finished packages: what Debian's and Red Hat's own tools say, and the labs that
+//! install them.
 
 use std::fs;
 use std::path::Path;
