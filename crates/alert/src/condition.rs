@@ -121,6 +121,11 @@ conditions! {
     "`pool list POOL` shows its space; `volume list -t all -r -S used POOL` what takes it.";
     "Add devices with `pool add POOL VDEV`, or destroy what is not needed.";
 
+    POOL_PROMISED_TOO_MUCH = "pool-promised-too-much", Warning, 60, "pool";
+    "The pool's volumes promise hosts more than three times its size.";
+    "`pool list POOL` shows its space; `volume list -t all -r -S volsize POOL` the volumes.";
+    "Watch how full the pool is, and have devices ready for `pool add POOL VDEV`.";
+
     SCRUB_OVERDUE = "scrub-overdue", Warning, 0, "pool";
     "No scrub of the pool has ended for 62 days: rotten blocks may wait for the next failure.";
     "`pool status POOL`, line scan.";
@@ -145,6 +150,11 @@ conditions! {
     "The unit reached the soft threshold of thin provisioning that was set for it.";
     "`lu list -o name,used,available LU`.";
     "Make space in the pool or file system beneath, or raise the threshold with `lu modify`.";
+
+    UNIT_ONE_PATH = "unit-one-path", Warning, 300, "logical unit";
+    "One session uses the unit, and within a day there were several: the next fault of a link stops its host.";
+    "`session list` shows the session that is left; `events` when the others ended.";
+    "Check the links and the paths of the host. If it was meant, `alert ack` it: it is forgotten after a day.";
 
     PORTAL_NOT_LISTENING = "portal-not-listening", Error, 30, "portal";
     "A portal of a target cannot be bound: initiators cannot reach the target there.";
@@ -175,6 +185,11 @@ conditions! {
     "Data of a session arrived damaged within the last ten minutes; its digest showed it.";
     "`session list -o initiator,peer,portal,digests`; errors of the network cards on both sides.";
     "Check cables, switch and offloads of the network card. Keep data digests on until it is mended.";
+
+    TCP_RETRANSMITS = "tcp-retransmits", Warning, 300, "portal";
+    "More than 0.1 % of the segments that the portal sent were lost on the way, for five minutes.";
+    "`session list -o initiator,peer,portal`; drops of the network cards and switches on both sides.";
+    "Check cables and switches, flow control, and that the MTU is equal on the whole way.";
 
     KAVG_HIGH = "kavg-high", Warning, 300, "logical unit";
     "Commands of the unit waited more than 1 ms on average before the device began, for five minutes.";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::data_plane::{PortalStatus, SessionInfo, UnitStatus};
+use model::data_plane::{PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::figures::Snapshot;
 use model::initiator::view::InitiatorDevice;
 use model::pool::status::PoolView;
@@ -22,6 +22,8 @@ pub struct Facts {
     pub units: Arc<Vec<UnitStatus>>,
     /// Portals of targets.
     pub portals: Arc<Vec<PortalStatus>>,
+    /// Segments that TCP sent from portals.
+    pub portal_tcp: Arc<Vec<PortalTcp>>,
     /// Sessions of initiators at this machine's targets.
     pub sessions: Arc<Vec<SessionInfo>>,
     /// Disks of other machines.

@@ -18,7 +18,7 @@ mod gatherer;
 mod scrubs;
 
 use gatherer::Gatherer;
-use model::data_plane::{DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use model::data_plane::{DataPlane, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::initiator::view::InitiatorDevice;
 use model::pool::status::PoolView;
 use pools::Pools;
@@ -50,6 +50,13 @@ struct UnitFacts {
     devices: Arc<Vec<InitiatorDevice>>,
 }
 
+/// Sessions, and what TCP sent to them.
+#[derive(Debug, Default)]
+struct SessionFacts {
+    sessions: Arc<Vec<SessionInfo>>,
+    portal_tcp: Arc<Vec<PortalTcp>>,
+}
+
 /// Space of the state folder's file system, in bytes; zeros if it is not known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
@@ -70,7 +77,7 @@ impl Space {
 struct Sources {
     pools: Gatherer<PoolFacts>,
     units: Gatherer<UnitFacts>,
-    sessions: Gatherer<Arc<Vec<SessionInfo>>>,
+    sessions: Gatherer<SessionFacts>,
     folder: Gatherer<Space>,
 }
 
@@ -129,7 +136,10 @@ impl Sources {
         };
         let of_sessions = {
             let data_plane = Arc::clone(data_plane);
-            move || Arc::new(data_plane.sessions())
+            move || SessionFacts {
+                sessions: Arc::new(data_plane.sessions()),
+                portal_tcp: Arc::new(data_plane.portal_tcp()),
+            }
         };
         let of_folder = {
             let folder = folder.to_owned();
@@ -190,6 +200,7 @@ fn run(
 
 fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Facts {
     let (pools, units) = (sources.pools.last(), sources.units.last());
+    let sessions = sources.sessions.last();
     Facts {
         pools: Arc::clone(&pools.pools),
         scrubbed_s: Arc::clone(&pools.scrubbed_s),
@@ -197,7 +208,8 @@ fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Fact
         units: Arc::clone(&units.units),
         portals: Arc::clone(&units.portals),
         devices: Arc::clone(&units.devices),
-        sessions: Arc::clone(&sources.sessions.last()),
+        sessions: Arc::clone(&sessions.sessions),
+        portal_tcp: Arc::clone(&sessions.portal_tcp),
         snapshot: plane.snapshots.latest(),
         refused: plane.journal.refused_logins(),
         state_folder: state_folder(plane, *sources.folder.last()),

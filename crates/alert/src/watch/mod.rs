@@ -10,11 +10,13 @@ use crate::facts::{Facts, Finding};
 
 mod daemon;
 pub(crate) mod hosts;
+mod links;
 mod pace;
 mod pools;
 mod units;
 
 use hosts::{DigestErrors, KnownPaths};
+use links::{Retransmits, SharedUnits};
 use pace::{MirrorPace, UnitPace};
 use pools::DeviceErrors;
 
@@ -35,6 +37,8 @@ pub struct Watch {
     unit_pace: UnitPace,
     digest_errors: DigestErrors,
     known_paths: KnownPaths,
+    retransmits: Retransmits,
+    shared_units: SharedUnits,
     /// Findings about devices and space of pools when they last were open.
     last_open: BTreeMap<String, Vec<Finding>>,
 }
@@ -63,6 +67,8 @@ impl Watch {
         hosts::devices(facts, &mut found);
         self.digest_errors.judge(facts, now, &mut found);
         self.known_paths.judge(facts, now, &mut found);
+        self.retransmits.judge(facts, now, &mut found);
+        self.shared_units.judge(&facts.snapshot, now, &mut found);
         daemon::judge(facts, &mut found);
         found
     }

@@ -7,6 +7,7 @@ use crate::condition as of;
 use crate::facts::{Facts, Finding};
 use model::pool::status::{NO_ERRORS, PoolView};
 use model::pool::vdev::VdevView;
+use model::quantity::format_size;
 
 /// Time within which errors of a device count as growing, in milliseconds.
 const GROWTH_MS: u64 = 600_000;
@@ -18,6 +19,8 @@ const BACK: u64 = 3;
 const SCRUB_S: u64 = 62 * 86_400;
 /// Days within which a full pool is forecast.
 const FORECAST_DAYS: u64 = 14;
+/// Multiple of a pool's size that its volumes may promise.
+const PROMISED: u64 = 3;
 
 impl Watch {
     /// Judges all pools.
@@ -41,6 +44,7 @@ impl Watch {
             let before = self.last_open.remove(&pool.name).unwrap_or_default();
             let mut details = Vec::new();
             space(pool, &before, &mut details);
+            promised(pool, &mut details);
             spares(pool, &mut details);
             for leaf in leaves(pool) {
                 device(pool, leaf, &mut details);
@@ -122,6 +126,20 @@ fn space(pool: &PoolView, before: &[Finding], found: &mut Vec<Finding>) {
         pool.name
     );
     found.push(finding(condition, &pool.name, text, next));
+}
+
+/// Judges what volumes promise. Some parity is part of the size, so the limit is a coarse one.
+fn promised(pool: &PoolView, found: &mut Vec<Finding>) {
+    if pool.promised <= pool.size.saturating_mul(PROMISED) || pool.is_read_only {
+        return;
+    }
+    let text = format!(
+        "Volumes promise {} of {}.",
+        format_size(pool.promised),
+        format_size(pool.size)
+    );
+    let next = format!("sandstone volume list -t all -r -S volsize {}", pool.name);
+    found.push(finding(&of::POOL_PROMISED_TOO_MUCH, &pool.name, text, next));
 }
 
 fn spares(pool: &PoolView, found: &mut Vec<Finding>) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::facts::{Forecast, StateFolder, Unreached};
 use crate::journal::RefusedLogins;
-use model::data_plane::{ConnectionInfo, PortalStatus, SessionInfo, UnitStatus};
-use model::figures::{CommandSums, KindSums, Snapshot, UnitSnapshot};
+use model::data_plane::{ConnectionInfo, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
+use model::figures::{CommandSums, KindSums, LunSnapshot, SessionSnapshot, Snapshot, UnitSnapshot};
 use model::hindrance::{Hindrance, HindranceKind, Stops};
 use model::initiator::view::InitiatorDevice;
 use model::pool::io::{IoCounts, IoView};
@@ -308,6 +308,13 @@ fn space_of_pools() {
 }
 
 #[test]
+fn promises_of_pools() {
+    let with = |promised| of_pool(PoolView { promised, ..pool() });
+    assert_eq!(once(&with(3000)), []);
+    holds(&with(3001), "pool-promised-too-much", "tank");
+}
+
+#[test]
 fn old_scrubs() {
     let scrubbed = |days: u64, scan: Option<&str>| Facts {
         scrubbed_s: Arc::new(vec![("tank".to_owned(), NOW_S - days * DAY_S)]),
@@ -471,6 +478,81 @@ fn paths_of_initiators() {
     Arc::make_mut(&mut brief.sessions)[1].age_s = 5;
     assert_eq!(found(&mut watch, &brief, 0), []);
     assert_eq!(found(&mut watch, &with(&[one]), 1), []);
+}
+
+#[test]
+fn segments_that_were_sent_again() {
+    let address = "192.0.2.1:3260".parse().unwrap();
+    let after = |segments, retransmits| {
+        let portal = PortalTcp {
+            address,
+            segments,
+            retransmits,
+        };
+        Facts {
+            portal_tcp: Arc::new(vec![portal]),
+            ..well()
+        }
+    };
+    let judged = |segments: u64, retransmits: u64| {
+        let mut watch = Watch::default();
+        // What was sent again before the daemon looked first is not counted.
+        assert_eq!(found(&mut watch, &after(1000, 900), 0), []);
+        let facts = after(1000 + segments, 900 + retransmits);
+        assert_eq!(found(&mut watch, &facts, 59), []);
+        let ids = found(&mut watch, &facts, 60);
+        assert_eq!(found(&mut watch, &facts, 119), ids);
+        assert_eq!(found(&mut watch, &facts, 120), []);
+        ids
+    };
+    let lossy = ("tcp-retransmits", "192.0.2.1:3260".to_owned());
+    assert_eq!(judged(10_000, 11), [lossy]);
+    assert_eq!(judged(10_000, 10), []);
+    assert_eq!(judged(599, 300), []);
+}
+
+#[test]
+fn units_with_one_session_left() {
+    let with = |units_of_sessions: &[&[&str]]| {
+        let lun = |unit: &&str| LunSnapshot {
+            unit: (*unit).to_owned(),
+            ..LunSnapshot::default()
+        };
+        let sessions = units_of_sessions.iter().map(|units| SessionSnapshot {
+            luns: units.iter().map(lun).collect(),
+            ..SessionSnapshot::default()
+        });
+        let units = ["vm1", "vm2"].map(|name| UnitSnapshot {
+            name: name.to_owned(),
+            ..UnitSnapshot::default()
+        });
+        Facts {
+            snapshot: Arc::new(Snapshot {
+                sessions: sessions.collect(),
+                units: units.to_vec(),
+                ..Snapshot::default()
+            }),
+            ..well()
+        }
+    };
+    let left = [("unit-one-path", "vm1".to_owned())];
+    let several = |watch: &mut Watch, seconds: u64| {
+        for second in 0..=seconds {
+            let facts = with(&[&["vm1", "vm2"], &["vm1"]]);
+            assert_eq!(found(watch, &facts, second), []);
+        }
+    };
+    let mut watch = Watch::default();
+    several(&mut watch, 60);
+    assert_eq!(found(&mut watch, &with(&[&["vm1", "vm2"]]), 61), left);
+    // Its host is off: that is no alert.
+    assert_eq!(found(&mut watch, &with(&[]), 62), []);
+    assert_eq!(found(&mut watch, &with(&[&["vm1"]]), 63), left);
+    assert_eq!(found(&mut watch, &with(&[&["vm1"]]), 60 + DAY_S), []);
+    // A client that looked at it for a moment was no path.
+    let mut watch = Watch::default();
+    several(&mut watch, 59);
+    assert_eq!(found(&mut watch, &with(&[&["vm1"]]), 60), []);
 }
 
 #[test]

@@ -102,11 +102,15 @@ fn read(plane: &Plane) -> Reading {
     // Collectors refuse an answer in which a series appears twice. Both lists are sorted by name.
     units.dedup_by(|later, first| later.name == first.name);
     pools.dedup_by(|later, first| later.name == first.name);
+    for pool in &mut pools {
+        pool.outlook = plane.history.outlook(&pool.guid, pool.available);
+    }
     let sessions = data_plane.sessions();
     let status = in_short(plane, &units, &pools, sessions.len());
     Reading {
         health: Some(status.health),
         notices: status.notices.len(),
+        alerts: plane.alerts.open(),
         config: plane.config(),
         units,
         pools,

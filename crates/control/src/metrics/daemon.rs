@@ -41,6 +41,11 @@ const NOTICES: Family = gauge(
     &[],
     "Notices of sandstone status, such as damage to files of the state folder.",
 );
+const ALERT: Family = gauge(
+    "sandstone_alert_active",
+    &["alert", "severity", "object"],
+    "An open alert of the daemon: 1, or 0 once somebody has acknowledged it.",
+);
 const LISTENING: Family = gauge(
     "sandstone_portal_listening",
     &["portal", "target", "tag"],
@@ -87,6 +92,12 @@ pub(super) fn tell(out: &mut Exposition<'_>, metrics: &Metrics) -> fmt::Result {
             None => Ok(()),
         })?;
     }
+    out.family(&ALERT, &mut |to| {
+        reading.alerts.iter().try_for_each(|alert| {
+            let labels = [&*alert.condition, alert.severity.as_str(), &*alert.object];
+            to.put(&labels, alert.acknowledged.is_none())
+        })
+    })?;
     out.family(&LISTENING, &mut |to| {
         reading.portals.iter().try_for_each(|portal| {
             let (address, tag) = (portal.address.to_string(), portal.tag.to_string());

@@ -42,7 +42,7 @@ const CACHE_MISSES: Family = counter(
 );
 
 /// Figures of pools. Those of a pool that is not open are unknown.
-const FIGURES: [Figure<PoolView>; 11] = [
+const FIGURES: [Figure<PoolView>; 13] = [
     Figure {
         family: gauge(
             "sandstone_pool_read_only",
@@ -98,6 +98,22 @@ const FIGURES: [Figure<PoolView>; 11] = [
             "Sizes of all volumes together: the space that was promised to hosts.",
         ),
         of: |pool| Some(pool.promised.into()).filter(|_| is_open(pool)),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_full_earliest_seconds",
+            &["pool"],
+            "Time until the pool is full at the pace of its fast days; absent if it does not fill.",
+        ),
+        of: |pool| Some(pool.outlook.as_ref()?.earliest_s?.into()),
+    },
+    Figure {
+        family: gauge(
+            "sandstone_pool_full_latest_seconds",
+            &["pool"],
+            "Time until the pool is full at the pace of its slow days; absent if it does not fill then.",
+        ),
+        of: |pool| Some(pool.outlook.as_ref()?.latest_s?.into()),
     },
     Figure {
         family: gauge(

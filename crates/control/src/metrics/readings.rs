@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use model::Config;
+use model::alert::AlertView;
 use model::data_plane::{PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::health::Health;
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
@@ -23,6 +24,8 @@ pub(crate) struct Reading {
     pub(crate) health: Option<Health>,
     /// Number of notices of the daemon.
     pub(crate) notices: usize,
+    /// Alerts that are open.
+    pub(crate) alerts: Vec<AlertView>,
     pub(crate) config: Arc<Config>,
     pub(crate) units: Vec<UnitStatus>,
     pub(crate) pools: Vec<PoolView>,

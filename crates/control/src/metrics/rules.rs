@@ -1,7 +1,10 @@
-//! Alert rules for Prometheus: those conditions of the daemon that metrics can express.
+//! Alert rules for Prometheus: one for each condition of the daemon, and some for what only others
+//! can see of it.
 //!
-//! The table has one row for each condition. `packaging/prometheus/sandstone.rules.yml` is written
-//! from it, and a test compares both.
+//! Names, severities and words are those of the daemon's own conditions. The table adds expressions
+//! where metrics can tell a condition without the daemon's judgement. The other conditions are told
+//! as the daemon judges them. `packaging/prometheus/sandstone.rules.yml` is written from this, and a
+//! test compares both.
 
 mod table;
 #[cfg(test)]
@@ -9,45 +12,19 @@ mod tests;
 
 use std::fmt::Write as _;
 
+use alert::{CONDITIONS, Condition};
+
 pub use table::{RECORDINGS, RULES};
 
-/// Severity of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Everything is served, and an administrator should look.
-    Warning,
-    /// Redundancy or a promise is lost.
-    Error,
-    /// Data is not served, or lost, or soon will be.
-    Critical,
-}
-
-impl Severity {
-    /// Returns the word in labels.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-/// A condition as a rule of Prometheus.
+/// A condition that an expression tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Name of the condition, in lower case with hyphens.
-    pub condition: &'static str,
-    /// Severity of the condition.
-    pub severity: Severity,
+    /// Condition, with its words.
+    pub condition: &'static Condition,
     /// Expression that has a series for each object for which the condition holds.
     pub expression: &'static str,
-    /// Seconds for which the condition has to hold before it is told.
-    pub hold_s: u32,
     /// Finding, with labels of the expression in braces: `{pool}`.
     pub finding: &'static str,
-    /// Step to try next.
-    pub next: &'static str,
 }
 
 /// An expression that several rules need, under a name of its own.
@@ -59,11 +36,47 @@ pub struct Recording {
     pub expression: &'static str,
 }
 
-impl Rule {
+/// An alert as the file has it.
+#[derive(Clone, Debug)]
+struct Alert {
+    condition: &'static Condition,
+    expression: String,
+    hold_s: u64,
+    finding: String,
+}
+
+impl Alert {
+    /// Returns all alerts: those of the table, then those that the daemon has to judge.
+    fn all() -> Vec<Self> {
+        let rules = RULES.iter().map(Self::of_rule);
+        let is_in_table = |it: &Condition| RULES.iter().any(|rule| rule.condition.id == it.id);
+        let others = CONDITIONS.iter().filter(|it| !is_in_table(it));
+        rules.chain(others.map(|it| Self::as_judged(it))).collect()
+    }
+
+    fn of_rule(rule: &Rule) -> Self {
+        Self {
+            condition: rule.condition,
+            expression: rule.expression.to_owned(),
+            hold_s: rule.condition.hold_s,
+            finding: rule.finding.to_owned(),
+        }
+    }
+
+    /// Tells a condition as the daemon judges it. The daemon has waited for its hold.
+    fn as_judged(condition: &'static Condition) -> Self {
+        Self {
+            condition,
+            expression: format!("sandstone_alert_active{{alert=\"{}\"}} == 1", condition.id),
+            hold_s: 0,
+            finding: format!("The daemon tells of {{object}}: {}", condition.id),
+        }
+    }
+
     /// Returns the name of the alert: `SandstonePoolSuspended`.
-    fn alert(&self) -> String {
+    fn name(&self) -> String {
         let mut name = "Sandstone".to_owned();
-        for word in self.condition.split('-') {
+        for word in self.condition.id.split('-') {
             let (first, rest) = word.split_at(1);
             name.push_str(&first.to_uppercase());
             name.push_str(rest);
@@ -98,16 +111,18 @@ fn write_groups(out: &mut String) -> std::fmt::Result {
         write_expression(out, recording.expression)?;
     }
     writeln!(out, "  - name: sandstone\n    rules:")?;
-    for rule in RULES {
-        writeln!(out, "      - alert: {}", rule.alert())?;
-        write_expression(out, rule.expression)?;
-        writeln!(out, "        for: {}s", rule.hold_s)?;
+    for alert in Alert::all() {
+        let of = alert.condition;
+        writeln!(out, "      - alert: {}", alert.name())?;
+        write_expression(out, &alert.expression)?;
+        writeln!(out, "        for: {}s", alert.hold_s)?;
         writeln!(out, "        labels:")?;
-        writeln!(out, "          condition: {}", rule.condition)?;
-        writeln!(out, "          severity: {}", rule.severity.word())?;
+        writeln!(out, "          condition: {}", of.id)?;
+        writeln!(out, "          severity: {}", of.severity.as_str())?;
         writeln!(out, "        annotations:")?;
-        writeln!(out, "          summary: {}", quoted(&rule.summary()))?;
-        writeln!(out, "          description: {}", quoted(rule.next))?;
+        writeln!(out, "          summary: {}", quoted(&alert.summary()))?;
+        let description = format!("{} {}", of.meaning, of.remedy);
+        writeln!(out, "          description: {}", quoted(&description))?;
     }
     Ok(())
 }

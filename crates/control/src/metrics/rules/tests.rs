@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{RECORDINGS, RULES, file};
+use super::{Alert, RECORDINGS, file};
 use crate::metrics::family::Kind;
 use crate::metrics::tests::all_families;
+use alert::CONDITIONS;
 
 const RULES_FILE: &str = "prometheus/sandstone.rules.yml";
 const TESTS_FILE: &str = "prometheus/sandstone.rules.test.yml";
@@ -37,15 +38,16 @@ fn the_file_of_rules_is_that_of_the_table() {
 }
 
 #[test]
-fn conditions_have_names_of_their_own_and_whole_words() {
-    let names: BTreeSet<_> = RULES.iter().map(|rule| rule.condition).collect();
-    assert_eq!(names.len(), RULES.len());
-    for rule in RULES {
-        let is_kebab =
-            |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
-        assert!(rule.condition.chars().all(is_kebab), "{}", rule.condition);
-        assert!(!rule.finding.ends_with('.'), "{}", rule.condition);
-        assert!(rule.next.ends_with('.'), "{}", rule.condition);
+fn each_condition_has_one_alert() {
+    let alerts = Alert::all();
+    let names: BTreeSet<_> = alerts.iter().map(Alert::name).collect();
+    assert_eq!(names.len(), alerts.len());
+    for condition in CONDITIONS {
+        let of = |alert: &&Alert| std::ptr::eq(alert.condition, *condition);
+        assert_eq!(alerts.iter().filter(of).count(), 1, "{}", condition.id);
+    }
+    for alert in alerts {
+        assert!(!alert.finding.ends_with('.'), "{}", alert.condition.id);
     }
 }
 
@@ -53,16 +55,13 @@ fn conditions_have_names_of_their_own_and_whole_words() {
 #[test]
 fn each_alert_has_a_test_that_it_fires_and_one_that_it_does_not() {
     let tests = [read(TESTS_FILE), read(DAYS_FILE)].concat();
-    for rule in RULES {
-        let alert = format!("alertname: {}\n", rule.alert());
-        let parts: Vec<&str> = tests.split(&alert).skip(1).collect();
+    for alert in Alert::all() {
+        let name = alert.name();
+        let line = format!("alertname: {name}\n");
+        let parts: Vec<&str> = tests.split(&line).skip(1).collect();
         let is_silent = |part: &&str| part.trim_start().starts_with("exp_alerts: []");
-        assert!(
-            parts.iter().any(is_silent),
-            "{} is never silent",
-            rule.alert()
-        );
-        assert!(!parts.iter().all(is_silent), "{} never fires", rule.alert());
+        assert!(parts.iter().any(is_silent), "{name} is never silent");
+        assert!(!parts.iter().all(is_silent), "{name} never fires");
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Reading;
+use model::alert::AlertView;
 use model::config::{Config, HostSpec};
 use model::data_plane::{ConnectionInfo, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::figures::latency::{Latencies, bucket};
@@ -15,6 +16,7 @@ use model::health::Health;
 use model::hindrance::{Hindrance, HindranceKind, Stops};
 use model::initiator::view::{InitiatorDevice, InitiatorPath, InitiatorSession};
 use model::pool::io::{IoCounts, IoView};
+use model::pool::outlook::FillOutlook;
 use model::pool::scan::ScanView;
 use model::pool::status::{NO_ERRORS, PoolView};
 use model::pool::vdev::{CacheView, LogView, VdevView};
@@ -166,6 +168,7 @@ fn pool() -> PoolView {
         free: 1 << 30,
         promised: 1 << 33,
         fragmentation: Some(5),
+        outlook: Some(FillOutlook::new([1e9, 2e9, 3e9], 1 << 30, 200_000)),
         open_for_us: Some(1),
         vdevs: vec![mirror],
         logs: vec![VdevView {
@@ -259,6 +262,11 @@ pub(super) fn everything() -> (Reading, Snapshot) {
     let portal = "[2001:db8::1]:3260".parse().unwrap();
     let reading = Reading {
         health: Some(Health::Attention),
+        alerts: vec![AlertView {
+            condition: "pool-degraded".to_owned(),
+            object: HOSTILE.to_owned(),
+            ..AlertView::default()
+        }],
         config: Arc::new(config),
         units: vec![unit],
         pools: vec![pool()],

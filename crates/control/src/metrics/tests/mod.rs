@@ -102,6 +102,7 @@ fn names_of_families_say_their_kind_and_object() {
         "host",
         "port_group",
         "pool",
+        "alert",
         "initiator",
     ];
     for family in all_families() {
