@@ -61,7 +61,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     generate(&python, &document, folder.path())?;
     let script = folder.path().join("client.py");
     fs::write(&script, CLIENT).context("keep the client's script")?;
-    let (mut daemon, socket) = serve(program, folder.path(), "off")?;
+    let (mut daemon, socket) = serve(program, folder.path())?;
     let mut command = python.program("python");
     command
         .arg(script)
@@ -103,12 +103,19 @@ fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts a daemon with a console at an address, or `off`. Returns it and its control socket.
-fn serve(program: &Path, folder: &Path, console: &str) -> Result<(Running, PathBuf)> {
+/// Starts a daemon with a console, and returns it and its control socket.
+fn serve(program: &Path, folder: &Path) -> Result<(Running, PathBuf)> {
     let state = folder.join("state");
     let mut command = Command::new(program);
     command
-        .args(["serve", "--cache", "64M", "--console", console, "--state"])
+        .args([
+            "serve",
+            "--cache",
+            "64M",
+            "--console",
+            "127.0.0.1:0",
+            "--state",
+        ])
         .arg(&state)
         .current_dir(folder);
     let daemon = process::start_logged(command, &server::log_file(folder))?;

@@ -43,7 +43,7 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     };
     let folder = scratch::folder("schemathesis")?;
     let document = document(program, folder.path())?;
-    let (mut daemon, socket) = serve(program, folder.path(), "127.0.0.1:0")?;
+    let (mut daemon, socket) = serve(program, folder.path())?;
     let ask = |line: &str| ask(program, &socket, folder.path(), line);
     for line in [
         "pool create --size 256M tank a",

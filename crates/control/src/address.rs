@@ -43,7 +43,7 @@ impl FromStr for Remote {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.strip_suffix('/').unwrap_or(text);
         let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && !port.ends_with(']') => (host, Some(port)),
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (text, None),
         };
         let port = port.map_or(Ok(CONSOLE_PORT), str::parse);

@@ -14,12 +14,12 @@ use super::places::Sending;
 /// Reason why a body could not be read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFault {
-    /// More bytes than there may be, or a broken connection.
+    /// Body of more bytes than there may be, or a broken connection.
     Unreadable {
         /// Most bytes.
         most: usize,
     },
-    /// Too long a time until it was there.
+    /// Body that did not arrive in time.
     Slow {
         /// Longest time.
         within: Duration,

@@ -3,8 +3,8 @@
 //! A line of a log stays one line, and a terminal obeys none of it. Messages of decoders lose the
 //! values that they quote.
 
-/// Returns a text with each character escaped that a terminal would obey, or that would change the
-/// way in which the rest of its line is read.
+/// Returns a text with each character escaped that a terminal would obey. So are those that change
+/// how the rest of a line is read.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
