@@ -214,8 +214,8 @@ pub(crate) fn button(
     }
 }
 
-/// Returns a link to a page with a form, such as a wizard. A reader whose role is too low sees a disabled button, with
-/// the role that it needs.
+/// Returns a link to a page with a form, such as a wizard. A reader whose role is too low sees a
+/// disabled button, with the role that it needs.
 pub(crate) fn lead(visit: &Visit, role: model::access::Role, path: &str, label: &str) -> Markup {
     let needs = format!("needs the role {role}");
     html! {

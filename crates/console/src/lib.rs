@@ -29,6 +29,7 @@ mod assets;
 mod chart;
 mod choice;
 mod entry;
+mod event_table;
 mod form;
 mod format;
 mod frame;

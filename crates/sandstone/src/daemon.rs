@@ -97,6 +97,16 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     config
 }
 
+/// Lets the configuration follow volumes that are renamed or destroyed.
+fn follow_volumes(service: &Service, plane: &Arc<Plane>) {
+    let follower = Arc::downgrade(plane);
+    service.follow_volumes_by(move || {
+        if let Some(plane) = follower.upgrade() {
+            Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
+        }
+    });
+}
+
 fn keep_history(plane: &Arc<Plane>) -> Result<HistoryKeeper, Error> {
     HistoryKeeper::start(Arc::clone(plane)).map_err(no_thread)
 }
@@ -243,12 +253,7 @@ impl Daemon {
             making: Default::default(),
             disk_health: Default::default(),
         });
-        let follower = Arc::downgrade(&plane);
-        service.follow_volumes_by(move || {
-            if let Some(plane) = follower.upgrade() {
-                Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
-            }
-        });
+        follow_volumes(&service, &plane);
         let socket = socket_beside(&options.control, &plane)?;
         let history = match is_by_hand {
             true => None,

@@ -45,7 +45,8 @@ pub(crate) struct Report {
     pub(crate) counts: BTreeMap<String, u64>,
 }
 
-/// What of smartctl's answer is read. Unknown fields are left out, and missing ones are unknown.
+/// Part of smartctl's answer that is read. Unknown fields are left out, and missing ones are
+/// unknown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {

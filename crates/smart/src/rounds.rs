@@ -25,7 +25,7 @@ const LAST_ANSWER: Duration = Duration::from_secs(1);
 /// A disk to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// What tells the disk from others, whatever its node is: its serial number, if it has one.
+    /// Name that tells the disk from others, whatever its node is.
     pub identity: String,
     /// Device node.
     pub node: String,
@@ -164,7 +164,10 @@ impl Kept {
         let mut file = KeptFile::at(folder.join("disks.json"), 1);
         let found = file.load(|bytes| open_json::<Baselines>(KIND, bytes));
         if let Some(trouble) = &found.trouble {
-            tracing::warn!("the baselines of disks begin anew: {}", trouble.reason);
+            tracing::warn!(
+                "the baselines of disks are lost, and begin again: {}",
+                trouble.reason
+            );
             file.put_right(found.content.as_ref().map(|(generation, _)| *generation));
         }
         let (generation, baselines) = found.content.unwrap_or_default();

@@ -49,7 +49,7 @@ const LIST: &str = "
     bench: pages iometer net multipath block model
     lab: block model config control bench
     cli: iscsi iometer store hint shown state_folder process multipath block model config initiator backends alert control bench lab
-    console: hint model access config listener control
+    console: hint model access alert config listener control
     sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert control cli console
     sim: pages scsi iscsi store
     testing

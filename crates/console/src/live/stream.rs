@@ -28,8 +28,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::health;
 use super::moment::Moment;
+use crate::event_table;
 use crate::format::escape;
-use crate::pages::events;
 use crate::state::Console;
 use crate::visit::{Fields, Theme, Visit};
 
@@ -269,7 +269,7 @@ impl Viewer {
         }
         *told = last;
         let visit = visit.clone();
-        let look = move || events::places(&visit);
+        let look = move || event_table::places(&visit);
         let Ok(Ok((ids, values))) = tokio::task::spawn_blocking(look).await else {
             return;
         };

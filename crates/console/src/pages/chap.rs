@@ -1,6 +1,7 @@
-//! CHAP: the secrets that hosts prove to targets, and targets to hosts. A secret is typed, previewed
-//! and typed again: no page holds one. The digest of the first, by a key of this run of the
-//! daemon, tells whether both are the same.
+//! CHAP: the secrets that hosts prove to targets, and targets to hosts.
+//!
+//! A secret is typed, previewed and typed again: no page holds one. The digest of the first, by a
+//! key of this run of the daemon, tells whether both are the same.
 
 use std::hash::BuildHasher as _;
 
@@ -169,7 +170,7 @@ fn set(visit: &Visit, subject: &Subject<'_>) -> Result<Answer, Error> {
         // What is shown again is what was seen, and not what was typed now.
         let error = Error::invalid(
             "the secret is not the one that was previewed",
-            "type the first one again, or begin anew with another one",
+            "type the first one again, or start over with another one",
         );
         let seen = (form.get(PROOF), form.get(EFFECT));
         return Ok(again(visit, subject, seen, problem(&error)).into());
@@ -249,7 +250,7 @@ pub(super) fn of_host(visit: &Visit, spec: &HostSpec) -> Markup {
                         "It logs in with CHAP as " code { (chap.user) } ". The secret is never shown. "
                         (button(visit, host::REMOVE_CHAP.role, &remove, "Remove the secret", &[]))
                     }
-                    None => "It logs in without a secret: whoever uses its initiator's name gets in.",
+                    None => "It logs in without a secret: any machine that uses its initiator's name gets in.",
                 }
             }
             @if visit.may(&host::SET_CHAP) {

@@ -62,7 +62,7 @@ pub(crate) fn window(view: &str, visit: &Visit) -> Result<Vec<String>, Error> {
         "sessions" => Ok(sessions::table(visit)?.ids(&window)),
         "hosts" => Ok(hosts::table(visit)?.ids(&window)),
         "targets" => Ok(targets::table(visit)?.ids(&window)),
-        "events" => Ok(events::table(visit)?.ids(&window)),
+        "events" => Ok(crate::event_table::table(visit)?.ids(&window)),
         "pools" => Ok(pools::table(visit)?.ids(&window)),
         "paths" => maps::ids(visit, &window),
         other => Err(Error::invalid(

@@ -69,7 +69,7 @@ fn to_do(visit: &Visit, status: &Status) -> Markup {
             }
             @if !known.is_empty() {
                 details {
-                    summary { (number_of(known.len(), "alert")) " that somebody knows of" }
+                    summary { (number_of(known.len(), "alert")) " acknowledged" }
                     (alerts::in_short(visit, &known[..known.len().min(ALERTS)]))
                 }
             }

@@ -1,5 +1,5 @@
-//! The last page of a wizard that gave a unit to a host: what to type there, and whether the host is
-//! logged in yet.
+//! The last page of a wizard that gave a unit to a host: what to type there, and whether the host
+//! is logged in yet.
 
 use control::endpoint::lu;
 use hint::client_instructions::Client;

@@ -119,8 +119,8 @@ fn show_layout(visit: &Visit) -> Result<Markup, Error> {
         .collect();
     let first = layouts.first().map_or("", |it| it.name);
     let is_fitting = |name: &&str| layouts.iter().any(|it| it.name == *name);
-    // A layout that was chosen for another number of disks is no choice: a stripe over one disk must
-    // not become one over two.
+    // A layout that was chosen for another number of disks is no choice: a stripe over one disk
+    // must not become one over two.
     let count = picked.len().to_string();
     let is_same_count = visit.form.get("disks") == count;
     let chosen = visit.form.some("layout");

@@ -1,5 +1,5 @@
-//! Maintenance of a port group: its ports go out of service after a look at who keeps a path and who
-//! would lose the last one, and come back by the same way.
+//! Maintenance of a port group: its ports go out of service after a look at who keeps a path and
+//! who would lose the last one, and come back by the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 

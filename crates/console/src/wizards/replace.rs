@@ -1,5 +1,5 @@
-//! Replace a disk: which one, by its serial number and its place; what takes its place; and then the
-//! resilver, which the page of the pool shows until the new disk holds everything.
+//! Replace a disk: which one, by its serial number and its place; what takes its place; and then
+//! the resilver, which the page of the pool shows until the new disk holds everything.
 
 use std::path::{Path, PathBuf};
 
@@ -255,7 +255,7 @@ fn show_new(visit: &Visit) -> Result<Markup, Error> {
 enum New {
     Spare(String),
     Disk(Picked),
-    /// Another disk at the path of the old one.
+    /// New disk at the path of the old one.
     SamePath,
 }
 

@@ -1,5 +1,5 @@
-//! Restore from a snapshot: the volume goes back to it, or a clone comes beside it and is given to a
-//! host.
+//! Restore from a snapshot: the volume goes back to it, or a clone comes beside it and is given to
+//! a host.
 //!
 //! Rolling back changes data under hosts, so the units of the volume are offline meanwhile. They
 //! come back even if the rollback is refused.

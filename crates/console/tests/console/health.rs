@@ -88,7 +88,7 @@ fn operators_say_that_they_know_and_take_it_back() {
     // Nobody has to do anything now, and the header says whose matter it is.
     let overview = site.get("/", &operator).body;
     assert!(!overview.contains("<h2>What to do</h2>"), "{overview}");
-    assert!(overview.contains("1 alert that somebody knows of"));
+    assert!(overview.contains("1 alert acknowledged"));
 
     let done = site.post("/alerts/1/unack", &operator, "back=%2F%2Fevil.example");
     assert_eq!((done.status, done.header("location")), (303, Some("/")));

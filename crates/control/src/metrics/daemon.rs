@@ -44,7 +44,7 @@ const NOTICES: Family = gauge(
 const ALERT: Family = gauge(
     "sandstone_alert_active",
     &["alert", "severity", "object"],
-    "An open alert of the daemon: 1, or 0 once somebody has acknowledged it.",
+    "An open alert of the daemon: 1, or 0 once it is acknowledged.",
 );
 const LISTENING: Family = gauge(
     "sandstone_portal_listening",

@@ -3,8 +3,8 @@
 //!
 //! Names, severities and words are those of the daemon's own conditions. The table adds expressions
 //! where metrics can tell a condition without the daemon's judgement. The other conditions are told
-//! as the daemon judges them. `packaging/prometheus/sandstone.rules.yml` is written from this, and a
-//! test compares both.
+//! as the daemon judges them. `packaging/prometheus/sandstone.rules.yml` is written from this, and
+//! a test compares both.
 
 mod table;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use store::vdev::{Class, LeafSpec, TopLevelSpec};
 use super::vdev_request::kind;
 use crate::devices::disks::{self, Disks};
 use crate::devices::label::Said;
-use crate::devices::{foreign, label};
+use crate::devices::{MIN_DEVICE, foreign, label};
 use crate::fence::Named;
 use crate::pool_thread::Place;
 use crate::random_u64;
@@ -23,9 +23,6 @@ use model::device_name::is_remote;
 use model::pool::vdev_request::Additions;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
-
-/// Smallest size of a device in bytes, as in zpool.
-pub(crate) const MIN_DEVICE: u64 = 64 << 20;
 
 /// Open device that becomes a leaf.
 pub(crate) struct NewLeaf {

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::label::{self, Said};
 use super::system::{Found, System};
-use super::{foreign, own_devices};
-use crate::administer::new_devices::MIN_DEVICE;
+use super::{MIN_DEVICE, foreign, own_devices};
 use crate::registry::Pools;
 use hint::Holder;
 use model::disk::DiskView;

@@ -10,3 +10,6 @@ pub(super) mod lent;
 pub(super) mod name_watch;
 pub(super) mod own_devices;
 pub(super) mod system;
+
+/// Smallest size of a device of a pool in bytes, as in zpool.
+pub(super) const MIN_DEVICE: u64 = 64 << 20;
