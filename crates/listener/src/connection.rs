@@ -104,7 +104,9 @@ async fn rests(place: &Place) {
         if end <= now {
             return;
         }
-        sleep_until(end.into()).await;
+        // A connection at rest may begin to work, and stall, long before its rest is over.
+        let look = now + bounds.stall.min(bounds.idle);
+        sleep_until(end.min(look).into()).await;
     }
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn all() -> Vec<&'static str> {
         alert::all(),
         alert_way::all(),
         config::all(),
+        disk::all(),
         event::all(),
         history::all(),
         host::all(),

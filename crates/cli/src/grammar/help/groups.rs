@@ -39,7 +39,7 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
             (
                 "Devices",
                 &[
-                    "add", "remove", "attach", "detach", "replace", "online", "offline",
+                    "disks", "add", "remove", "attach", "detach", "replace", "online", "offline",
                 ],
             ),
             ("Care", &["scrub", "trim", "clear", "sync", "set", "check"]),
