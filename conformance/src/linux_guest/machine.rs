@@ -193,12 +193,17 @@ fn converse(
 ) -> Result<i32> {
     let end = Instant::now() + limit;
     let socket = folder.join("control");
+    // QEMU makes the socket before it listens there.
+    let mut connected = None;
     process::until(
         "QEMU opens the control port",
         Duration::from_secs(20),
-        || socket.exists(),
+        || {
+            connected = UnixStream::connect(&socket).ok();
+            connected.is_some()
+        },
     )?;
-    let mut stream = UnixStream::connect(&socket).context("connect to the guest")?;
+    let mut stream = connected.context("connect to the guest")?;
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = Vec::new();

@@ -95,7 +95,7 @@ impl Routes {
     ) -> Self {
         // The gate refuses roles that are too low, and notes the attempt. All others reach the gate
         // again with what they really ask.
-        let check = move |visit: &Visit| match visit.asker.principal()?.role >= endpoint.role {
+        let check = move |visit: &Visit| match visit.console.door.may_ask(&visit.asker, endpoint)? {
             true => Ok(()),
             false => visit.console.door.admit(&visit.asker, endpoint),
         };

@@ -134,6 +134,21 @@ impl Door {
         refused
     }
 
+    /// Reports whether a reader may ask for an operation, on whatever object. A page that only shows
+    /// what an operation would do asks this beforehand.
+    ///
+    /// # Errors
+    /// The reader is not logged in.
+    pub fn may_ask<Q, B, A>(
+        &self,
+        asker: &Asker,
+        endpoint: &Endpoint<Q, B, A>,
+    ) -> Result<bool, Error> {
+        let principal = asker.principal()?;
+        let reaches = principal.grant.is_none() || gate::is_within_reach(endpoint.id);
+        Ok(principal.role >= endpoint.role && reaches)
+    }
+
     /// Lists datasets, in the order of their names within each pool.
     ///
     /// # Errors

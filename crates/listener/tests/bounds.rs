@@ -19,7 +19,9 @@ use tokio::sync::watch;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Body that ends never, and tells by its mark that it is still held.
-struct Endless(Arc<()>);
+struct Endless {
+    _mark: Arc<()>,
+}
 
 impl hyper::body::Body for Endless {
     type Data = Bytes;
@@ -63,7 +65,7 @@ impl Served {
                         let held = Arc::clone(&held);
                         async move {
                             match request.uri().path() {
-                                "/endless" => Response::new(Body::new(Endless(held))),
+                                "/endless" => Response::new(Body::new(Endless { _mark: held })),
                                 _ => Response::new(Body::from("here")),
                             }
                         }

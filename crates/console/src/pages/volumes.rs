@@ -1,7 +1,7 @@
 //! Volumes: folders, volumes and snapshots of all pools, and one of them with its snapshots.
 
-use control::endpoint::pool as pool_endpoint;
 use control::endpoint::volume::{self, How, Listed};
+use control::endpoint::{map, pool as pool_endpoint};
 use maud::{Markup, html};
 use model::Error;
 use model::pool::dataset::change::DatasetChange;
@@ -51,10 +51,10 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
     });
     let pools = visit.reader().is_none_or(|it| it.grant.is_some())
         || !visit.call(&pool_endpoint::LIST, &[])?.is_empty();
-    super::list::answer(&table(all, pools), visit, page)
+    super::list::answer(&table(visit, all, pools), visit, page)
 }
 
-fn table(rows: Vec<DatasetView>, has_pools: bool) -> Table<'static, DatasetView> {
+fn table(visit: &Visit, rows: Vec<DatasetView>, has_pools: bool) -> Table<'static, DatasetView> {
     Table {
         word: "dataset",
         columns: vec![
@@ -88,7 +88,7 @@ fn table(rows: Vec<DatasetView>, has_pools: bool) -> Table<'static, DatasetView>
         empty: html! {
             @if has_pools {
                 p { strong { "Nothing here yet." } " A volume is the data of a unit." }
-                p { a.button href="/wizards/volume" { "Make a volume for a host" } }
+                p { (lead(visit, map::SHARE.role, "/wizards/volume", "Make a volume for a host")) }
             } @else {
                 p { strong { "No pool yet." } " Volumes lie in pools: see " a href="/pools" { "pools" } "." }
             }
@@ -135,7 +135,7 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
             h2 { "In this folder" }
             @let start = format!("{name}/");
             @let inside = all.iter().filter(|it| it.name.starts_with(&start) && it.kind != "snapshot").cloned();
-            (table(inside.collect(), true).plain())
+            (table(visit, inside.collect(), true).plain())
         }
         (properties(&dataset))
     })
@@ -210,7 +210,7 @@ fn snapshots(visit: &Visit, dataset: &DatasetView, all: &[DatasetView]) -> Marku
         section aria-label="Snapshots" {
             h2 { "Snapshots" }
             @if own.len() > 1 { (timeline(&own)) }
-            @if own.is_empty() { p { "No snapshot yet." } } @else { (table(own, true).plain()) }
+            @if own.is_empty() { p { "No snapshot yet." } } @else { (table(visit, own, true).plain()) }
             @if visit.may(&volume::SNAPSHOT) {
                 (form(&format!("{path}/snapshot"), html! {
                     (Field::new("snapshot", "New snapshot").hint("A name such as before-upgrade.").text())

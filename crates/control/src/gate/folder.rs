@@ -12,6 +12,29 @@ use super::Request;
 use crate::call;
 use crate::plane::Plane;
 
+/// Operations that a token with a folder may ask for, within its limits.
+const WITHIN_REACH: [&str; 14] = [
+    "access_me",
+    "host_list",
+    "host_show",
+    "lu_create",
+    "lu_delete",
+    "lu_list",
+    "lu_modify",
+    "lu_show",
+    "map_add",
+    "map_list",
+    "map_remove",
+    "volume_change",
+    "volume_list",
+    "volume_snapshot",
+];
+
+/// Reports whether a token with a folder may ask for an operation at all.
+pub(crate) fn is_within_reach(id: &str) -> bool {
+    WITHIN_REACH.contains(&id)
+}
+
 /// Lets a request of a token with a folder through, or refuses it.
 pub(super) fn admit(
     plane: &Plane,
@@ -19,6 +42,9 @@ pub(super) fn admit(
     id: &str,
     request: &Request<'_>,
 ) -> Result<(), Error> {
+    if !is_within_reach(id) {
+        return Err(refused(grant, "this"));
+    }
     let at = request.at.first().map(String::as_str).unwrap_or_default();
     match id {
         // Their answers are limited to what the token reaches.
