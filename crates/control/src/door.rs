@@ -134,8 +134,8 @@ impl Door {
         refused
     }
 
-    /// Reports whether a reader may ask for an operation, on whatever object. A page that only shows
-    /// what an operation would do asks this beforehand.
+    /// Reports whether a reader may ask for an operation, on whatever object. A page that only
+    /// shows what an operation would do asks this beforehand.
     ///
     /// # Errors
     /// The reader is not logged in.
