@@ -71,9 +71,11 @@ fn run(bench: &Bench) -> Result<Outcome> {
     let pages = &offered.last().context("no role walked")?.pages;
     let chosen = one_of_each_shape(pages);
     site.log_in(&browser, "admin")?;
+    let stir = || site.ask_all("lu online resting\nlu offline resting");
     for found in &chosen {
         let address = site.page(&found.path);
-        let look = Look::new(&browser, &address, &found.shape, bench.pictures.as_deref());
+        let pictures = bench.pictures.as_deref();
+        let look = Look::new(&browser, &address, &found.shape, pictures, &stir);
         // A page with a query shows a part of a page that is looked at in all modes.
         let wrong = match found.path.contains('?') {
             true => look.one_mode(),

@@ -1,7 +1,7 @@
-//! Labs of the Debian package: in a bare system, and under a real systemd in a guest.
+//! Labs of the packages: .deb and .rpm in bare systems, and the .deb under systemd in a guest.
 //!
-//! They need two revisions of the package, so only `cargo xtask dist --test` runs them, after
-//! building them. The systems are made by mmdebstrap from Debian, once, and kept in the cache.
+//! Each upgrades from one revision to another, so only `cargo xtask dist --test` runs them, after
+//! building both. The systems are made by mmdebstrap from Debian, once, and kept in the cache.
 
 mod guest;
 

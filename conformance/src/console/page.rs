@@ -45,6 +45,8 @@ pub(super) struct Look<'a> {
     address: &'a str,
     /// Folder for pictures, and the name of the page there.
     pictures: Option<(&'a Path, String)>,
+    /// Makes something happen, so that an event comes.
+    stir: &'a dyn Fn() -> Result<()>,
     faults: Vec<String>,
     mode: &'static str,
 }
@@ -56,11 +58,13 @@ impl<'a> Look<'a> {
         address: &'a str,
         shape: &str,
         pictures: Option<&'a Path>,
+        stir: &'a dyn Fn() -> Result<()>,
     ) -> Self {
         Self {
             browser,
             address,
             pictures: pictures.map(|folder| (folder, file_name(shape))),
+            stir,
             faults: Vec::new(),
             mode: "light",
         }
@@ -189,15 +193,16 @@ impl<'a> Look<'a> {
         self.note_all("return lab.keyboard()")
     }
 
-    /// Waits until a live figure of the page changes, if it has any. Events are no figures: one
-    /// comes when something happens.
+    /// Waits until a live figure of the page changes, if it has any. An event comes when something
+    /// happens, and one of a choice may not come for long.
     fn figures_move(&mut self) -> Result<()> {
         let has_figures = "return document.body.dataset.stream !== undefined \
-                           && !document.body.dataset.stream.includes('view=events') \
+                           && (!document.body.dataset.stream.includes('view=events') || location.search === '') \
                            && document.querySelector('[data-id] [data-v], [data-now]') !== null";
         if self.browser.run(has_figures)? != true {
             return Ok(());
         }
+        (self.stir)()?;
         let moved = process::until("a figure changes", MOVING, || {
             self.browser
                 .run("return lab.moves > 0")

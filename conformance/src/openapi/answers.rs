@@ -26,7 +26,7 @@ const EXAMPLES: &str = "8";
 /// Properties that each answer must have.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,unsupported_method,\
-    allow_header_conformance,ignored_auth";
+    allow_header_conformance,ignored_auth,negative_data_rejection";
 
 /// Runs the lab.
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {

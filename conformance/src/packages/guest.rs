@@ -20,7 +20,7 @@ use crate::machine::process::{self, Finished};
 use crate::machine::scratch;
 use crate::servers::server::ServerKind;
 
-/// Limit for a busy machine. A quiet one takes a fifth.
+/// Limit, which a busy machine also keeps.
 const LIMIT: Duration = Duration::from_secs(1800);
 /// Time for which the host loads its unit. It must outlast the restart of an upgrade, and the
 /// watchdog.

@@ -85,6 +85,13 @@ pub(crate) fn body<B: DeserializeOwned + 'static>(bytes: &[u8]) -> Result<B, Err
         true => b"null",
         false => bytes,
     };
+    // A list of values could stand for an object, whose fields it then fills by their order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Error::invalid(
+            "the body is not valid: it is a list, and not an object",
+            "see GET /openapi.json for what this request takes",
+        ));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         Error::invalid(
             format!(

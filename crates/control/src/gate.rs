@@ -101,7 +101,7 @@ impl Attempt {
             ..self.line
         };
         if is_invalid && line.body.is_some() {
-            // What was not understood may hold a secret under any name.
+            // A body that was not understood may hold a secret under any name.
             line.body = Some(format!("\"{} bytes\"", self.length));
         }
         match is_refused {

@@ -87,7 +87,7 @@ pub trait ConsoleCertificate: Send + Sync {
     /// Takes a certificate and its key as PEM, keeps them, and puts them in force.
     ///
     /// # Errors
-    /// They cannot be used or kept. The present certificate stays.
+    /// The certificate or the key cannot be used or kept. The present ones stay.
     fn give(&self, certificate: &str, key: &str) -> Result<TlsView, Error>;
 
     /// Makes a new certificate of this machine's own, and puts it in force.

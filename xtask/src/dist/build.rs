@@ -21,8 +21,7 @@ pub(super) fn program(sources: &Sources, profile: &str) -> Result<PathBuf, Strin
             .map(|(from, to)| format!("{option}={}={to}", from.display()));
         options.collect::<Vec<String>>()
     };
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = crate::cargo::command();
     command
         .args([
             "build",

@@ -61,9 +61,8 @@ fn labs(sources: &Sources) -> Result<(), String> {
         pack::deb(sources, revision, Packing::Quick, &folder)?;
         pack::rpm(sources, revision, Packing::Quick, &folder)?;
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     done(
-        Command::new(cargo)
+        crate::cargo::command()
             .args([
                 "run",
                 "--package",

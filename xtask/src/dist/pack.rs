@@ -163,7 +163,6 @@ fn sums(folder: &Path) -> Result<Vec<String>, String> {
 fn tools() -> Result<PathBuf, String> {
     let home = std::env::home_dir().ok_or("HOME is not set")?;
     let root = home.join(".cache/sandstone/tools");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     for (tool, version) in TOOLS {
         let program = root.join("bin").join(tool);
         let told = Command::new(&program).arg("--version").output();
@@ -176,7 +175,7 @@ fn tools() -> Result<PathBuf, String> {
         }
         eprintln!("xtask: building {tool} {version} into {}", root.display());
         done(
-            Command::new(&cargo)
+            crate::cargo::command()
                 .args([
                     "install",
                     "--locked",

@@ -57,8 +57,7 @@ pub(super) fn write(sources: &Sources, file: &Path) -> Result<(), String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = text(Command::new(rustc).arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = crate::cargo::command();
     command
         .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", host.ok_or("rustc tells no host")?])

@@ -131,7 +131,7 @@ fn an_acknowledgement_that_is_taken_back_counts_no_more() {
     assert_eq!(open.acknowledged, None);
     assert_eq!(book.changes(), changes + 1, "it is stored");
     assert_eq!(book.unacknowledge(number + 1), None);
-    // What was taken back already is no change.
+    // A second time changes nothing.
     assert_eq!(book.unacknowledge(number), Some(open));
     assert_eq!(book.changes(), changes + 1);
     let again = run(&mut book, &of::POOL_DEGRADED, day..day + 20, |_| true);

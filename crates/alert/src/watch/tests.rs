@@ -518,7 +518,7 @@ fn segments_that_were_sent_again() {
     };
     let judged = |segments: u64, retransmits: u64| {
         let mut watch = Watch::default();
-        // What was sent again before the daemon looked first is not counted.
+        // Segments that were sent again before the first look do not count.
         assert_eq!(found(&mut watch, &after(1000, 900), 0), []);
         let facts = after(1000 + segments, 900 + retransmits);
         assert_eq!(found(&mut watch, &facts, 59), []);

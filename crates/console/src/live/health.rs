@@ -99,7 +99,7 @@ pub(crate) fn shown(status: &Status) -> Shown {
         (None, Some(first), _) if state != State::Good => {
             format!("Known: {}{}", told(first), more(known.len() - 1))
         }
-        // What does not last long enough for an alert, or is only a remark about a pool.
+        // The pool has a remark, or a fault that has not lasted long enough for an alert.
         (None, _, Some(pool)) => {
             let words = pool.status.as_deref().unwrap_or_default();
             format!("Pool {} is {}. {words}", pool.name, pool.state)

@@ -167,7 +167,7 @@ fn set(visit: &Visit, subject: &Subject<'_>) -> Result<Answer, Error> {
         ..Commit::default()
     };
     if is_again && !is_same {
-        // What is shown again is what was seen, and not what was typed now.
+        // The page shows the preview again, without the secret that was typed now.
         let error = Error::invalid(
             "the secret is not the one that was previewed",
             "type the first one again, or start over with another one",

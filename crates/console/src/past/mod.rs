@@ -141,16 +141,7 @@ fn of_commands(past: &Past) -> Vec<PastChart<'_>> {
                 line("written", "written_bytes_per_s", mib),
             ],
         },
-        PastChart {
-            title: "Commands",
-            unit: "per second",
-            decimals: 0,
-            limit: None,
-            lines: vec![
-                line("reads", "reads_per_s", 1.0),
-                line("writes", "writes_per_s", 1.0),
-            ],
-        },
+        operations(past, "Commands"),
         PastChart {
             title: "Mean latency by stage",
             unit: "ms",
@@ -176,6 +167,21 @@ fn of_commands(past: &Past) -> Vec<PastChart<'_>> {
             ],
         },
     ]
+}
+
+/// Returns the chart of reads and writes in a second.
+fn operations<'a>(past: &'a Past, title: &'static str) -> PastChart<'a> {
+    let line = |name, series| Line {
+        name,
+        values: past.scaled(series, 1.0),
+    };
+    PastChart {
+        title,
+        unit: "per second",
+        decimals: 0,
+        limit: None,
+        lines: vec![line("reads", "reads_per_s"), line("writes", "writes_per_s")],
+    }
 }
 
 /// Returns the charts of a pool.
@@ -226,15 +232,6 @@ fn of_space(past: &Past) -> Vec<PastChart<'_>> {
                 line("size", "size_bytes", factor),
             ],
         },
-        PastChart {
-            title: "Operations",
-            unit: "per second",
-            decimals: 0,
-            limit: None,
-            lines: vec![
-                line("reads", "reads_per_s", 1.0),
-                line("writes", "writes_per_s", 1.0),
-            ],
-        },
+        operations(past, "Operations"),
     ]
 }

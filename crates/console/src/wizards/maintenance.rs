@@ -353,7 +353,7 @@ fn commit(visit: &Visit) -> Result<Answer, Error> {
     let told = match state == OUT {
         true => format!(
             "Target port group {number} is out of service. When its figures stand at 0, you can work on it. \
-             The same wizard puts it back."
+             This wizard puts it back."
         ),
         false => format!(
             "Target port group {number} is in service again, {}.",

@@ -34,7 +34,7 @@ pub(super) static WIZARD: Wizard = Wizard {
             title: "Volume",
             fields: &["volume"],
             show: show_volumes,
-            check: |visit| chosen_volume(visit).map(drop),
+            check: check_volume,
         },
         Step {
             name: "snapshot",
@@ -80,6 +80,20 @@ fn chosen_volume(visit: &Visit) -> Result<String, Error> {
     let name =
         name.ok_or_else(|| Error::invalid("no volume is chosen", "choose one of the list"))?;
     Ok(name.to_owned())
+}
+
+/// Checks that the chosen volume is one that the reader sees.
+fn check_volume(visit: &Visit) -> Result<(), Error> {
+    let name = chosen_volume(visit)?;
+    let pool = name.split('/').next();
+    let mut all = datasets(visit, pool)?.into_iter();
+    match all.any(|it| it.kind == "volume" && it.name == name) {
+        true => Ok(()),
+        false => Err(Error::not_found(
+            format!("there is no volume {name}"),
+            "choose one of the list",
+        )),
+    }
 }
 
 fn show_volumes(visit: &Visit) -> Result<Markup, Error> {

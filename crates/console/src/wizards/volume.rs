@@ -267,7 +267,7 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
 /// Makes volume, unit, host, target and map, bound to the generation of the preview.
 ///
 /// # Errors
-/// They could not be made; nothing of them is left.
+/// A part could not be made. Then none is left.
 pub(super) fn give(visit: &Visit) -> Result<String, Error> {
     let request = host::share(visit, unit(visit)?)?;
     let how = Commit {

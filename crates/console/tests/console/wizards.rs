@@ -152,7 +152,7 @@ fn a_refused_answer_says_why_and_keeps_what_was_typed() {
     assert_eq!(walker.values("other_disks"), [missing.as_str()]);
     walker.press("back", 200).at("Disks");
     walker.enter("other_disks", &disks.lines(&["d0", "d1", "d2"]));
-    // What was chosen for one disk alone is no choice for three.
+    // The layout of one disk is not kept for three.
     assert_eq!(walker.values("layout"), ["alone"]);
     walker.next("Layout");
     assert_eq!(walker.values("layout"), ["raidz1"]);

@@ -12,27 +12,46 @@ use super::Request;
 use crate::call;
 use crate::plane::Plane;
 
-/// Operations that a token with a folder may ask for, within its limits.
-const WITHIN_REACH: [&str; 14] = [
-    "access_me",
-    "host_list",
-    "host_show",
-    "lu_create",
-    "lu_delete",
-    "lu_list",
-    "lu_modify",
-    "lu_show",
-    "map_add",
-    "map_list",
-    "map_remove",
-    "volume_change",
-    "volume_list",
-    "volume_snapshot",
-];
+/// Limit of one operation: lets a request through, or refuses it.
+type Limit = fn(&Plane, &FolderGrant, &Request<'_>) -> Result<(), Error>;
+
+/// Returns the limit of an operation. `None` means that no token with a folder may ask for it.
+fn limit_of(id: &str) -> Option<Limit> {
+    Some(match id {
+        // Their answers are limited to what the token reaches.
+        "access_me" | "host_list" | "lu_list" | "map_list" | "volume_list" => |_, _, _| Ok(()),
+        "host_show" => |_, grant, request| host(grant, Some(object(request))),
+        "lu_show" | "lu_delete" => |plane, grant, request| unit(plane, grant, object(request)),
+        "lu_create" => |_, grant, request| {
+            let body: CreateUnit = read(request)?;
+            volume(grant, body.backend.volume())
+        },
+        "lu_modify" => |plane, grant, request| {
+            let body: ModifyUnit = read(request)?;
+            unit(plane, grant, object(request))?;
+            match &body.backend {
+                None => Ok(()),
+                Some(backend) => volume(grant, backend.volume()),
+            }
+        },
+        "map_add" => |plane, grant, request| {
+            let body: AddMap = read(request)?;
+            unit(plane, grant, &body.unit)?;
+            host(grant, body.host.as_deref())
+        },
+        "map_remove" => |plane, grant, request| {
+            let body: RemoveMap = read(request)?;
+            unit(plane, grant, &body.unit)?;
+            host(grant, body.host.as_deref())
+        },
+        "volume_change" | "volume_snapshot" => |_, grant, request| change(grant, &read(request)?),
+        _ => return None,
+    })
+}
 
 /// Reports whether a token with a folder may ask for an operation at all.
 pub(crate) fn is_within_reach(id: &str) -> bool {
-    WITHIN_REACH.contains(&id)
+    limit_of(id).is_some()
 }
 
 /// Lets a request of a token with a folder through, or refuses it.
@@ -42,40 +61,15 @@ pub(super) fn admit(
     id: &str,
     request: &Request<'_>,
 ) -> Result<(), Error> {
-    if !is_within_reach(id) {
-        return Err(refused(grant, "this"));
+    match limit_of(id) {
+        Some(limit) => limit(plane, grant, request),
+        None => Err(refused(grant, "this")),
     }
-    let at = request.at.first().map(String::as_str).unwrap_or_default();
-    match id {
-        // Their answers are limited to what the token reaches.
-        "access_me" | "host_list" | "lu_list" | "map_list" | "volume_list" => Ok(()),
-        "host_show" => host(grant, Some(at)),
-        "lu_show" | "lu_delete" => unit(plane, grant, at),
-        "lu_create" => {
-            let body: CreateUnit = read(request)?;
-            volume(grant, body.backend.volume())
-        }
-        "lu_modify" => {
-            let body: ModifyUnit = read(request)?;
-            unit(plane, grant, at)?;
-            match &body.backend {
-                None => Ok(()),
-                Some(backend) => volume(grant, backend.volume()),
-            }
-        }
-        "map_add" => {
-            let body: AddMap = read(request)?;
-            unit(plane, grant, &body.unit)?;
-            host(grant, body.host.as_deref())
-        }
-        "map_remove" => {
-            let body: RemoveMap = read(request)?;
-            unit(plane, grant, &body.unit)?;
-            host(grant, body.host.as_deref())
-        }
-        "volume_change" | "volume_snapshot" => change(grant, &read(request)?),
-        _ => Err(refused(grant, "this")),
-    }
+}
+
+/// Returns the name of the object in a request's path.
+fn object<'a>(request: &Request<'a>) -> &'a str {
+    request.at.first().map(String::as_str).unwrap_or_default()
 }
 
 fn read<B: DeserializeOwned + 'static>(request: &Request<'_>) -> Result<B, Error> {

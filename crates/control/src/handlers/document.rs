@@ -75,8 +75,8 @@ pub(super) fn of(mut document: OpenApi, endpoints: Vec<Description>) -> OpenApi 
     document
 }
 
-/// Tells integers that are never negative by their own format. `int64` would end at half of what
-/// the daemon takes.
+/// Tells integers that are never negative by their own formats. `int32` and `int64` would end at
+/// half of what the daemon takes.
 fn widen(schema: &mut RefOr<Schema>) {
     let RefOr::T(schema) = schema else {
         return;
@@ -89,10 +89,13 @@ fn widen(schema: &mut RefOr<Schema>) {
                 Some(Number::Float(least)) => least == 0.0,
                 None => false,
             };
-            if let Some(SchemaFormat::KnownFormat(KnownFormat::Int64)) = object.format
-                && is_natural
-            {
-                object.format = Some(SchemaFormat::Custom("uint64".to_owned()));
+            let natural = match object.format {
+                Some(SchemaFormat::KnownFormat(KnownFormat::Int64)) => Some("uint64"),
+                Some(SchemaFormat::KnownFormat(KnownFormat::Int32)) => Some("uint32"),
+                _ => None,
+            };
+            if let Some(format) = natural.filter(|_| is_natural) {
+                object.format = Some(SchemaFormat::Custom(format.to_owned()));
             }
             object.properties.values_mut().for_each(widen);
             if let Some(AdditionalProperties::RefOr(values)) =

@@ -49,7 +49,7 @@ impl Plane {
     }
 
     /// Adds to an open pool the time until it is full, if it is known.
-    fn with_outlook(&self, mut view: PoolView) -> PoolView {
+    pub(super) fn with_outlook(&self, mut view: PoolView) -> PoolView {
         let is_open = view.open_for_us.is_some();
         view.outlook = self
             .history

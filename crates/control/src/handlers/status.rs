@@ -98,13 +98,11 @@ impl Plane {
 fn read(plane: &Plane) -> Reading {
     let data_plane = plane.transactions.data_plane();
     let mut units = data_plane.units();
-    let mut pools = plane.pools.views();
+    let views = plane.pools.views().into_iter();
+    let mut pools: Vec<_> = views.map(|view| plane.with_outlook(view)).collect();
     // Collectors refuse an answer in which a series appears twice. Both lists are sorted by name.
     units.dedup_by(|later, first| later.name == first.name);
     pools.dedup_by(|later, first| later.name == first.name);
-    for pool in &mut pools {
-        pool.outlook = plane.history.outlook(&pool.guid, pool.available);
-    }
     let sessions = data_plane.sessions();
     let status = in_short(plane, &units, &pools, sessions.len());
     Reading {
