@@ -8,7 +8,7 @@ use config::change::{AddMap, RemoveMap, Share};
 use config::explain::{Explanation, Outcome};
 use control::answer::{HostView, UnitView};
 use control::endpoint::map::{self, Question};
-use control::endpoint::{host, lu, pool, session, target};
+use control::endpoint::{host, lu, pool, session};
 use maud::{Markup, html};
 use model::Error;
 use model::config::MapSpec;
@@ -128,14 +128,13 @@ fn picture(visit: &Visit, seen: &Seen) -> Result<Markup, Error> {
     let plane = console.door.plane();
     let config = plane.transactions.config();
     let moment = console.live.now();
-    let (pools, targets) = match sees_all(visit) {
+    let (pools, portals) = match sees_all(visit) {
         true => (
             visit.call(&pool::LIST, &[])?,
-            visit.call(&target::LIST, &[])?,
+            plane.transactions.data_plane().portals(),
         ),
         false => Default::default(),
     };
-    let portals: Vec<_> = targets.into_iter().flat_map(|view| view.portals).collect();
     let chain = chain(&Source {
         config: &config,
         live: &console.live,
