@@ -1,24 +1,22 @@
 //! Replace a disk: which one, by its serial number and its place; what takes its place; and then
 //! the resilver, which the page of the pool shows until the new disk holds everything.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use control::endpoint::{pool, session};
 use maud::{Markup, html};
-use model::disk::DiskView;
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 use model::pool::vdev_change::VdevChange;
 use model::{Error, ErrorKind};
 
 use super::disks::{self, Picked, may_overwrite};
-use super::locate;
+use super::leaf::{Leaf, describe, leaves};
 use super::parts::{Choice, danger, one_of, warning};
 use super::walk::{Preview, Step, Wizard};
 use crate::answer::Answer;
 use crate::form::{Field, sentence};
 use crate::format::{at, number_of, size};
-use crate::mark::State;
 use crate::visit::Visit;
 
 /// The wizard.
@@ -46,104 +44,6 @@ pub(super) static WIZARD: Wizard = Wizard {
     preview,
     commit,
 };
-
-/// A disk of a pool, with its place in the tree.
-struct Leaf<'a> {
-    pool: &'a PoolView,
-    vdev: &'a VdevView,
-    /// Vdev that holds its data too; `None` if it stands alone.
-    parent: Option<&'a VdevView>,
-    /// Facts about the disk, if it is there and of this machine.
-    disk: Option<DiskView>,
-}
-
-impl Leaf<'_> {
-    /// Returns the value of the disk in the form.
-    fn value(&self) -> String {
-        let number = self.vdev.guid.as_deref().unwrap_or(&self.vdev.name);
-        format!("{}/{number}", self.pool.name)
-    }
-
-    fn is_well(&self) -> bool {
-        let errors = self.vdev.read + self.vdev.write + self.vdev.checksum;
-        self.vdev.state == "ONLINE" && errors == 0 && !self.vdev.is_incomplete
-    }
-
-    /// Returns the disks beside it in its mirror or raidz.
-    fn beside(&self) -> Vec<&VdevView> {
-        let all = self.parent.map(VdevView::all).unwrap_or_default();
-        let leaves = all.into_iter().filter(|it| it.guid.is_some());
-        leaves.filter(|it| it.guid != self.vdev.guid).collect()
-    }
-
-    fn state(&self) -> State {
-        match (self.is_well(), self.vdev.state.as_str()) {
-            (true, _) => State::Good,
-            (false, "ONLINE" | "DEGRADED") => State::Warn,
-            (false, "OFFLINE") => State::Quiet,
-            (false, _) => State::Bad,
-        }
-    }
-
-    /// Shows path, state, serial number, errors, and the disks beside it.
-    fn show(&self) -> (Markup, Markup) {
-        let vdev = self.vdev;
-        let words = html! {
-            span.name { (vdev.name) } " " (self.state().show(&vdev.state))
-        };
-        let beside = self.beside();
-        let hint = html! {
-            "Pool " (self.pool.name)
-            @if let Some(serial) = &vdev.serial { ", serial number " strong { (serial) } }
-            @if let Some(slot) = self.disk.as_ref().and_then(|it| it.slot.as_ref()) { ", slot " (slot) }
-            @if let Some(note) = &vdev.note { ", " (note) }
-            @if vdev.read + vdev.write + vdev.checksum > 0 {
-                ". Errors: " (vdev.read) " reads, " (vdev.write) " writes, " (vdev.checksum) " checksums"
-            }
-            @match self.parent {
-                None => ". It stands alone: no other disk has its data",
-                Some(parent) => {
-                    ". In " (parent.name) " beside "
-                    @for (at, it) in beside.iter().enumerate() {
-                        @if at > 0 { ", " }
-                        span.name { (it.name) } " (" (it.state) ")"
-                    }
-                }
-            }
-            ". "
-            @if let Some(disk) = &self.disk { a href=(locate::address(&disk.path)) target="_blank" { "Locate it" } }
-        };
-        (words, hint)
-    }
-}
-
-/// Returns the disks of vdevs, each with the vdev that holds its data too.
-fn leaves<'a>(pool: &'a PoolView) -> Vec<Leaf<'a>> {
-    let tops = pool.vdevs.iter().chain(&pool.logs);
-    let of_top = |top: &'a VdevView| {
-        let parent = Some(top).filter(|top| !top.children.is_empty());
-        let disks = top.all().into_iter().filter(|it| it.guid.is_some());
-        disks.map(move |vdev| Leaf {
-            pool,
-            vdev,
-            parent,
-            disk: None,
-        })
-    };
-    tops.flat_map(of_top).collect()
-}
-
-/// Adds what this machine knows of the disks.
-fn describe(visit: &Visit, leaves: &mut [Leaf<'_>]) -> Result<(), Error> {
-    let all = visit.disks()?;
-    for leaf in leaves {
-        let node = std::fs::canonicalize(&leaf.vdev.name).unwrap_or_default();
-        let mut disks = all.iter();
-        let found = disks.find(|it| it.path == leaf.vdev.name || node == Path::new(&it.node));
-        leaf.disk = found.cloned();
-    }
-    Ok(())
-}
 
 /// Returns the pools of the form: the one that a link named, or all.
 fn pools(visit: &Visit) -> Result<Vec<PoolView>, Error> {
