@@ -7,6 +7,7 @@ use model::config::{Config, MapSpec, UnitSpec};
 use model::pool::dataset::change::DatasetChange;
 use model::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
 
 use super::Request;
 use crate::call;
@@ -72,7 +73,7 @@ fn object<'a>(request: &Request<'a>) -> &'a str {
     request.at.first().map(String::as_str).unwrap_or_default()
 }
 
-fn read<B: DeserializeOwned + 'static>(request: &Request<'_>) -> Result<B, Error> {
+fn read<B: DeserializeOwned + ToSchema + 'static>(request: &Request<'_>) -> Result<B, Error> {
     call::body(request.body)
 }
 
