@@ -9,6 +9,7 @@ use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 
 use super::locate;
+use super::serial::Printed;
 use crate::mark::State;
 use crate::visit::Visit;
 
@@ -27,6 +28,16 @@ impl Leaf<'_> {
     pub(super) fn value(&self) -> String {
         let number = self.vdev.guid.as_deref().unwrap_or(&self.vdev.name);
         format!("{}/{number}", self.pool.name)
+    }
+
+    /// Returns the disk with the number that is printed on it, if it ever told one.
+    pub(super) fn printed(&self) -> Option<Printed<'_>> {
+        let of_disk = self.disk.as_ref().and_then(printed);
+        let serial = self.vdev.serial.as_deref().or(of_disk)?;
+        Some(Printed {
+            name: &self.vdev.name,
+            serial,
+        })
     }
 
     pub(super) fn is_well(&self) -> bool {
@@ -59,7 +70,7 @@ impl Leaf<'_> {
         let beside = self.beside();
         let hint = html! {
             "Pool " (self.pool.name)
-            @if let Some(serial) = &vdev.serial { ", serial number " strong { (serial) } }
+            @if let Some(printed) = self.printed() { ", serial number " strong { (printed.serial) } }
             @if let Some(slot) = self.disk.as_ref().and_then(|it| it.slot.as_ref()) { ", slot " (slot) }
             @if let Some(note) = &vdev.note { ", " (note) }
             @if vdev.read + vdev.write + vdev.checksum > 0 {
@@ -80,6 +91,12 @@ impl Leaf<'_> {
         };
         (words, hint)
     }
+}
+
+/// Returns the number that is printed on a disk of this machine: its serial number, or its world
+/// wide name.
+pub(super) fn printed(disk: &DiskView) -> Option<&str> {
+    disk.serial.as_deref().or(disk.wwn.as_deref())
 }
 
 /// Returns the disks of vdevs, each with the vdev that holds its data too.

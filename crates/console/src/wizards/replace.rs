@@ -1,5 +1,5 @@
-//! Replace a disk: which one, by its serial number and its place; what takes its place; and then
-//! the resilver, which the page of the pool shows until the new disk holds everything.
+//! Replace a disk: which one, by its serial number and its place, which the administrator compares
+//! with the disk itself; what takes its place; and then the resilver, which the page of the pool shows until the new disk holds everything.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,9 @@ use model::pool::vdev_change::VdevChange;
 use model::{Error, ErrorKind};
 
 use super::disks::{self, Picked, may_overwrite};
-use super::leaf::{Leaf, describe, leaves};
+use super::leaf::{Leaf, describe, leaves, printed};
 use super::parts::{Choice, danger, one_of, warning};
+use super::serial::{self, Printed};
 use super::walk::{Preview, Step, Wizard};
 use crate::answer::Answer;
 use crate::form::{Field, sentence};
@@ -35,7 +36,14 @@ pub(super) static WIZARD: Wizard = Wizard {
         Step {
             name: "new",
             title: "New disk",
-            fields: &["new_kind", "spare", "disk", "other_disks", "overwrite"],
+            fields: &[
+                serial::FIELD,
+                "new_kind",
+                "spare",
+                "disk",
+                "other_disks",
+                "overwrite",
+            ],
             show: show_new,
             check: check_new,
         },
@@ -89,12 +97,13 @@ fn with_old<T>(
     })?;
     let pool = visit.call(&pool::SHOW, &[name])?;
     let found = leaves(&pool).into_iter().find(|leaf| leaf.value() == value);
-    let found = found.ok_or_else(|| {
+    let mut found = found.ok_or_else(|| {
         Error::not_found(
             format!("pool {name} no longer has this disk"),
             "choose a disk of the list",
         )
     })?;
+    describe(visit, std::slice::from_mut(&mut found))?;
     function(&found)
 }
 
@@ -146,6 +155,7 @@ fn show_new(visit: &Visit) -> Result<Markup, Error> {
         Ok(html! {
             p { "It replaces " (words) }
             p.hint { (hint) }
+            @if let Some(printed) = old.printed() { (serial::ask(&printed, visit.form.get(serial::FIELD))) }
             (one_of("new_kind", "What takes its place?", kind, &all))
         })
     })
@@ -195,7 +205,45 @@ fn new(visit: &Visit, old: &Leaf<'_>) -> Result<New, Error> {
 }
 
 fn check_new(visit: &Visit) -> Result<(), Error> {
-    with_old(visit, |old| new(visit, old).map(drop))
+    with_old(visit, |old| {
+        check_serial(visit, old)?;
+        match new(visit, old)? {
+            New::SamePath => refuse_the_old_one(old),
+            New::Spare(_) | New::Disk(_) => Ok(()),
+        }
+    })
+}
+
+/// Compares the number that was read on the disk with those of this disk and of all others.
+fn check_serial(visit: &Visit, old: &Leaf<'_>) -> Result<(), Error> {
+    let Some(of_old) = old.printed() else {
+        return Ok(());
+    };
+    let of_machine = visit.disks()?.iter();
+    let of_machine = of_machine.filter_map(|disk| {
+        let (name, serial) = (disk.path.as_str(), printed(disk)?);
+        Some(Printed { name, serial })
+    });
+    let beside = leaves(old.pool);
+    let of_pool = beside.iter().filter_map(Leaf::printed);
+    let others: Vec<Printed<'_>> = of_machine.chain(of_pool).collect();
+    serial::check(visit.form.get(serial::FIELD), &of_old, &others)
+}
+
+/// Refuses the old disk as the one that takes its own place.
+fn refuse_the_old_one(old: &Leaf<'_>) -> Result<(), Error> {
+    let there = old.disk.as_ref().and_then(printed);
+    match (there, old.vdev.serial.as_deref()) {
+        (Some(there), Some(serial)) if there == serial => Err(Error::new(
+            ErrorKind::Refused,
+            format!(
+                "the disk that is now at {} is still the old one: its serial number is {serial}",
+                old.vdev.name
+            ),
+            "put the new disk into its place, or pick another disk",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn preview(visit: &Visit) -> Result<Preview, Error> {
@@ -296,4 +344,69 @@ fn commit(visit: &Visit) -> Result<Answer, Error> {
             told,
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::disk::DiskView;
+    use model::pool::vdev::VdevView;
+
+    use super::*;
+
+    fn disk(serial: Option<&str>, wwn: Option<&str>) -> DiskView {
+        DiskView {
+            path: "/dev/sda".to_owned(),
+            serial: serial.map(str::to_owned),
+            wwn: wwn.map(str::to_owned),
+            ..DiskView::default()
+        }
+    }
+
+    /// Calls a function with a disk of a pool that told this number, and what is at its path now.
+    fn with_leaf<T>(
+        serial: Option<&str>,
+        there: Option<DiskView>,
+        function: impl FnOnce(&Leaf<'_>) -> T,
+    ) -> T {
+        let pool = PoolView::default();
+        let vdev = VdevView {
+            name: "/dev/sda".to_owned(),
+            serial: serial.map(str::to_owned),
+            ..VdevView::default()
+        };
+        function(&Leaf {
+            pool: &pool,
+            vdev: &vdev,
+            parent: None,
+            disk: there,
+        })
+    }
+
+    #[test]
+    fn the_number_of_the_pool_goes_before_that_of_the_disk_which_is_there_now() {
+        let number = |serial, there| {
+            with_leaf(serial, there, |leaf| {
+                leaf.printed().map(|it| it.serial.to_owned())
+            })
+        };
+        let new = || Some(disk(Some("NEW"), None));
+        assert_eq!(number(Some("OLD"), new()).as_deref(), Some("OLD"));
+        assert_eq!(number(None, new()).as_deref(), Some("NEW"));
+        assert_eq!(
+            number(None, Some(disk(None, Some("naa.5")))).as_deref(),
+            Some("naa.5")
+        );
+        assert_eq!(number(None, Some(disk(None, None))), None);
+        assert_eq!(number(None, None), None);
+    }
+
+    #[test]
+    fn the_old_disk_does_not_take_its_own_place() {
+        let checked = |serial, there| with_leaf(serial, there, refuse_the_old_one);
+        let error = checked(Some("OLD"), Some(disk(Some("OLD"), None))).expect_err("the old one");
+        assert!(error.message.contains("is still the old one"), "{error}");
+        checked(Some("OLD"), Some(disk(Some("NEW"), None))).expect("a new one");
+        checked(Some("OLD"), None).expect("a file or another machine's disk");
+        checked(None, Some(disk(None, None))).expect("nobody knows");
+    }
 }
