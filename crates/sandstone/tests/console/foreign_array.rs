@@ -42,8 +42,9 @@ fn discovered(address: &str) -> Vec<u8> {
 
 /// Returns an answer to INQUIRY: standard data, serial number, or names of the disk.
 fn inquiry(page: Option<u8>) -> Option<Vec<u8>> {
+    // The longest that fits an answer of 252 bytes.
     let mut long = DISK.to_vec();
-    long.resize(255, b'>');
+    long.resize(244, b'>');
     let in_page = |page: u8, body: &[u8]| {
         let mut data = vec![0, page];
         data.extend_from_slice(&(body.len() as u16).to_be_bytes());
@@ -60,7 +61,7 @@ fn inquiry(page: Option<u8>) -> Option<Vec<u8>> {
         }
         Some(0x80) => Some(in_page(0x80, &long)),
         // A designator of T10's kind in ASCII, which the disk chooses as it likes.
-        Some(0x83) => Some(in_page(0x83, &[&[2, 1, 0, 255], &long[..]].concat())),
+        Some(0x83) => Some(in_page(0x83, &[&[2, 1, 0, 244], &long[..]].concat())),
         Some(0x00) => Some(in_page(0x00, &[0x00, 0x80, 0x83, 0xb0, 0xb2])),
         Some(_) => None,
     }
@@ -91,7 +92,20 @@ pub(super) fn joined(site: &Site) -> FakeTarget {
         "initiator login {NAME} --portal {}",
         array.address
     ));
+    let name = disk(site);
+    assert!(
+        name.starts_with("t10.EVIL") && name.contains(MARK),
+        "{name}"
+    );
     array
+}
+
+/// Returns the name of the array's disk.
+fn disk(site: &Site) -> String {
+    let devices = site.done("initiator device list --json");
+    let devices: serde_json::Value = serde_json::from_str(&devices).unwrap();
+    let name = devices[0]["state"]["nmp"]["name"].as_str();
+    name.unwrap_or_else(|| panic!("{devices}")).to_owned()
 }
 
 /// Asks the array for its targets, and returns what the terminal shows.
@@ -118,13 +132,7 @@ pub(super) fn shown(output: &Output) -> String {
 
 /// Every listing that tells of the array, and a unit on its disk.
 pub(super) fn is_only_text_in_terminals(site: &Site) {
-    let devices = site.done("initiator device list --json");
-    let devices: serde_json::Value = serde_json::from_str(&devices).unwrap();
-    let name = devices[0]["state"]["nmp"]["name"].as_str().unwrap();
-    assert!(
-        name.starts_with("t10.EVIL") && name.contains(MARK),
-        "{name}"
-    );
+    let name = disk(site);
     for line in [
         "initiator adapter get",
         "initiator session list",
