@@ -2,11 +2,14 @@
 //! in discovery, its alias, the vendor, model, revision and name of its disk.
 
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use iscsi::target::login::{Authentication, Authorization};
 
 use super::fake_target::{FakeTarget, World, allowed};
-use super::site::Site;
+use super::hostile_names::assert_own_markup;
+use super::html::coded;
+use super::site::{Site, Who};
 
 /// Name of the array's target: its marks of HTML are allowed in a name.
 const NAME: &str = "iqn.2026-01.evil:\"'><script>alert(4)</script><svg/onload=alert(5)>";
@@ -163,4 +166,47 @@ pub(super) fn is_only_text_in_terminals(site: &Site) {
     }
     let listed = site.done("initiator device list");
     assert!(listed.contains("t10.EVIL"), "{listed}");
+}
+
+/// A wizard that is given the disk shows its name again, in a field and in words.
+pub(super) fn is_only_text_in_wizards(site: &Site, admin: &Who) {
+    let name = coded(&disk(site));
+    for (wizard, form) in [
+        (
+            "first-lun",
+            format!("step=disks&go=next&other_disks={name}"),
+        ),
+        (
+            "replace",
+            format!("step=new&go=next&old=tank/{name}&other_disks={name}"),
+        ),
+        ("locate", format!("disk={name}&on=yes")),
+    ] {
+        let address = format!("/wizards/{wizard}");
+        let reply = site.post(&address, admin, &form);
+        assert!(reply.status < 500, "{address}: {reply:?}");
+        assert!(reply.body.contains("t10.EVIL"), "{address}: {reply:?}");
+        assert_own_markup(&address, &reply);
+    }
+}
+
+/// The array goes away, and an event tells so by the name of its disk.
+pub(super) fn is_only_text_in_events(site: &Site, admin: &Who, array: FakeTarget) {
+    drop(array);
+    let begun = Instant::now();
+    while !shown(&site.run("events")).contains("t10.EVIL") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no event");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for line in [
+        "events --json",
+        "initiator path list",
+        "initiator session list",
+        "status",
+    ] {
+        shown(&site.run(line));
+    }
+    let page = site.get("/events", admin);
+    assert!(page.body.contains("t10.EVIL"), "{page:?}");
+    assert_own_markup("/events", &page);
 }

@@ -28,7 +28,7 @@ fn names_of_others_are_only_text_everywhere() {
         strangers_send(&site, text);
         admins_choose(&site, &admin, text);
     }
-    let _array = foreign_array::joined(&site);
+    let array = foreign_array::joined(&site);
     let sessions = initiators_log_in(&site);
     assert_eq!(
         sessions.len(),
@@ -39,6 +39,8 @@ fn names_of_others_are_only_text_everywhere() {
     exports_hold_no_formulas(&site, &admin);
     terminals_obey_nothing(&site);
     foreign_array::is_only_text_in_terminals(&site);
+    foreign_array::is_only_text_in_wizards(&site, &admin);
+    foreign_array::is_only_text_in_events(&site, &admin, array);
     the_log_has_only_lines_of_its_own(&site);
 }
 
@@ -187,7 +189,7 @@ fn initiators_log_in(site: &Site) -> Vec<Connection> {
 }
 
 /// Asserts that each tag of a page is one of ours.
-fn assert_own_markup(address: &str, reply: &Reply) {
+pub(super) fn assert_own_markup(address: &str, reply: &Reply) {
     for tag in tags(reply.page()) {
         let name = tag.name.as_str();
         let is_own = match name {
