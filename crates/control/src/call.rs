@@ -8,9 +8,12 @@ use utoipa::ToSchema;
 
 use super::asker::Asker;
 use super::plane::Shared;
-use super::shape::Shape;
 use model::Error;
 use shown::without_values;
+
+mod shape;
+
+use shape::Shape;
 
 /// Request of an endpoint with a query of type `Q` and a body of type `B`.
 pub(crate) struct Call<Q = (), B = ()> {

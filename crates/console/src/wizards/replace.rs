@@ -1,5 +1,6 @@
-//! Replace a disk: which one, by its serial number and its place, which the administrator compares
-//! with the disk itself; what takes its place; and then the resilver, which the page of the pool shows until the new disk holds everything.
+//! Replace a disk: which one, by its serial number, which the administrator compares with the disk
+//! itself; what takes its place; and then the resilver, which the page of the pool shows until the
+//! new disk holds everything.
 
 use std::path::PathBuf;
 

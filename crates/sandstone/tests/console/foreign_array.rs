@@ -1,5 +1,5 @@
-//! An array of somebody else that tells hostile texts of itself wherever the protocols let it: names
-//! in discovery, its alias, the vendor, model, revision and name of its disk.
+//! An array of somebody else that tells hostile texts of itself wherever protocols let it: names in
+//! discovery, its alias, the vendor, model, revision and name of its disk.
 
 use std::process::Output;
 use std::time::{Duration, Instant};

@@ -100,7 +100,7 @@ pub(super) fn cost_others_nothing(site: &Site) {
     drop(held);
 }
 
-/// More streams than may be at once: those beyond are refused, and others are answered.
+/// Opens more streams than may be at once: those beyond are refused, and others are answered.
 fn refused_streams_are_told(site: &Site) {
     let mut stream = site.connect_by_http2();
     stream.write_all(&preface()).unwrap();
