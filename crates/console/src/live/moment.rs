@@ -17,6 +17,7 @@ use model::pool::vdev::VdevView;
 use super::host_names::HostNames;
 use super::points::Point;
 use super::rates::Rates;
+use super::row_events::RowEvents;
 use crate::format::{mib, ms, rate};
 
 /// Views of pools beside older ones.
@@ -29,7 +30,7 @@ pub(crate) struct PoolMoment {
 }
 
 /// Figures of one second.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Moment {
     /// Number of the moment, from 1 on; 0 before the first.
     pub(crate) number: u64,
@@ -41,6 +42,8 @@ pub(crate) struct Moment {
     newest: Arc<Snapshot>,
     pools: Option<PoolMoment>,
     hosts: OnceLock<HashMap<Arc<str>, Rates>>,
+    /// Events with rows, shared by viewers.
+    pub(super) row_events: RowEvents,
 }
 
 impl Moment {
@@ -59,6 +62,7 @@ impl Moment {
             newest,
             pools,
             hosts: OnceLock::new(),
+            row_events: RowEvents::default(),
         }
     }
 
