@@ -28,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::health;
 use super::moment::Moment;
+use crate::benchmark_figures;
 use crate::event_table;
 use crate::format::escape;
 use crate::state::Console;
@@ -243,6 +244,7 @@ impl Viewer {
         let rows = json!({"t": moment.at_ms(), "ids": ids, "v": values});
         // Writing to a text cannot fail.
         let _ = write!(out, "event: rows\ndata: {rows}\n\n");
+        self.benchmarks(&mut out);
         if self.has_charts && moment.number > 0 {
             let _ = write!(
                 out,
@@ -252,6 +254,25 @@ impl Viewer {
             );
         }
         out
+    }
+
+    /// Writes the figures of benchmarks that the page shows.
+    fn benchmarks(&self, out: &mut String) {
+        let benchmarks = &self.console.door.plane().benchmarks;
+        let rows = self.ids.iter().filter_map(|id| {
+            let number = id.strip_prefix("b:")?.parse().ok()?;
+            let view = benchmarks.view(number).ok()?;
+            Some((id, benchmark_figures::values(&view)))
+        });
+        let (ids, values): (Vec<&String>, Vec<Vec<Value>>) = rows.unzip();
+        if !ids.is_empty() {
+            // Writing to a text cannot fail.
+            let _ = write!(
+                out,
+                "event: rows\ndata: {}\n\n",
+                json!({"ids": ids, "v": values})
+            );
+        }
     }
 
     /// Writes what stands in the places of a list of events, if there are new ones.

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
+mod benchmarks;
 mod forms;
 mod hostile_names;
 mod html;
