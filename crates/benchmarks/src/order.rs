@@ -585,9 +585,9 @@ mod tests {
         };
         assert!(
             Plan::of(&long)
-                .expect_err("80 hours")
+                .expect_err("too long")
                 .message
-                .contains("80 h")
+                .contains("81 h")
         );
         let wide = StartBenchmark {
             outstanding: Some(256),

@@ -90,15 +90,17 @@ fn each_operation_lets_through_exactly_the_roles_that_the_document_says() {
 #[test]
 fn a_token_with_a_folder_reaches_its_folder_and_nothing_else() {
     /// Operations that answer with what the token reaches, which is nothing here.
-    const LISTS: [&str; 5] = [
+    const LISTS: [&str; 6] = [
         "access_me",
+        "benchmark_list",
         "host_list",
         "lu_list",
         "map_list",
         "volume_list",
     ];
     /// Operations whose body says what they reach, so that an empty one is invalid.
-    const BY_BODY: [&str; 6] = [
+    const BY_BODY: [&str; 7] = [
+        "benchmark_start",
         "lu_create",
         "lu_modify",
         "map_add",

@@ -135,7 +135,7 @@ fn a_benchmark_is_run_watched_stopped_swept_compared_and_kept() {
     let busy = preview(site, operator, &format!("{SHORT}&unit=own"));
     assert_eq!(busy.status, 409, "{}", busy.body);
     assert!(
-        busy.body.contains("benchmark 2 runs on lu own"),
+        busy.body.contains("Benchmark 2 runs on lu own"),
         "{}",
         busy.body
     );
@@ -190,13 +190,13 @@ fn a_benchmark_is_run_watched_stopped_swept_compared_and_kept() {
     }
 
     // The files are those that the command line reads.
-    let results = site.get("/bench/1?file=results", &rig.viewer);
-    let other = site.get("/bench/4?file=results", &rig.viewer);
+    let results = site.get("/bench/1?format=results", &rig.viewer);
+    let other = site.get("/bench/4?format=results", &rig.viewer);
     fs::write(site.folder.path().join("one.json"), &results.body).unwrap();
     fs::write(site.folder.path().join("four.json"), &other.body).unwrap();
     let told = site.done("bench compare one.json four.json");
     assert!(told.contains("4K 100% read 100% random"), "{told}");
-    let report = site.get("/bench/1?file=report", &rig.viewer);
+    let report = site.get("/bench/1?format=report", &rig.viewer);
     assert!(
         report
             .header("content-disposition")
@@ -299,7 +299,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     for name in ["", "&overwrite=", "&overwrite=yes", "&overwrite=OWN"] {
         let form = format!("{}{name}", confirmed(&writes("own")));
         let refused = site.post("/bench/new", admin, &form);
-        assert_eq!(refused.status, 409, "{name}: {}", refused.body);
+        assert_eq!(refused.status, 422, "{name}: {}", refused.body);
         let told = "This run writes, and would destroy the contents of lu own: 16M, with data of an unknown kind";
         assert!(refused.body.contains(told), "{name}: {}", refused.body);
     }
@@ -331,7 +331,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
         .filter_map(|it| it["unit"].as_str())
         .collect();
     assert_eq!(units, ["own", "own"]);
-    for path in [&page, "/bench/compare?a=1&b=3", "/bench/3?file=results"] {
+    for path in [&page, "/bench/compare?a=1&b=3", "/bench/3?format=results"] {
         assert_eq!(site.get(path, &folder).status, 403, "{path}");
     }
     let foreign = preview(site, &folder, &confirmed(&format!("{SHORT}&unit=vmhouse")));

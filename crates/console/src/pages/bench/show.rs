@@ -32,7 +32,7 @@ pub(super) fn show(visit: &Visit) -> Result<Answer, Error> {
     if let Some(answer) = table.exported(visit, &view) {
         return Ok(answer);
     }
-    if let (Some(results), Some(file)) = (&detail.results, visit.query.some("file")) {
+    if let (Some(results), Some(file)) = (&detail.results, visit.query.some("format")) {
         return file_of(&detail.benchmark, results, file);
     }
     let of = &detail.benchmark;
@@ -115,8 +115,8 @@ fn over(of: &BenchmarkView) -> Markup {
         }
         @if of.runs > 0 {
             p { "Files: "
-                a href=(format!("{}?file=report", page(of.id))) { "report as one page" } ", "
-                a href=(format!("{}?file=results", page(of.id))) { "results for sandstone bench" } "." }
+                a href=(format!("{}?format=report", page(of.id))) { "report as one page" } ", "
+                a href=(format!("{}?format=results", page(of.id))) { "results for sandstone bench" } "." }
         }
     }
 }
