@@ -33,9 +33,7 @@ mod view;
 
 pub use comparison::{BenchmarkComparison, ComparisonRow, ComparisonVerdict, FactDifference};
 pub use keeper::{Benchmarks, MOST_KEPT, Subject};
-pub use order::{
-    BenchmarkKind, OUTSTANDING, Plan, RAMP_UP_MS, ROUNDS, StartBenchmark, SweepOrder, TIME_MS,
-};
+pub use order::{BenchmarkKind, OUTSTANDING, Plan, ROUNDS, StartBenchmark, SweepOrder, TIME_MS};
 pub use rows::RowView;
 pub use runner::Guard;
 pub use sweep_table::SweepView;

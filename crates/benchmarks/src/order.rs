@@ -38,8 +38,9 @@ const MOST_LETTERS: usize = 200;
 pub const ROUNDS: u32 = 3;
 /// Measured time of an order that names none, in milliseconds.
 pub const TIME_MS: u64 = 10_000;
-/// Time before the measurement of an order that names none, in milliseconds.
-pub const RAMP_UP_MS: u64 = 1_000;
+/// Most time before the measurement of an order that names none, in milliseconds. It is a tenth of
+/// the measured time otherwise.
+const RAMP_UP_MS: u64 = 1_000;
 /// Accesses in flight of an order that names none.
 pub const OUTSTANDING: u32 = 16;
 
@@ -95,7 +96,8 @@ pub struct StartBenchmark {
     /// Measured time of each workload in milliseconds. The default is 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// Time before each measurement in milliseconds. The default is 1,000.
+    /// Time before each measurement in milliseconds. The default is a tenth of the measured time, and
+    /// at most 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramp_up_ms: Option<u64>,
     /// Rounds of the whole. The default is 3: one round does not tell a difference from noise.
@@ -285,7 +287,7 @@ fn in_flight(setup: &Setup) -> u64 {
 
 fn parameters(order: &StartBenchmark) -> Result<Parameters, Error> {
     let time_ms = order.time_ms.unwrap_or(TIME_MS);
-    let ramp_up_ms = order.ramp_up_ms.unwrap_or(RAMP_UP_MS);
+    let ramp_up_ms = order.ramp_up_ms.unwrap_or((time_ms / 10).min(RAMP_UP_MS));
     let pace = match order.rate {
         None => Pace::Closed,
         Some(rate) if (1.0..=1e7).contains(&rate) => Pace::Open(rate),

@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     end: Instant,
     /// Seconds of the measurement so far.
     pub(crate) seconds: Vec<Second>,
+    /// Last second that was measured, also before this measurement.
+    last: Second,
 }
 
 impl Progress {
@@ -32,7 +34,14 @@ impl Progress {
             phase_time: None,
             end: now + total,
             seconds: Vec::new(),
+            last: Second::default(),
         }
+    }
+
+    /// Notes that a second of the measurement is over.
+    pub(crate) fn second(&mut self, second: &Second) {
+        self.seconds.push(*second);
+        self.last = *second;
     }
 
     /// Notes that the next measurement begins, and takes at most `left` together with those after
@@ -55,7 +64,7 @@ impl Progress {
     pub(crate) fn view(&self) -> ProgressView {
         let now = Instant::now();
         let elapsed = now.saturating_duration_since(self.phase_began).as_secs();
-        let last = self.seconds.last().copied().unwrap_or_default();
+        let last = self.last;
         ProgressView {
             run: self.run,
             workload: self.workload.clone(),
@@ -88,7 +97,7 @@ mod tests {
         progress.next("4K".to_owned(), Duration::from_secs(90));
         progress.begin(Phase::Measure, Some(Duration::from_secs(10)));
         for errors in [2, 3] {
-            progress.seconds.push(Second {
+            progress.second(&Second {
                 reads: 100 * errors,
                 read_bytes: 4096,
                 errors,
@@ -106,6 +115,8 @@ mod tests {
         assert!(view.left_s <= 90);
         progress.next("8K".to_owned(), Duration::ZERO);
         let view = progress.view();
-        assert_eq!((view.run, view.iops, view.left_s), (2, 0, 0));
+        // The last figure stays until there is another one.
+        assert_eq!((view.run, view.iops, view.left_s), (2, 300, 0));
+        assert_eq!(view.errors, 0);
     }
 }

@@ -172,6 +172,6 @@ impl Watch for Reporter<'_> {
     }
 
     fn second(&mut self, second: &Second) {
-        held(self.0).seconds.push(*second);
+        held(self.0).second(second);
     }
 }

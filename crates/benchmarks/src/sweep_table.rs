@@ -1,8 +1,8 @@
 //! The table of a sweep: block sizes down, accesses in flight across; and the best settings in
 //! words.
 //!
-//! More in flight always wait longer. So the best depth for a block size is the least one after
-//! which no other is certainly faster by more than [`WORTH`].
+//! More in flight always wait longer. So the best depth for a block size is the least one that the
+//! fastest exceeds by no more than [`WORTH`], or by nothing that is larger than the noise.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::order::{BLOCK, DEPTH};
 use super::rows::{RowView, rows};
 use bench::results::Results;
-use bench::statistics::paired;
+use bench::statistics::{Ratio, paired};
 
 /// Gain in accesses per second below which a greater depth is not worth its wait, as a factor.
 const WORTH: f64 = 1.05;
@@ -64,11 +64,12 @@ pub(crate) fn table(results: &Results) -> SweepView {
         best,
         words: Vec::new(),
     };
-    view.words = words(&view);
+    view.words = words(results, &view);
     view
 }
 
-/// Returns the least depth that nothing else is certainly better than by more than it is worth.
+/// Returns the least depth that is enough. Where the rounds cannot tell two depths apart, their
+/// figures decide.
 fn best_of(results: &Results, line: &[Option<RowView>]) -> Option<usize> {
     let iops = |at: usize| line[at].as_ref().map_or(0.0, |cell| cell.iops);
     let measured = (0..line.len()).filter(|at| iops(*at) > 0.0);
@@ -76,20 +77,19 @@ fn best_of(results: &Results, line: &[Option<RowView>]) -> Option<usize> {
         .clone()
         .max_by(|a, b| iops(*a).total_cmp(&iops(*b)))?;
     let is_enough = |at: &usize| {
-        let is_worth_it = iops(most) > iops(*at) * WORTH;
-        !is_worth_it || !is_certain(results, line[*at].as_ref(), line[most].as_ref())
+        let is_near = iops(most) <= iops(*at) * WORTH;
+        is_near || is_within_noise(results, line[*at].as_ref(), line[most].as_ref())
     };
-    // Without rounds nothing is certain, and the figures alone decide.
-    let is_enough_by_figures = |at: &usize| iops(most) <= iops(*at) * WORTH;
-    let has_rounds = line[most].as_ref().is_some_and(|cell| cell.rounds > 1);
-    match has_rounds {
-        true => measured.clone().find(is_enough),
-        false => measured.clone().find(is_enough_by_figures),
-    }
+    measured.clone().find(is_enough)
 }
 
-/// Reports whether the rounds prove that two cells differ.
-fn is_certain(results: &Results, a: Option<&RowView>, b: Option<&RowView>) -> bool {
+/// Reports whether the rounds show that two cells hardly differ.
+fn is_within_noise(results: &Results, a: Option<&RowView>, b: Option<&RowView>) -> bool {
+    ratio(results, a, b).is_some_and(|ratio| !ratio.differs() && !ratio.is_vague())
+}
+
+/// Returns the ratio of the accesses per second of two cells, by the rounds that both have.
+fn ratio(results: &Results, a: Option<&RowView>, b: Option<&RowView>) -> Option<Ratio> {
     let values = |of: Option<&RowView>| -> Vec<(u32, f64)> {
         let runs = results.runs.iter();
         let runs = runs.filter(|run| of.is_some_and(|cell| cell.settings == run.settings));
@@ -106,10 +106,21 @@ fn is_certain(results: &Results, a: Option<&RowView>, b: Option<&RowView>) -> bo
         Some((*value, other.1))
     });
     let (a, b): (Vec<f64>, Vec<f64>) = both.unzip();
-    paired(&a, &b, ALPHA).is_some_and(|ratio| ratio.differs())
+    paired(&a, &b, ALPHA)
 }
 
-fn words(view: &SweepView) -> Vec<String> {
+/// Reports whether the rounds of a line differ too much to be sure of its best depth: they cannot
+/// tell it from a lesser one.
+fn is_uncertain(results: &Results, line: &[Option<RowView>], best: usize) -> bool {
+    let chosen = line[best].as_ref();
+    let is_sure = |lesser: &RowView| {
+        ratio(results, Some(lesser), chosen).is_some_and(|ratio| ratio.differs())
+    };
+    let has_rounds = chosen.is_some_and(|cell| cell.rounds > 1);
+    has_rounds && !line[..best].iter().flatten().all(is_sure)
+}
+
+fn words(results: &Results, view: &SweepView) -> Vec<String> {
     let mut words = Vec::new();
     let all = || view.cells.iter().flatten().flatten();
     let Some(fastest) = all().max_by(|a, b| a.iops.total_cmp(&b.iops)) else {
@@ -120,11 +131,13 @@ fn words(view: &SweepView) -> Vec<String> {
         let Some(best) = view.best[at] else { continue };
         let Some(cell) = &line[best] else { continue };
         let (block, depth) = (&view.blocks[at], &view.outstanding[best]);
-        let is_last = best + 1 == line.len() && line.len() > 1;
-        let end = match is_last {
+        let end = match best + 1 == line.len() {
+            _ if line.len() == 1 => "No other number was tried.",
+            _ if is_uncertain(results, line, best) => {
+                "The rounds differ too much to be sure: measure longer, or in more rounds."
+            }
             true => "More were not tried, and may be faster.",
-            false if line.len() == 1 => "No other number was tried.",
-            false => "More wait longer and gain nothing that is larger than the noise.",
+            false => "More wait longer and gain little, or nothing that is larger than the noise.",
         };
         words.push(format!(
             "For {block}, {depth} in flight: {} at {:.3} ms. {end}",
@@ -210,10 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_that_is_not_certain_is_none() {
-        // The mean of the greater depth is higher, and its rounds are all over the place.
-        let view = table(&swept(&[("1", &[100, 100, 100]), ("8", &[40, 500, 90])]));
+    fn a_gain_within_the_noise_is_none() {
+        let view = table(&swept(&[("1", &[100, 100, 100]), ("8", &[95, 120, 110])]));
         assert_eq!(view.best, [Some(0)]);
+    }
+
+    #[test]
+    fn rounds_that_cannot_tell_leave_it_to_the_figures_and_say_so() {
+        let view = table(&swept(&[("1", &[100, 100, 100]), ("8", &[40, 500, 90])]));
+        assert_eq!(view.best, [Some(1)]);
+        assert!(
+            view.words[0].contains("too much to be sure"),
+            "{:?}",
+            view.words
+        );
     }
 
     #[test]

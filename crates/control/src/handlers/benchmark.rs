@@ -96,7 +96,7 @@ pub(super) fn start(call: Call<Preview, StartBenchmark>) -> Result<BenchmarkStar
     let device = plane.benchmarks.device(&unit.name).ok_or_else(|| {
         Error::new(
             ErrorKind::Refused,
-            format!("lu {} is not served now", unit.name),
+            format!("logical unit {} is not served now", unit.name),
             format!("sandstone lu list {} tells why, and what to do", unit.name),
         )
     })?;
@@ -149,7 +149,7 @@ fn served<'a>(config: &'a Config, name: &str) -> Result<&'a UnitSpec, Error> {
         false => Ok(unit),
         true => Err(Error::new(
             ErrorKind::Refused,
-            format!("lu {name} is offline"),
+            format!("logical unit {name} is offline"),
             format!("bring it online first: sandstone lu online {name}"),
         )),
     }
@@ -284,8 +284,8 @@ impl<'a> Look<'a> {
         let error = Error::new(
             ErrorKind::Refused,
             contents::would_destroy(&shown, len, &holds),
-            "if the data is no longer needed, type the name of the unit to confirm (`overwrite`); \
-             or measure reads only",
+            "if the data is no longer needed, type the name of the unit to overwrite it; or measure \
+             reads only",
         );
         Err(error.not_changed("nothing was written"))
     }

@@ -12,7 +12,7 @@ use super::site::{Reply, Site, Who};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Fields of a short benchmark that reads.
-const SHORT: &str = "kind=block&block=4K&reads=100&random=100&time=200ms&rounds=2";
+const SHORT: &str = "kind=block&block=4K&reads=100&random=100&time=100ms&rounds=2";
 
 /// Asks the API.
 fn ask(site: &Site, who: &Who, path: &str) -> Value {
@@ -96,7 +96,7 @@ fn a_benchmark_is_run_watched_stopped_swept_compared_and_kept() {
         "4K 100% read 100% random",
         "no, it only reads",
         "16M",
-        "2 measurements",
+        "2, one after the other",
     ] {
         assert!(shown.body.contains(words), "{words}: {}", shown.body);
     }
@@ -322,7 +322,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     assert!(shown.body.contains(&told), "{}", shown.body);
 
     // A token of a folder starts and sees what is below it alone.
-    let folder = site.token("pve", "--role operator --folder tank/pve --host everest");
+    let folder = site.token("pve", "--role admin --folder tank/pve --host everest");
     let list = ask(site, &folder, "/v1/benchmarks");
     let units: Vec<&str> = list
         .as_array()
@@ -385,7 +385,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     site.done("lu offline own");
     let offline = preview(site, admin, &format!("{SHORT}&unit=own"));
     assert!(
-        offline.body.contains("lu own is offline"),
+        offline.body.contains("Logical unit own is offline"),
         "{}",
         offline.body
     );

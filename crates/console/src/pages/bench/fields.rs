@@ -173,7 +173,7 @@ pub(super) fn draw(visit: &Visit, given: &Fields) -> Result<Markup, Error> {
                 .hint("The others follow each other.").number())
         }
         (Field::new("time", "Measured time of each").value(&value("time", &usual_time))
-            .hint("Such as 10s or 2m. A second before it is not measured.").text())
+            .hint("Such as 10s or 2m. A short time before it is not measured.").text())
         (Field::new("rounds", "Rounds").value(&value("rounds", &rounds))
             .hint("Three or more tell a difference from noise.").number())
         details open[["workers", "rate", "working_set", "comment"].iter().any(|name| given.some(name).is_some())] {

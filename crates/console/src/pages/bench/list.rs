@@ -98,14 +98,14 @@ fn columns() -> Vec<Column<'static, BenchmarkView>> {
             let p99 = row.most.as_ref()?.p99_ms?;
             Some((p99, format!("{p99:.3}")))
         }),
+        Column::text("comment", "Comment", |row: &BenchmarkView| {
+            Cell::text(row.comment.clone().unwrap_or_default())
+        }),
         Column::text("started", "Started", |row: &BenchmarkView| {
             Cell::text(time(row.started_unix_s))
         }),
         Column::text("by", "By", |row: &BenchmarkView| {
             Cell::text(row.by.as_str())
-        }),
-        Column::text("comment", "Comment", |row: &BenchmarkView| {
-            Cell::text(row.comment.clone().unwrap_or_default())
         }),
     ]
 }

@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::benchmark_figures::page;
 use crate::choice::Choice;
 use crate::form::{Field, form, hidden, problem, sentence, submit};
-use crate::format::{duration, escape, number_of, size};
+use crate::format::{duration, escape, size};
 use crate::frame::Page;
 use crate::preview::{CONFIRMED, is_confirmed};
 use crate::visit::{Fields, Visit};
@@ -148,9 +148,8 @@ fn facts(order: &StartBenchmark, told: &BenchmarkStarted) -> Markup {
         dl.facts {
             dt { "Unit" } dd { (order.unit) }
             dt { "What" } dd { (told.about) }
-            dt { @if told.workloads.len() == 1 { "Workload" } @else { "Workloads" } }
-            dd { (told.workloads.join(", ")) }
-            dt { "Measurements" } dd { (number_of(told.runs as usize, "measurement")) ", one after the other" }
+            @if told.workloads.len() > 1 { dt { "Workloads" } dd { (told.workloads.join(", ")) } }
+            dt { "Measurements" } dd { (told.runs) ", one after the other" }
             dt { "Time" } dd { "at most " (duration(told.seconds)) }
             dt { "Part of the unit" } dd { (size(told.working_set)) " at its start" }
             dt { "Writes" } dd { @if told.writes { strong { "yes" } } @else { "no, it only reads" } }

@@ -17,15 +17,16 @@ pub(super) fn whole_path(visit: &Visit, order: &StartBenchmark, writes: bool) ->
     html! {
         section aria-label="The whole path" {
             h2 { "The whole path" }
-            p { "The daemon measured the unit without the network and without a host's queue. "
-                "The same load on a host, where Sandstone is installed, measures all of it:" }
-            @match &url {
-                Some(url) => {
-                    pre tabindex="0" { (command(order, url, writes)) }
-                    p.quiet { "The difference between the two is what network and host cost. "
-                        "A host with CHAP names its user and secret: iscsi://user%secret@…" }
-                },
-                None => p { "No host may see the unit yet. Map it to a host, and this page says what to type there." },
+            p { "The daemon measures the unit without the network and without a host's queue. "
+                @match &url {
+                    Some(_) => "The same load on a host, where Sandstone is installed, measures all of it:",
+                    None => "Map the unit to a host, and this page says what to type there to measure all of it.",
+                }
+            }
+            @if let Some(url) = &url {
+                pre tabindex="0" { (command(order, url, writes)) }
+                p.quiet { "The difference between the two is what network and host cost. "
+                    "A host with CHAP names its user and secret: iscsi://user%secret@…" }
             }
         }
     }

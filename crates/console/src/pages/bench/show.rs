@@ -44,7 +44,7 @@ pub(super) fn show(visit: &Visit) -> Result<Answer, Error> {
     Ok(shown
         .body(html! {
             @if is_running { (running(of, &detail.seconds)) } @else { (over(of)) }
-            @if let Some(sweep) = &detail.sweep { (sweep::draw(visit, sweep)) }
+            @if let Some(sweep) = &detail.sweep { (sweep::draw(visit, sweep, !is_running)) }
             @if !detail.rows.is_empty() {
                 section aria-label="Results" { h2 { "Results" } (table.show(&view)) }
             }

@@ -68,8 +68,8 @@ impl Figure {
     }
 }
 
-/// Shows the table of a sweep.
-pub(super) fn draw(visit: &Visit, sweep: &SweepView) -> Markup {
+/// Shows the table of a sweep. The best settings are told once it is over.
+pub(super) fn draw(visit: &Visit, sweep: &SweepView, is_over: bool) -> Markup {
     let figure = Figure::of(visit.query.get("figure"));
     let choice = Choice {
         label: "Figures",
@@ -80,17 +80,18 @@ pub(super) fn draw(visit: &Visit, sweep: &SweepView) -> Markup {
     html! {
         section #sweep aria-label="The best setting" {
             h2 { "The best setting" }
-            ul { @for words in &sweep.words { li { (words) } } }
+            @if is_over { ul { @for words in &sweep.words { li { (words) } } } }
+            @else { p { "It is told when all is measured." } }
             nav.choices aria-label="Figures of the table" { (choice.draw(visit)) }
-            (table(sweep, figure))
-            p.quiet { "Colours compare the cells of a line, from the slowest to the fastest. "
-                strong { "best" } " marks the least number in flight that is enough for its block size." }
+            (table(sweep, figure, is_over))
+            p.quiet { "Colours compare the cells of a line, from the slowest to the fastest."
+                @if is_over { " " strong { "best" } " marks the least number in flight that is enough for its block size." } }
             (charts(sweep))
         }
     }
 }
 
-fn table(sweep: &SweepView, figure: Figure) -> Markup {
+fn table(sweep: &SweepView, figure: Figure, is_over: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Table of the sweep" {
             table.heat {
@@ -111,7 +112,7 @@ fn table(sweep: &SweepView, figure: Figure) -> Markup {
                                         @let step = figure.step(figure.value(cell), &values);
                                         @let class = format!("figure h{step}");
                                         td class=(class) {
-                                            @if sweep.best[at] == Some(column) { strong { "best " } }
+                                            @if is_over && sweep.best[at] == Some(column) { strong { "best " } }
                                             (figure.text(cell))
                                         }
                                     },
