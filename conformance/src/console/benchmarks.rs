@@ -39,7 +39,11 @@ pub(super) fn run(browser: &Browser, site: &Site, unit: &str) -> Result<()> {
         unit,
         "kind=block&block=8K&reads=100&random=100&rate=50&time=50m",
         "",
-    )
+    )?;
+    // A login that stayed would be offered to its user alone, to be ended.
+    let log_out =
+        "return fetch('/logout', { method: 'POST', redirect: 'manual' }).then(() => true)";
+    browser.run(log_out).map(drop)
 }
 
 /// Confirms the start of a benchmark.

@@ -98,9 +98,9 @@ pub struct BenchmarkComparison {
     pub only_a: Vec<String>,
     /// Workloads that only the second one has.
     pub only_b: Vec<String>,
-    /// What was measured differently.
+    /// Facts in which they differ.
     pub differences: Vec<FactDifference>,
-    /// What to do where the comparison cannot tell.
+    /// Advice for rows that the comparison cannot decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }

@@ -392,8 +392,8 @@ impl Keeper {
         self.is_over.notify_all();
     }
 
-    /// Removes the oldest benchmarks until at most `most` are left, and their files are within their
-    /// bound. The newest one stays.
+    /// Removes the oldest benchmarks until at most `most` are left, and their files are within
+    /// their bound. The newest one stays.
     fn make_room(&self, state: &mut State, most: usize) {
         let bytes = |state: &State| state.kept.values().map(|kept| kept.bytes).sum::<u64>();
         while state.kept.len() > most || (bytes(state) > MOST_BYTES && state.kept.len() > 1) {

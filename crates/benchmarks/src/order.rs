@@ -96,8 +96,8 @@ pub struct StartBenchmark {
     /// Measured time of each workload in milliseconds. The default is 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// Time before each measurement in milliseconds. The default is a tenth of the measured time, and
-    /// at most 1,000.
+    /// Time before each measurement in milliseconds. The default is a tenth of the measured time,
+    /// and at most 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramp_up_ms: Option<u64>,
     /// Rounds of the whole. The default is 3: one round does not tell a difference from noise.
@@ -132,12 +132,12 @@ impl BenchmarkKind {
     }
 }
 
-/// What an order comes to: settings in the order of their comparison, with the setup of each.
+/// Outcome of an order: settings in the order of their comparison, with the setup of each.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Kind of the benchmark.
     pub kind: BenchmarkKind,
-    /// What is measured, in a few words.
+    /// Description of the load, in a few words.
     pub about: String,
     /// Settings of a sweep, or one empty setting.
     pub settings: Vec<Settings>,

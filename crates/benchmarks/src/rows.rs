@@ -67,7 +67,7 @@ pub(crate) fn rows(results: &Results) -> Vec<RowView> {
     groups.into_iter().map(|(_, runs)| row(&runs)).collect()
 }
 
-/// What a row is about: a workload and its settings.
+/// Subject of a row: a workload and its settings.
 type About<'a> = (&'a str, &'a BTreeMap<String, String>);
 
 /// Returns the runs of each workload and setting. Settings come in the order of the plan.

@@ -1,5 +1,6 @@
 //! The thread of a benchmark: it makes one measurement after the other, and keeps each.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -19,7 +20,7 @@ use bench::sweep::plan;
 use block::{BlockDevice, Lane};
 
 /// Time between two looks at whether the benchmark may go on.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Function that tells why a benchmark must end early, once it must.
 pub type Guard = Box<dyn Fn() -> Option<String> + Send + Sync>;
@@ -101,9 +102,10 @@ impl Running {
         device: &Arc<dyn BlockDevice>,
         keep: &dyn Fn(),
     ) -> Result<(), String> {
-        let system =
-            |error| format!("the system gave what a measurement needs to no avail: {error}");
-        let mut lane = Lane::standing().map_err(system)?;
+        let system = |error: &dyn fmt::Display| {
+            format!("the system did not give what a measurement needs: {error}")
+        };
+        let mut lane = Lane::standing().map_err(|error| system(&error))?;
         let mut left_ms = plan.total_ms();
         for (round, at) in plan::schedule(plan.settings.len(), plan.rounds, 1) {
             let (settings, setup) = (&plan.settings[at], &plan.setups[at]);
@@ -117,7 +119,7 @@ impl Running {
                 let mut parameters = setup.parameters.clone();
                 // Each round has other random numbers, and the settings of a round have the same.
                 parameters.seed = parameters.seed.wrapping_add(u64::from(round));
-                let number = getrandom::u64().map_err(|error| system(error.into()))?;
+                let number = getrandom::u64().map_err(|error| system(&error))?;
                 let target = (device, &mut lane);
                 let mut reporter = Reporter(&self.progress);
                 let measured = measure(

@@ -13,16 +13,16 @@ use bench::results::Results;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BenchmarkState {
-    /// It runs now.
+    /// The benchmark runs now.
     #[default]
     Running,
-    /// It came to its end.
+    /// The benchmark came to its end.
     Finished,
-    /// It was ended early. The figures cover the time until then.
+    /// The benchmark was ended early. The figures cover the time until then.
     Stopped,
     /// The daemon ended while it ran.
     Interrupted,
-    /// It could not go on.
+    /// The benchmark could not go on.
     Failed,
 }
 
@@ -50,7 +50,7 @@ pub struct BenchmarkView {
     pub naa: String,
     /// Kind of the benchmark.
     pub kind: BenchmarkKind,
-    /// What is measured, in a few words.
+    /// Description of the load, in a few words.
     pub about: String,
     /// Remark of the user who started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ pub struct BenchmarkDetail {
     /// Table of a sweep, with the best settings in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepView>,
-    /// What a reader must know of the figures.
+    /// Remarks that a reader needs to understand the figures.
     pub remarks: Vec<String>,
     /// Seconds of the measurement under way, while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,7 +133,7 @@ pub struct BenchmarkDetail {
     pub results: Option<Results>,
 }
 
-/// What a benchmark would do, and its number if it was started.
+/// Preview of a benchmark, with its number if it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BenchmarkStarted {
     /// Whether nothing was started.
@@ -141,7 +141,7 @@ pub struct BenchmarkStarted {
     /// Number of the benchmark, if it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// What is measured, in a few words.
+    /// Description of the load, in a few words.
     pub about: String,
     /// Names of the workloads.
     pub workloads: Vec<String>,
@@ -153,10 +153,10 @@ pub struct BenchmarkStarted {
     pub working_set: u64,
     /// Whether it writes to the unit.
     pub writes: bool,
-    /// What it overwrites, if it writes.
+    /// Data that is overwritten, if it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overwrites: Option<Overwrites>,
-    /// What to know before it starts.
+    /// Remarks to read before it starts.
     pub notes: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct LineChart<'a> {
     pub(crate) title: &'a str,
     /// Unit of all values.
     pub(crate) unit: &'a str,
-    /// What the places are: `Second`, `In flight`.
+    /// Word for the places: `Second`, `In flight`.
     pub(crate) over: &'a str,
     /// Names of the places, from left to right.
     pub(crate) places: &'a [String],

@@ -31,8 +31,9 @@ use block::{
 /// A unit as a block device. The unit forgets its nexus when the device is dropped.
 #[derive(Debug)]
 pub struct UnitDevice {
-    shared: Arc<Shared>,
+    /// Seat among the loops. It is left first, so that no order arrives while the nexus ends.
     seat: Seat,
+    shared: Arc<Shared>,
 }
 
 /// State that requests under way share with the device.

@@ -1,5 +1,5 @@
-//! Pages of benchmarks: forms that are wrong keep what was filled in, texts of users are only texts,
-//! and the stream tells of the one under way.
+//! Pages of benchmarks: forms that are wrong keep what was filled in, texts of users are only
+//! texts, and the stream tells of the one under way.
 
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,8 @@ const ONE: &str = "/v1/benchmarks/{id}";
 
 endpoints! {
     "benchmark":
-    /// Lists the benchmarks, the newest first. The oldest of more than 50 are removed by themselves.
+    /// Lists the benchmarks, the newest first. Of more than 50, the oldest are removed by
+    /// themselves.
     LIST = Viewer GET ALL "benchmark_list" ((), ()) -> Vec<BenchmarkView>;
     /// Starts a benchmark, or says what it would do. One runs at a time. A benchmark that writes is
     /// refused while hosts use the unit. It needs the role admin, and the name of the unit typed

@@ -1,5 +1,5 @@
-//! Benchmarks from the page, against a real daemon with a real pool: they run, are watched, stopped,
-//! compared and kept; and none overwrites what a user did not give up.
+//! Benchmarks from the page, against a real daemon with a real pool: they run, are watched,
+//! stopped, compared and kept; and none overwrites what a user did not give up.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ fn wait(site: &Site, who: &Who, page: &str) -> Value {
     }
 }
 
-/// A site with tokens of each role, and a unit that no host may see beside the one that a host uses.
+/// A site with tokens of each role, a unit that a host uses, and one that no host may see.
 struct Rig {
     site: Site,
     viewer: Who,

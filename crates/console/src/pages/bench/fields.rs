@@ -10,7 +10,7 @@ use model::quantity::{parse_size, parse_time};
 use crate::form::Field;
 use crate::visit::{Fields, Visit};
 
-/// What is measured.
+/// Kind of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Accesses of one size.

@@ -1,5 +1,5 @@
-//! How to measure the whole path: a benchmark in the daemon measures the unit without the network,
-//! and the same load on a host measures all of it.
+//! The command by which a host measures the whole path. A benchmark in the daemon measures the unit
+//! without the network.
 
 use ::benchmarks::{OUTSTANDING, ROUNDS, StartBenchmark, TIME_MS};
 use control::answer::UnitView;
