@@ -10,10 +10,14 @@
 //!   against one host: the one with the narrowest matching pattern that has a secret. So exactly
 //!   one secret is acceptable: the secret of a wide host does not prove membership of a narrow one.
 
+mod host_index;
+
 use std::net::{IpAddr, SocketAddr};
 
 use model::config::{ChapSecret, Config, HostSpec, MapSpec, PortalGroupSpec, TargetSpec};
 use model::pattern;
+
+pub use host_index::HostIndex;
 
 /// Permission for a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,12 +196,16 @@ pub fn discovery(config: &Config, initiator: &str) -> Result<Authentication, Ref
     })
 }
 
-/// Returns the hosts that `initiator` belongs to, narrowest matching pattern first.
+/// Returns the hosts that `initiator` belongs to, narrowest matching pattern first. A
+/// [`HostIndex`] answers for many initiators.
 pub fn hosts<'a>(config: &'a Config, initiator: &str) -> Vec<&'a HostSpec> {
+    ranked(config.hosts.iter(), initiator)
+}
+
+/// Returns those of the hosts that `initiator` belongs to, narrowest matching pattern first.
+fn ranked<'a>(hosts: impl Iterator<Item = &'a HostSpec>, initiator: &str) -> Vec<&'a HostSpec> {
     let narrowest = |host: &HostSpec| host.membership(initiator).map(pattern::narrowness);
-    let mut hosts: Vec<_> = config
-        .hosts
-        .iter()
+    let mut hosts: Vec<_> = hosts
         .filter_map(|host| narrowest(host).map(|rank| (rank, host)))
         .collect();
     hosts.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.name.cmp(&y.name)));

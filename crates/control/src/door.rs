@@ -162,7 +162,10 @@ impl Door {
                 grant.as_ref().is_none_or(holds)
             };
             let selection = listed.selection();
-            let listings = self.plane.pools.listings(listed.pool.as_deref())?;
+            let listings = self
+                .plane
+                .pools
+                .listings(listed.pool.as_deref(), &selection)?;
             let views = listings
                 .into_iter()
                 .flat_map(|it| it.into_views(selection.clone()));

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use config::access;
+use config::access::HostIndex;
 use history::{PoolReading, Readings};
 use model::pool::dataset::Selection;
 use pools::Pools;
@@ -74,8 +74,9 @@ impl Plane {
 
     fn record(&self, pools: Option<Vec<PoolReading>>) {
         let config = self.transactions.config();
+        let index = HostIndex::new(&config);
         let host_of = |initiator: &str| {
-            let hosts = access::hosts(&config, initiator);
+            let hosts = index.hosts(initiator);
             let host = hosts.first().map(|host| host.name.as_str());
             host.unwrap_or(initiator).to_owned()
         };
@@ -135,9 +136,10 @@ fn read(pools: &Pools) -> Vec<PoolReading> {
     let volumes = Selection {
         kinds: Some(vec!["volume".to_owned()]),
         properties: Some(Vec::new()),
+        ..Selection::default()
     };
     let promised = |name: &str| {
-        let listings = pools.listings(Some(name)).ok()?.into_iter();
+        let listings = pools.listings(Some(name), &volumes).ok()?.into_iter();
         let volumes = listings.flat_map(|of| of.into_views(volumes.clone()));
         Some(volumes.filter_map(|volume| volume.size).sum())
     };

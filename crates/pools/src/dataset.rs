@@ -23,6 +23,7 @@ use self::there::already_there;
 use super::registry::{OpenPool, Pools};
 use super::served_datasets::Served;
 use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::name::split;
 use model::pool::dataset::{Changed, DatasetView, Selection};
 use model::{Error, ErrorKind};
 
@@ -91,23 +92,41 @@ impl Pools {
     /// Returns all datasets of all pools that answer, each after the dataset that it lies in. They
     /// are sorted by name, but the snapshots of a volume by age.
     pub fn datasets(&self) -> Vec<DatasetView> {
-        let listings = self.listings(None).unwrap_or_default();
-        let views = |of: Listing| of.into_views(Selection::default());
+        let all = Selection::default();
+        let listings = self.listings(None, &all).unwrap_or_default();
+        let views = |of: Listing| of.into_views(all.clone());
         listings.into_iter().flat_map(views).collect()
     }
 
     /// Returns the present listing of one pool, or of all pools that answer.
     ///
     /// # Errors
-    /// The pool does not exist, or does not answer; then the error says why.
-    pub fn listings(&self, pool: Option<&str>) -> Result<Vec<Listing>, Error> {
-        let Some(pool) = pool else {
+    /// The pool or the dataset at which the list begins does not exist, or the pool does not
+    /// answer; then the error says why.
+    pub fn listings(
+        &self,
+        pool: Option<&str>,
+        selection: &Selection,
+    ) -> Result<Vec<Listing>, Error> {
+        let below = selection.below.as_deref();
+        let (within, start) = below.map(split).unzip();
+        let Some(pool) = pool.or(within) else {
             let pools = self.all();
             let asked = pools.iter().map(|(_, pool)| pool.host.ask(Listing::of));
             return Ok(asked.filter_map(Result::ok).collect());
         };
-        let asked = self.get(pool)?.host.ask(Listing::of);
-        Ok(vec![asked.map_err(|error| failed(&error))?])
+        if let Some(within) = within.filter(|within| *within != pool) {
+            let next = "leave out the pool, or name a dataset that lies in it";
+            let message = format!("the list cannot begin in {within} and be limited to {pool}");
+            return Err(Error::invalid(message, next));
+        }
+        let start = start.unwrap_or_default().to_owned();
+        let asked = self
+            .get(pool)?
+            .host
+            .ask(move |pool| Listing::below(pool, &start));
+        let listing = asked.map_err(|error| failed(&error))?;
+        Ok(vec![listing.map_err(refused)?])
     }
 }
 

@@ -36,6 +36,8 @@ const MOST_LATER: u64 = 20 << 10;
 const MOST_VIEWER_PERCENT: f64 = 0.5;
 /// Share of reads, in percent, that 64 viewers may cost the data path.
 const MOST_COST_PERCENT: f64 = 1.0;
+/// Events that a viewer must have in each second, or its measurement does not count. One is sent.
+const LEAST_EVENTS: f64 = 0.5;
 
 /// Size of a run.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,9 @@ struct Report {
     /// Thousands of reads per second without viewers, and with 64.
     alone: Vec<f64>,
     viewed: Vec<f64>,
+    /// Events that each viewer had in a second beside the reads. One is sent, and a viewer that is
+    /// late misses some.
+    events: Vec<f64>,
     goals: Vec<Goal>,
 }
 
@@ -129,6 +134,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         watched: Vec::new(),
         alone: Vec::new(),
         viewed: Vec::new(),
+        events: Vec::new(),
         goals: Vec::new(),
     };
     for path in ["/", "/units"] {
@@ -146,7 +152,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
             let reads = site.reads(extent.seconds)?;
             match viewers {
                 Some(viewers) => {
-                    viewers.end()?;
+                    report.events.push(viewers.end());
                     report.viewed.push(reads);
                 }
                 None => report.alone.push(reads),
@@ -221,6 +227,9 @@ fn goals(report: &Report) -> Vec<Goal> {
     let viewer = report.watched.iter().map(|it| it.percent);
     let viewer = viewer.fold(0.0, f64::max);
     let cost = report.cost_percent();
+    let watching = report.watched.iter().map(|it| it.events);
+    let events = watching.chain(report.events.iter().copied());
+    let events = events.fold(f64::INFINITY, f64::min);
     let goal = |what: &str, target: String, measured: String, reached: bool| Goal {
         what: what.to_owned(),
         target,
@@ -257,6 +266,12 @@ fn goals(report: &Report) -> Vec<Goal> {
             format!("< {MOST_COST_PERCENT} %"),
             format!("{cost:.2} %"),
             cost < MOST_COST_PERCENT,
+        ),
+        goal(
+            "events that each viewer has in a second beside reads",
+            format!("≥ {LEAST_EVENTS}"),
+            format!("{events:.2}"),
+            events >= LEAST_EVENTS,
         ),
     ]
 }

@@ -30,8 +30,8 @@ pub(super) fn cpu_s(pid: u32) -> Result<f64, String> {
     }
 }
 
-/// Returns user and system time from `stat`, in seconds.
-fn ticks_s(pid: u32) -> Result<f64, String> {
+/// Returns user and system time from `stat`, in seconds. Threads that ended count too.
+pub(super) fn ticks_s(pid: u32) -> Result<f64, String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))
         .map_err(|e| format!("the target is gone: {e}"))?;
     parse_ticks(&text)

@@ -90,6 +90,7 @@ fn wanted(kinds: Option<&[&str]>, properties: Option<&[&str]>) -> Listed {
         pool: None,
         kinds: kinds.map(|words| words.join(",")),
         properties: properties.map(|words| words.join(",")),
+        ..Listed::default()
     }
 }
 

@@ -1,13 +1,15 @@
 //! Live figures: a moment a second, made of the snapshots that everything shares, and the streams
 //! that carry it to the pages.
 //!
-//! One thread makes the moments, for all viewers. A viewer costs the text of the rows that it sees.
+//! One thread makes the moments, for all viewers. Viewers who watch the same rows share
+//! their text.
 
 pub(crate) mod health;
 pub(crate) mod host_names;
 pub(crate) mod moment;
 pub(crate) mod points;
 pub(crate) mod rates;
+pub(crate) mod row_events;
 pub(crate) mod stream;
 
 use std::collections::VecDeque;

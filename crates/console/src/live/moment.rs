@@ -18,6 +18,7 @@ use model::pool::vdev::VdevView;
 use super::host_names::HostNames;
 use super::points::Point;
 use super::rates::Rates;
+use super::row_events::RowEvents;
 use crate::format::{mib, ms, rate};
 
 /// Views of pools beside older ones.
@@ -30,7 +31,7 @@ pub(crate) struct PoolMoment {
 }
 
 /// Figures of one second.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Moment {
     /// Number of the moment, from 1 on; 0 before the first.
     pub(crate) number: u64,
@@ -42,6 +43,8 @@ pub(crate) struct Moment {
     newest: Arc<Snapshot>,
     pools: Option<PoolMoment>,
     hosts: OnceLock<HashMap<Arc<str>, Rates>>,
+    /// Events with rows, shared by viewers.
+    pub(super) row_events: RowEvents,
 }
 
 impl Moment {
@@ -60,6 +63,7 @@ impl Moment {
             newest,
             pools,
             hosts: OnceLock::new(),
+            row_events: RowEvents::default(),
         }
     }
 

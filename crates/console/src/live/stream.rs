@@ -141,7 +141,7 @@ fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer,
         principal: asker.principal()?.clone(),
         console: Arc::clone(console),
         asker,
-        ids,
+        ids: ids.into(),
         has_charts: view == "overview",
         told: Value::Null,
         events: (view == "events").then_some((visit, 0)),
@@ -171,7 +171,7 @@ struct Viewer {
     console: Arc<Console>,
     asker: Asker,
     principal: Principal,
-    ids: Vec<String>,
+    ids: Arc<[String]>,
     has_charts: bool,
     /// State that was told last.
     told: Value,
@@ -199,12 +199,14 @@ impl Viewer {
                     if !self.is_admitted() {
                         return;
                     }
-                    let mut text = self.rows(&moment);
-                    self.new_events(&mut text).await;
+                    let rows = self.rows(&moment);
+                    let mut more = self.point(&moment);
+                    self.benchmarks(&mut more);
+                    self.new_events(&mut more).await;
                     if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
-                        self.state(&mut text).await;
+                        self.state(&mut more).await;
                     }
-                    room.send(Bytes::from(text));
+                    room.send(joined(rows, &more));
                 }
             }
         }
@@ -230,30 +232,23 @@ impl Viewer {
         Bytes::from(text)
     }
 
-    /// Writes the rows of a moment, and the point of the charts.
-    fn rows(&self, moment: &Moment) -> String {
-        let mut out = String::new();
+    /// Returns the event with the rows of a moment.
+    fn rows(&self, moment: &Moment) -> Bytes {
         let config = self.console.door.plane().transactions.config();
         let names = &self.console.live.hosts;
-        let rows = self
-            .ids
-            .iter()
-            .filter_map(|id| Some((id, moment.texts(id, &config, names)?)));
-        let (ids, values): (Vec<&String>, Vec<Vec<String>>) = rows.unzip();
-        // The event comes without rows too: it shows the page that the stream lives.
-        let rows = json!({"t": moment.at_ms(), "ids": ids, "v": values});
-        // Writing to a text cannot fail.
-        let _ = write!(out, "event: rows\ndata: {rows}\n\n");
-        self.benchmarks(&mut out);
-        if self.has_charts && moment.number > 0 {
-            let _ = write!(
-                out,
+        moment.row_events.of(moment, &self.ids, &config, names)
+    }
+
+    /// Returns the event with the point of the charts, if the page has charts.
+    fn point(&self, moment: &Moment) -> String {
+        match self.has_charts && moment.number > 0 {
+            false => String::new(),
+            true => format!(
                 "event: points\ndata: {{\"t\":[{}],\"v\":[{}]}}\n\n",
                 moment.point.at_ms,
                 moment.point.json()
-            );
+            ),
         }
-        out
     }
 
     /// Writes the figures of benchmarks that the page shows.
@@ -323,6 +318,14 @@ impl Viewer {
             let _ = write!(out, "event: state\ndata: {state}\n\n");
             self.told = state;
         }
+    }
+}
+
+/// Joins events to one piece. Rows alone are not copied.
+fn joined(rows: Bytes, more: &str) -> Bytes {
+    match more {
+        "" => rows,
+        more => [&rows[..], more.as_bytes()].concat().into(),
     }
 }
 

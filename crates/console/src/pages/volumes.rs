@@ -36,6 +36,7 @@ fn list(visit: &Visit) -> Result<Answer, Error> {
         pool: visit.query.some("pool").map(str::to_owned),
         kinds: Some(kinds.to_owned()),
         properties: Some("compression,reservation".to_owned()),
+        ..Listed::default()
     };
     let all = visit.console.door.datasets(&visit.asker, &listed)?;
     let is_snapshots = kinds == "snapshot";
@@ -100,27 +101,40 @@ fn maybe_size(bytes: Option<u64>) -> Cell {
     bytes.map_or_else(Cell::unknown, Cell::size)
 }
 
-/// Finds a dataset, and the datasets of its pool.
+/// Finds a dataset with all its properties, and what the page shows below it: the snapshots of a
+/// volume, or the folders and volumes in a folder.
 fn find(visit: &Visit) -> Result<(DatasetView, Vec<DatasetView>), Error> {
     let name = visit.name(0);
-    let pool = name.split(['/', '@']).next().unwrap_or_default();
-    let listed = Listed {
-        pool: Some(pool.to_owned()),
+    let door = &visit.console.door;
+    let alone = Listed {
+        below: Some(name.to_owned()),
+        depth: Some(0),
         ..Listed::default()
     };
-    let all = visit.console.door.datasets(&visit.asker, &listed)?;
-    let found = all.iter().find(|it| it.name == name).cloned();
+    let found = door.datasets(&visit.asker, &alone)?.pop();
     let found = found.ok_or_else(|| {
         Error::not_found(
             format!("there is no dataset {name}"),
             "see the list of volumes",
         )
     })?;
-    Ok((found, all))
+    let kinds = match found.kind.as_str() {
+        "volume" => "snapshot",
+        "folder" => "folder,volume",
+        _ => return Ok((found, Vec::new())),
+    };
+    let below = Listed {
+        below: Some(name.to_owned()),
+        kinds: Some(kinds.to_owned()),
+        ..Listed::names_only()
+    };
+    let mut below = door.datasets(&visit.asker, &below)?;
+    below.retain(|it| it.name != *name);
+    Ok((found, below))
 }
 
 fn show(visit: &Visit) -> Result<Answer, Error> {
-    let (dataset, all) = find(visit)?;
+    let (dataset, below) = find(visit)?;
     let name = &dataset.name;
     let page = Page::new(name.as_str()).crumb("Volumes", "/volumes");
     let page = match name.split_once('@') {
@@ -128,18 +142,17 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
         None => page,
     };
     let page = page.actions(actions(visit, &dataset));
-    Ok(page.body(html! {
-        (facts(visit, &dataset, &all))
-        @if dataset.kind == "volume" { (snapshots(visit, &dataset, &all)) }
-        @if dataset.kind == "folder" {
-            h2 { "In this folder" }
-            @let start = format!("{name}/");
-            @let inside = all.iter().filter(|it| it.name.starts_with(&start) && it.kind != "snapshot").cloned();
-            (table(visit, inside.collect(), true).plain())
-        }
-        (properties(&dataset))
-    })
-    .into())
+    Ok(page
+        .body(html! {
+            (facts(visit, &dataset))
+            @if dataset.kind == "volume" { (snapshots(visit, &dataset, below)) }
+            @else if dataset.kind == "folder" {
+                h2 { "In this folder" }
+                (table(visit, below, true).plain())
+            }
+            (properties(&dataset))
+        })
+        .into())
 }
 
 fn actions(visit: &Visit, dataset: &DatasetView) -> Markup {
@@ -160,7 +173,7 @@ fn actions(visit: &Visit, dataset: &DatasetView) -> Markup {
     }
 }
 
-fn facts(visit: &Visit, dataset: &DatasetView, all: &[DatasetView]) -> Markup {
+fn facts(visit: &Visit, dataset: &DatasetView) -> Markup {
     let config = visit.console.door.plane().transactions.config();
     let units: Vec<&str> = config
         .units
@@ -168,9 +181,9 @@ fn facts(visit: &Visit, dataset: &DatasetView, all: &[DatasetView]) -> Markup {
         .filter(|unit| unit.backend.volume() == Some(dataset.name.as_str()))
         .map(|unit| unit.name.as_str())
         .collect();
-    let clones = all
-        .iter()
-        .filter(|it| it.origin.as_deref() == Some(dataset.name.as_str()));
+    let clones = dataset.properties.iter().find(|it| it.name == "clones");
+    let clones = clones.map_or("", |it| it.value.as_str()).split(',');
+    let clones = clones.filter(|name| !matches!(*name, "" | "-"));
     let path = at("/volumes", &[&dataset.name]);
     html! {
         dl.facts {
@@ -187,7 +200,7 @@ fn facts(visit: &Visit, dataset: &DatasetView, all: &[DatasetView]) -> Markup {
                     @for unit in &units { a href=(at("/units", &[unit])) { (unit) } " " }
                 }
             }
-            @for clone in clones { dt { "Clone" } dd { a href=(at("/volumes", &[&clone.name])) { (clone.name) } } }
+            @for clone in clones { dt { "Clone" } dd { a href=(at("/volumes", &[clone])) { (clone) } } }
             @for hold in &dataset.holds {
                 dt { "Held by" } dd { (hold.tag) ", " (ago(hold.created_s)) " "
                     (button(visit, volume::CHANGE.role, &format!("{path}/release"), "Release", &[("tag", &hold.tag)])) }
@@ -197,13 +210,7 @@ fn facts(visit: &Visit, dataset: &DatasetView, all: &[DatasetView]) -> Markup {
 }
 
 /// Shows the snapshots of a volume, as a line in time with its table.
-fn snapshots(visit: &Visit, dataset: &DatasetView, all: &[DatasetView]) -> Markup {
-    let start = format!("{}@", dataset.name);
-    let mut own: Vec<DatasetView> = all
-        .iter()
-        .filter(|it| it.name.starts_with(&start))
-        .cloned()
-        .collect();
+fn snapshots(visit: &Visit, dataset: &DatasetView, mut own: Vec<DatasetView>) -> Markup {
     own.sort_by_key(|it| std::cmp::Reverse(it.created_s));
     let path = at("/volumes", &[&dataset.name]);
     html! {

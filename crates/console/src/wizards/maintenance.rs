@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use config::access;
+use config::access::{self, HostIndex};
 use config::change::SetAluaState;
 use control::endpoint::{session, target};
 use control::transaction::Commit;
@@ -164,12 +164,13 @@ fn affected(config: &Config, number: u16, sessions: &[SessionInfo]) -> Vec<Affec
         let views = access::luns(config, &session.initiator, iqn);
         views.into_iter().map(|view| view.unit).collect()
     };
+    let index = HostIndex::new(config);
     let mut found: BTreeMap<String, (Affected, BTreeSet<String>, BTreeSet<String>)> =
         BTreeMap::new();
     for session in sessions.iter().filter(|it| serves(it)) {
         let initiator = &session.initiator;
         let (host, here, elsewhere) = found.entry(initiator.clone()).or_insert_with(|| {
-            let hosts = access::hosts(config, initiator);
+            let hosts = index.hosts(initiator);
             let host = Affected {
                 initiator: initiator.clone(),
                 host: hosts.first().map(|host| host.name.clone()),

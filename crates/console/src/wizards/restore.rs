@@ -65,6 +65,7 @@ fn datasets(visit: &Visit, pool: Option<&str>) -> Result<Vec<DatasetView>, Error
         pool: pool.map(str::to_owned),
         kinds: Some("volume,snapshot".to_owned()),
         properties: Some("written".to_owned()),
+        ..Listed::default()
     };
     visit.console.door.datasets(&visit.asker, &listed)
 }

@@ -39,6 +39,14 @@ pub struct Listed {
     /// answered sooner.
     #[serde(default)]
     pub properties: Option<String>,
+    /// Name of the dataset at which the list begins: it holds this dataset and all that lies below
+    /// it, which are the datasets in a folder and the snapshots of a volume.
+    #[serde(default)]
+    pub below: Option<String>,
+    /// Levels to list below the dataset at which the list begins, or below each pool. 0 lists that
+    /// dataset alone.
+    #[serde(default)]
+    pub depth: Option<u32>,
 }
 
 impl Listed {
@@ -55,6 +63,8 @@ impl Listed {
         Selection {
             kinds: self.kinds.as_ref().map(words),
             properties: self.properties.as_ref().map(words),
+            below: self.below.clone(),
+            depth: self.depth,
         }
     }
 }

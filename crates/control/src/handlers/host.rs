@@ -1,15 +1,18 @@
 //! Handlers of requests about hosts: groups of initiators and their secrets.
 
+use std::collections::HashMap;
+
 use super::routes::Routes;
 use crate::answer::HostView;
 use crate::call::Call;
 use crate::endpoint::host as at;
 use crate::gate::sees_map;
+use config::access::HostIndex;
 use config::change::Change;
 use config::redact::redacted_host;
 use model::Error;
 use model::access::FolderGrant;
-use model::config::{Config, HostSpec};
+use model::config::{Config, HostSpec, MapSpec};
 use model::data_plane::SessionInfo;
 
 /// Adds the endpoints of this file to the routes.
@@ -38,11 +41,29 @@ pub(super) fn list(call: Call) -> Result<Vec<HostView>, Error> {
     let grant = asker.principal()?.grant.as_ref();
     let sees = |host: &&HostSpec| grant.is_none_or(|grant| grant.hosts.contains(&host.name));
     let config = plane.config();
-    let sessions = plane.transactions.data_plane().sessions();
-    let hosts = config.hosts.iter().filter(sees);
-    Ok(hosts
-        .map(|host| view(&sessions, &config, host, grant))
-        .collect())
+    let index = HostIndex::new(&config);
+    let mut sessions: HashMap<&str, usize> = HashMap::new();
+    for session in plane.transactions.data_plane().sessions() {
+        for host in index.hosts(&session.initiator) {
+            *sessions.entry(&host.name).or_default() += 1;
+        }
+    }
+    let mut maps: HashMap<&str, Vec<MapSpec>> = HashMap::new();
+    for map in config
+        .maps
+        .iter()
+        .filter(|map| is_seen(&config, grant, map))
+    {
+        if let Some(host) = &map.host {
+            maps.entry(host).or_default().push(map.clone());
+        }
+    }
+    let view = |host: &HostSpec| HostView {
+        spec: redacted_host(host),
+        sessions: sessions.get(&*host.name).copied().unwrap_or_default(),
+        maps: maps.remove(&*host.name).unwrap_or_default(),
+    };
+    Ok(config.hosts.iter().filter(sees).map(view).collect())
 }
 
 pub(super) fn show(call: Call) -> Result<HostView, Error> {
@@ -60,28 +81,19 @@ pub(super) fn show(call: Call) -> Result<HostView, Error> {
     };
     let host = config.host(&name).ok_or_else(missing)?;
     let sessions = plane.transactions.data_plane().sessions();
-    Ok(view(&sessions, &config, host, grant))
+    let belongs = |session: &&SessionInfo| host.membership(&session.initiator).is_some();
+    let maps = config.maps.iter().filter(|map| {
+        let is_of = map.host.as_ref() == Some(&host.name);
+        is_of && is_seen(&config, grant, map)
+    });
+    Ok(HostView {
+        spec: redacted_host(host),
+        sessions: sessions.iter().filter(belongs).count(),
+        maps: maps.cloned().collect(),
+    })
 }
 
-/// Returns a host as the author of a request sees it.
-fn view(
-    sessions: &[SessionInfo],
-    config: &Config,
-    host: &HostSpec,
-    grant: Option<&FolderGrant>,
-) -> HostView {
-    HostView {
-        spec: redacted_host(host),
-        sessions: sessions
-            .iter()
-            .filter(|session| host.membership(&session.initiator).is_some())
-            .count(),
-        maps: config
-            .maps
-            .iter()
-            .filter(|map| map.host.as_ref() == Some(&host.name))
-            .filter(|map| grant.is_none_or(|grant| sees_map(config, grant, map)))
-            .cloned()
-            .collect(),
-    }
+/// Reports whether the author of a request sees a map.
+fn is_seen(config: &Config, grant: Option<&FolderGrant>, map: &MapSpec) -> bool {
+    grant.is_none_or(|grant| sees_map(config, grant, map))
 }

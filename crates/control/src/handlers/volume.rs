@@ -33,7 +33,9 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let selection = listed.selection();
     let grant = asker.principal()?.grant.clone();
-    let listings = apart(move || plane.pools.listings(listed.pool.as_deref())).await?;
+    let asked = selection.clone();
+    let listings = move || plane.pools.listings(listed.pool.as_deref(), &asked);
+    let listings = apart(listings).await?;
     let views = move |of: Listing| of.into_views(selection.clone());
     let sees = move |view: &DatasetView| match &grant {
         None => true,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use super::Metrics;
 use super::family::{Exposition, Family, Figure, counter, gauge, info};
-use config::access;
+use config::access::HostIndex;
 use model::data_plane::SessionInfo;
 
 const INFO: Family = info(
@@ -83,11 +83,11 @@ pub(super) fn tell(out: &mut Exposition<'_>, metrics: &Metrics) -> fmt::Result {
         .iter()
         .map(|host| (&*host.name, Host::default()))
         .collect();
-    // Initiators have many sessions, and to find their hosts costs a look at all patterns.
+    let index = HostIndex::new(config);
     let mut hosts_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for session in &reading.sessions {
         let of = hosts_of.entry(&session.initiator).or_insert_with(|| {
-            let hosts = access::hosts(config, &session.initiator);
+            let hosts = index.hosts(&session.initiator);
             hosts.into_iter().map(|host| &*host.name).collect()
         });
         for name in of {

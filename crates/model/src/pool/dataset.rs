@@ -76,7 +76,7 @@ pub struct HoldView {
 /// A property of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertyView {
-    /// Name of the pool.
+    /// Name of the property.
     pub name: String,
     /// Exact value of the property.
     pub value: String,
@@ -93,6 +93,10 @@ pub struct Selection {
     pub kinds: Option<Vec<String>>,
     /// Names of properties, or `None` for all.
     pub properties: Option<Vec<String>>,
+    /// Dataset that is listed with all that lies below it, or `None` for all of the pool.
+    pub below: Option<String>,
+    /// Levels that are listed below that dataset, or `None` for all.
+    pub depth: Option<u32>,
 }
 
 impl Selection {

@@ -2,9 +2,12 @@
 //! threads make the texts, for one dataset at a time and only for what was requested.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use store::catalog::size::print_size;
-use store::catalog::{Catalog, Dataset, DatasetKind, Native, PROPERTIES, Property, ROOT, Source};
+use store::catalog::{
+    Catalog, CatalogError, Dataset, DatasetKind, Native, PROPERTIES, Property, ROOT, Source,
+};
 use store::format::DatasetId;
 use store::pool::{BlockBytes, DatasetUsage, Pool};
 
@@ -14,23 +17,42 @@ use model::pool::dataset::{DatasetView, HoldView, PropertyView, Selection};
 /// Datasets of a pool at one moment.
 #[derive(Debug)]
 pub struct Listing {
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     usage: BTreeMap<DatasetId, DatasetUsage>,
+    /// Dataset at which the list begins.
+    start: DatasetId,
 }
 
 impl Listing {
     /// Returns the present datasets of a pool.
     pub(super) fn of(pool: &Pool) -> Self {
+        Self::from(pool, ROOT)
+    }
+
+    /// Returns a dataset with all that lies below it, by its name in the pool.
+    ///
+    /// # Errors
+    /// The pool has no dataset of this name.
+    pub(super) fn below(pool: &Pool, name: &str) -> Result<Self, CatalogError> {
+        Ok(Self::from(pool, pool.catalog().find(name)?.id))
+    }
+
+    fn from(pool: &Pool, start: DatasetId) -> Self {
         Self {
-            usage: pool.usage(),
-            catalog: pool.catalog().clone(),
+            usage: pool.usage_below(start),
+            catalog: pool.shared_catalog(),
+            start,
         }
     }
 
     /// Returns the views of the datasets, each after the dataset that it lies in.
     pub fn into_views(self, selection: Selection) -> impl Iterator<Item = DatasetView> {
-        let listed = self.catalog.listing(ROOT).into_iter();
-        let listed = listed.filter(|dataset| selection.has_kind(dataset.kind.as_str()));
+        let listed = self.catalog.listing(self.start).into_iter();
+        let listed = listed.filter(|dataset| {
+            let depth = || self.catalog.depth(dataset.id, self.start);
+            selection.has_kind(dataset.kind.as_str())
+                && selection.depth.is_none_or(|most| depth() <= most)
+        });
         let ids: Vec<DatasetId> = listed.map(|dataset| dataset.id).collect();
         let view = move |id| Some(self.view(self.catalog.dataset(id)?, &selection));
         ids.into_iter().filter_map(view)

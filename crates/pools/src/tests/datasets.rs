@@ -5,10 +5,10 @@ use super::super::dataset::Listing;
 use super::super::served_datasets::Served;
 use super::{create_volume, pattern, pools, request, write};
 use block::Lane;
-use model::ErrorKind;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{DatasetView, Selection};
 use model::pool::vdev_request::VdevKind;
+use model::{Error, ErrorKind};
 
 fn set(names: &[&str], properties: &[(&str, &str)]) -> DatasetChange {
     let properties = properties
@@ -34,13 +34,23 @@ fn a_pool_that_does_not_answer_says_why() {
     let request = request(folder.path(), VdevKind::Disk, 1);
     pools.create(&request).expect("a pool");
     create_volume(&pools, "tank/a", 32 << 20);
-    assert_eq!(pools.listings(Some("tank")).expect("answers").len(), 1);
+    assert_eq!(
+        pools
+            .listings(Some("tank"), &Selection::default())
+            .expect("answers")
+            .len(),
+        1
+    );
     for (_, pool) in pools.all() {
         pool.host.abandon();
     }
-    let error = pools.listings(Some("tank")).expect_err("it is over");
+    let error = pools
+        .listings(Some("tank"), &Selection::default())
+        .expect_err("it is over");
     assert_ne!(error.kind, ErrorKind::NotFound, "{error}");
-    let error = pools.listings(Some("pond")).expect_err("no such pool");
+    let error = pools
+        .listings(Some("pond"), &Selection::default())
+        .expect_err("no such pool");
     assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
 }
 
@@ -190,8 +200,9 @@ fn a_listing_tells_what_is_asked_for_and_nothing_else() {
         let selection = Selection {
             kinds: kinds.map(owned),
             properties: properties.map(owned),
+            ..Selection::default()
         };
-        let listings = pools.listings(Some("tank")).expect("answers");
+        let listings = pools.listings(Some("tank"), &selection).expect("answers");
         let views = |of: Listing| of.into_views(selection.clone());
         listings.into_iter().flat_map(views).collect()
     };
@@ -216,4 +227,69 @@ fn a_listing_tells_what_is_asked_for_and_nothing_else() {
             .iter()
             .all(|of| of.properties.is_empty())
     );
+}
+
+#[test]
+fn a_listing_begins_at_a_dataset_and_ends_at_a_depth() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pools = pools(folder.path());
+    let request = request(folder.path(), VdevKind::Disk, 1);
+    pools.create(&request).expect("a pool");
+    let made = DatasetChange::Create {
+        name: "tank/vms".to_owned(),
+        size: None,
+        block_size: None,
+        sparse: false,
+        parents: false,
+        properties: Default::default(),
+    };
+    pools.change(&made).expect("a folder");
+    create_volume(&pools, "tank/vms/a", 32 << 20);
+    create_volume(&pools, "tank/b", 32 << 20);
+    let snapshot = DatasetChange::Snapshot {
+        names: vec!["tank/vms/a@one".to_owned(), "tank/b@one".to_owned()],
+        recursive: false,
+        properties: Default::default(),
+    };
+    pools.change(&snapshot).expect("snapshots");
+    let listed = |pool: Option<&str>, below: Option<&str>, depth: Option<u32>| {
+        let selection = Selection {
+            below: below.map(str::to_owned),
+            depth,
+            ..Selection::default()
+        };
+        let listings = pools.listings(pool, &selection)?;
+        let views = |of: Listing| of.into_views(selection.clone());
+        let views = listings.into_iter().flat_map(views);
+        Ok::<_, Error>(views.map(|of| (of.name, of.used)).collect::<Vec<_>>())
+    };
+    let names = |pool, below, depth| {
+        let all = listed(pool, below, depth).expect("a listing");
+        all.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(None, Some("tank/vms"), None),
+        ["tank/vms", "tank/vms/a", "tank/vms/a@one"]
+    );
+    assert_eq!(names(None, Some("tank/vms"), Some(0)), ["tank/vms"]);
+    assert_eq!(
+        names(None, Some("tank/b"), Some(1)),
+        ["tank/b", "tank/b@one"]
+    );
+    assert_eq!(names(None, Some("tank/b@one"), None), ["tank/b@one"]);
+    assert_eq!(
+        names(Some("tank"), None, Some(1)),
+        ["tank", "tank/b", "tank/vms"]
+    );
+    // The figures are those of the whole listing.
+    let whole = listed(None, None, None).expect("a listing");
+    for (name, used) in &whole {
+        let alone = listed(None, Some(name), Some(0)).expect("a listing");
+        assert_eq!(alone, [(name.clone(), *used)]);
+    }
+    let error = listed(None, Some("tank/c"), None).expect_err("no such dataset");
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert!(error.message.contains("tank/c"), "{error}");
+    let error = listed(Some("pond"), Some("tank/b"), None).expect_err("two pools");
+    assert_eq!(error.kind, ErrorKind::Invalid);
 }

@@ -143,6 +143,13 @@ impl Catalog {
         found
     }
 
+    /// Returns the number of levels between a dataset and one above it.
+    pub fn depth(&self, id: DatasetId, above: DatasetId) -> u32 {
+        let steps = self.lineage(id).take_while(|of| of.id != above);
+        // A name has fewer parts than fit.
+        u32::try_from(steps.count()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the subtree in the order of listings: by name, but the snapshots of a volume in the
     /// order in which they were taken.
     pub fn listing(&self, id: DatasetId) -> Vec<&Dataset> {

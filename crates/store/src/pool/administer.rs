@@ -5,6 +5,7 @@
 //! same: in both, [`Pool::follow`] carries the change out.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::state::{Contents, Pool, Referenced};
@@ -38,6 +39,11 @@ impl Pool {
     /// Returns the catalogue of all datasets.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// Returns the datasets as they are now. Later changes do not alter what is returned.
+    pub fn shared_catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog)
     }
 
     /// Changes datasets. The request is answered like a durable write. `entropy` must be random:
@@ -125,7 +131,7 @@ impl Pool {
         } else {
             self.stored(&bytes)?
         };
-        let applied = self.catalog.apply(operation)?;
+        let applied = Arc::make_mut(&mut self.catalog).apply(operation)?;
         self.commit.group.operate(change);
         self.seal();
         // If no record was written, there is none to wait for.

@@ -12,7 +12,9 @@ use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
 use super::usage::{Moment, Own};
 use crate::catalog::size::print_size;
-use crate::catalog::{Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value};
+use crate::catalog::{
+    Catalog, Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value,
+};
 use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
@@ -552,7 +554,7 @@ impl Pool {
     /// after the operation. They may reserve it for themselves, or for a second place of each
     /// block.
     fn promised_by_settings(&self, operation: &Operation, ids: &[DatasetId]) -> Promise {
-        let mut then = self.catalog.clone();
+        let mut then = Catalog::clone(&self.catalog);
         if then.apply(operation).is_err() {
             // The catalogue will refuse the operation, and say why.
             return Promise::default();

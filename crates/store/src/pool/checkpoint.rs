@@ -49,7 +49,7 @@ pub(super) struct Making {
     /// Checksum of that group's record.
     previous: u128,
     /// Datasets at that moment.
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     stage: CheckpointStage,
     /// Layers still to be merged, lower ones first.
     tasks: VecDeque<merge::Task>,

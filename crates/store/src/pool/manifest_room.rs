@@ -70,7 +70,7 @@ impl Pool {
         if before + more <= most {
             return Ok(Some(before + more));
         }
-        let mut catalog = self.catalog.clone();
+        let mut catalog = Catalog::clone(&self.catalog);
         if catalog.apply(operation).is_err() {
             // The code that carries the operation out will say why it fails.
             return Ok(Some(before + more));

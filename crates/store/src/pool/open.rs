@@ -584,8 +584,9 @@ impl Opening {
             ));
         }
         let pool = &mut self.pool;
-        pool.catalog = manifest.catalog.clone();
-        pool.catalog.set_pool_name(&pool.config.name);
+        let mut catalog = manifest.catalog.clone();
+        catalog.set_pool_name(&pool.config.name);
+        pool.catalog = Arc::new(catalog);
         pool.ended_scan = manifest.scan;
         pool.waiting_scrub = manifest.scrub.map(|scrub| scrub.state());
         pool.trims.open(&manifest.trims);
@@ -684,7 +685,7 @@ fn empty(
         charge: Charge::new(Arc::clone(&cache)),
         charged_us: 0,
         cache,
-        catalog,
+        catalog: Arc::new(catalog),
         contents: BTreeMap::new(),
         epoch,
         now_us: 0,

@@ -207,7 +207,7 @@ pub struct Pool {
     pub(super) charge: Charge,
     /// Time at which that share was last counted.
     pub(super) charged_us: u64,
-    pub(super) catalog: Catalog,
+    pub(super) catalog: Arc<Catalog>,
     pub(super) contents: BTreeMap<DatasetId, Contents>,
     /// Epoch in which blocks are born now.
     pub(super) epoch: Epoch,

@@ -124,8 +124,13 @@ pub struct DatasetUsage {
 impl Pool {
     /// Returns the space that each dataset takes.
     pub fn usage(&self) -> BTreeMap<DatasetId, DatasetUsage> {
+        self.usage_below(crate::catalog::ROOT)
+    }
+
+    /// Returns the space that a dataset takes, and each dataset below it.
+    pub fn usage_below(&self, start: DatasetId) -> BTreeMap<DatasetId, DatasetUsage> {
         let mut all = BTreeMap::new();
-        let mut datasets = self.catalog.subtree(crate::catalog::ROOT);
+        let mut datasets = self.catalog.subtree(start);
         // Datasets below a folder now come before the folder.
         datasets.reverse();
         for dataset in datasets {

@@ -9,7 +9,7 @@ use super::Service;
 use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
-use config::access;
+use config::access::HostIndex;
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::figures::{self, CommandsRead, Figures, SessionFigures, UnitFigures};
@@ -201,8 +201,9 @@ impl Service {
     fn session_figures(&self) -> Vec<SessionFigures> {
         let sessions = self.shared.registry().normal_sessions();
         let config = Arc::clone(&self.lock().config);
+        let index = HostIndex::new(&config);
         let host = |initiator: &str| {
-            let hosts = access::hosts(&config, initiator);
+            let hosts = index.hosts(initiator);
             hosts.first().map(|host| host.name.clone())
         };
         let figures = sessions.into_iter().map(|(name, session)| SessionFigures {

@@ -18,6 +18,7 @@ use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Contents, Dying, Pool};
 use super::writer::Writer;
 use super::{CheckpointStage, Making};
+use crate::catalog::Catalog;
 use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
 use crate::format::node::FAN_OUT;
 use crate::format::{Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
@@ -361,7 +362,7 @@ fn manifest_of(
         epoch: making.epoch.0,
         contents: records.collect(),
         jobs: jobs.chain(dying).collect(),
-        catalog: making.catalog.clone(),
+        catalog: Catalog::clone(&making.catalog),
         space: Vec::new(),
         deferred: Hex::default(),
         scan: None,

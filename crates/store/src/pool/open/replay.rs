@@ -391,8 +391,8 @@ impl Opening {
     }
 
     fn operate(&mut self, seq: u64, bytes: &[u8]) -> Result<(), OpenError> {
-        let applied =
-            Operation::decode(bytes).and_then(|operation| self.pool.catalog.apply(&operation));
+        let catalog = Arc::make_mut(&mut self.pool.catalog);
+        let applied = Operation::decode(bytes).and_then(|operation| catalog.apply(&operation));
         let applied = applied.map_err(|error| {
             OpenError::damaged(format!(
                 "the operation in group {seq} of the log does not fit: {error}"
