@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::site::{Reply, Site, Who};
+use super::site::{Reply, Site, TARGET, Who};
 
 /// Longest time that a test waits for a benchmark.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -338,6 +338,21 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     assert_eq!(foreign.status, 403, "{}", foreign.body);
     let page = start(site, &folder, &format!("{SHORT}&unit=own"));
     assert_eq!(wait(site, &folder, &page)["benchmark"]["by"], "pve");
+
+    // A benchmark that writes ends when a host begins to use the unit.
+    let page = start(
+        site,
+        admin,
+        "kind=block&unit=own&block=4K&reads=0&time=30m&overwrite=own",
+    );
+    site.done(&format!(
+        "map add own --host everest --target {TARGET} --lun 1"
+    ));
+    let ended = wait(site, admin, &page);
+    assert_eq!(ended["benchmark"]["state"], "stopped", "{ended}");
+    let reason = ended["benchmark"]["reason"].as_str().unwrap();
+    let told = "iqn.2026-01.io.sandstone:tester began to use lu own";
+    assert_eq!(reason, told);
 
     // What cannot be measured is told with what to do.
     for (fields, status, told) in [
