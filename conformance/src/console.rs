@@ -1,6 +1,7 @@
 //! Lab of the console in a real browser. Every page that links lead to is looked at while
 //! initiators read and write: light, dark, on a phone, by keyboard and without scripts.
 
+mod benchmarks;
 mod page;
 mod pictures;
 mod roles;
@@ -66,6 +67,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     let browser = Browser::start()?;
     browser.run_in_all_pages(&axe)?;
     browser.run_in_all_pages(EYES)?;
+    benchmarks::run(&browser, &site, LONG)?;
     let mut faults = Vec::new();
     let offered = roles::walk_all(&browser, &site, &names, &mut faults)?;
     let pages = &offered.last().context("no role walked")?.pages;

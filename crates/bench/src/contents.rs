@@ -1,4 +1,4 @@
-//! Describes a target's content by its first bytes: data that a writing benchmark would destroy.
+//! Describes a target's content: data that a writing benchmark would destroy.
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::run::environment::{Environment, LaneEnvironment};
 use block::lane::Outcome;
 use block::{BlockDevice, Done, Lane, Request};
+use model::quantity::format_size;
 
 /// Bytes that are read: they hold all signatures below, and the beginnings of file systems.
 const LOOKED_AT: u64 = 1 << 20;
@@ -46,6 +47,33 @@ pub fn describe(device: &Arc<dyn BlockDevice>, lane: &mut Lane) -> io::Result<St
     Ok(name(&bytes).to_owned())
 }
 
+/// Reports whether the target holds no data at all: no part of it was ever written, or all of it
+/// was discarded. A target that cannot tell counts as one with data.
+pub fn is_empty(device: &Arc<dyn BlockDevice>, lane: &mut Lane) -> bool {
+    let end = device.geometry().len;
+    let mut offset = 0;
+    while offset < end {
+        let len = end - offset;
+        let Ok(Ok(Done::Extents(runs))) = ask(device, lane, Request::Extents { offset, len })
+        else {
+            return false;
+        };
+        let seen: u64 = runs.iter().map(|(len, _)| len).sum();
+        if seen == 0 || runs.iter().any(|(_, holds_data)| *holds_data) {
+            return false;
+        }
+        offset += seen;
+    }
+    true
+}
+
+/// Returns the words by which a run that writes is refused, for a target of `len` bytes that holds
+/// this.
+pub fn would_destroy(name: &str, len: u64, holds: &str) -> String {
+    let len = format_size(len);
+    format!("this run writes, and would destroy the contents of {name}: {len}, with {holds}")
+}
+
 fn name(bytes: &[u8]) -> &'static str {
     let there = |(at, signature, _): &&(usize, &[u8], &str)| {
         bytes.get(*at..*at + signature.len()) == Some(*signature)
@@ -76,6 +104,25 @@ fn ask(device: &Arc<dyn BlockDevice>, lane: &mut Lane, request: Request) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use block::Pages;
+    use block::memory::MemoryDevice;
+
+    #[test]
+    fn a_target_is_empty_until_it_is_written() {
+        let device = MemoryDevice::new(512 << 20, 512, 1 << 20).expect("memory");
+        let device: Arc<dyn BlockDevice> = Arc::new(device);
+        let mut lane = Lane::standing_with(false).expect("a lane");
+        assert!(is_empty(&device, &mut lane));
+        let data = Pages::from_bytes(&[1; 512]);
+        let (offset, durable) = (300 << 20, false);
+        let write = Request::Write {
+            offset,
+            data,
+            durable,
+        };
+        assert!(matches!(ask(&device, &mut lane, write), Ok(Ok(_))));
+        assert!(!is_empty(&device, &mut lane));
+    }
 
     #[test]
     fn signatures_are_known_where_they_stand() {

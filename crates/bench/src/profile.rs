@@ -7,6 +7,7 @@
 use super::data::DataPattern;
 use super::workload::{Profile, Stream, Workload};
 use ::iometer::access::{AccessLine, AccessSpecification, Assignment};
+use model::quantity::format_size;
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
@@ -62,6 +63,20 @@ fn stream(name: &str, line: AccessLine) -> Stream {
 
 fn workload(name: &str, line: AccessLine) -> Workload {
     Workload::single(stream(name, line))
+}
+
+/// Returns a profile of accesses of one size, with these shares of reads and of random accesses in
+/// percent.
+pub fn of_one_size(block: u32, reads_percent: u8, random_percent: u8) -> Profile {
+    let size = format_size(u64::from(block));
+    let name = format!("{size} {}", mix(reads_percent, random_percent));
+    let workload = workload(&name, line(block, reads_percent, random_percent));
+    profile(&name, "", vec![workload])
+}
+
+/// Returns the shares of reads and of random accesses in words.
+pub fn mix(reads_percent: u8, random_percent: u8) -> String {
+    format!("{reads_percent}% read {random_percent}% random")
 }
 
 /// Returns the four tests of vmktree.org, by which users of ESXi compare their storage.

@@ -17,6 +17,7 @@
 //! | How does a reader log in? | `entry/` |
 //! | Where do live figures come from? | `live/` |
 //! | Where do charts of the past come from? | `past/` |
+//! | How are other figures drawn as lines? | `line_chart.rs` |
 //! | Which headers, styles and scripts are sent? | `headers.rs`, `assets.rs` |
 //!
 //! # Invariants
@@ -26,6 +27,7 @@
 
 mod answer;
 mod assets;
+mod benchmark_figures;
 mod chart;
 mod choice;
 mod entry;
@@ -34,6 +36,7 @@ mod form;
 mod format;
 mod frame;
 mod headers;
+mod line_chart;
 mod live;
 mod mark;
 mod object_state;

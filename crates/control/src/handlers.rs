@@ -22,6 +22,7 @@ use model::{Error, ErrorKind};
 mod access;
 mod alert;
 mod alert_way;
+mod benchmark;
 mod config;
 mod disk;
 mod document;
@@ -88,6 +89,7 @@ async fn apart<T: Send + 'static>(
         (name = "map", description = "Access of hosts to logical units, and the reasons for it"),
         (name = "initiator", description = "This machine as an initiator: sessions at other targets, devices, paths, claim rules"),
         (name = "history", description = "Figures of the past two years"),
+        (name = "benchmark", description = "Benchmarks that the daemon runs on its own logical units"),
         (name = "session", description = "Sessions of initiators that are logged in"),
         (name = "access", description = "Users, tokens, roles, and the audit log"),
         (name = "tls", description = "Certificate of the console"),
@@ -116,6 +118,7 @@ fn routes() -> Routes {
         rules::serve,
         alert::serve,
         alert_way::serve,
+        benchmark::serve,
         config::serve,
         event::serve,
         status::serve,

@@ -48,6 +48,8 @@ pub struct Plane {
     pub alerts: Alerts,
     /// Health of this machine's disks, once they are asked for it.
     pub disk_health: OnceLock<smart::Rounds>,
+    /// Benchmarks of logical units.
+    pub benchmarks: benchmarks::Benchmarks,
     /// Names of units and volumes that are being made.
     pub making: NamesInUse,
 }
@@ -69,6 +71,7 @@ impl Plane {
         notices.extend(self.transactions.data_plane().notices());
         notices.extend(self.access.notices());
         notices.extend(self.history.notices());
+        notices.extend(self.benchmarks.notices());
         notices
     }
 

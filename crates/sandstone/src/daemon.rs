@@ -11,6 +11,8 @@ use crate::console::{Console, ConsoleOptions};
 use access::Access;
 use alert::run_mark::Unclean;
 use alert::{Alerts, Journal, RunMark};
+use benchmarks::Benchmarks;
+use block::BlockDevice;
 use block::budget::Budget;
 use config::diff::diff;
 use config::history::Note;
@@ -33,6 +35,7 @@ use process::notify;
 use process::signals::{Asked, StopSignals};
 use process::watchdog;
 use target::{DaemonLimits, Service, ServiceOptions};
+use unit::unit_device::UnitDevice;
 
 /// Time that I/O of logical units to another machine's disks may take at the end: storage that is
 /// gone is not waited for. A pool is, where it lies there: what it has taken is to be written.
@@ -105,6 +108,15 @@ fn follow_volumes(service: &Service, plane: &Arc<Plane>) {
             Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
         }
     });
+}
+
+/// Reads the kept benchmarks. A benchmark measures a unit as it is served, past the network.
+fn benchmarks(state: &Path, events: Teller, service: &Arc<Service>) -> Benchmarks {
+    let service = Arc::downgrade(service);
+    Benchmarks::open(state, events, move |name| {
+        let unit = service.upgrade()?.unit_at_work(name)?;
+        Some(UnitDevice::join(unit, "a benchmark of the daemon")? as Arc<dyn BlockDevice>)
+    })
 }
 
 fn keep_history(plane: &Arc<Plane>) -> Result<HistoryKeeper, Error> {
@@ -235,6 +247,7 @@ impl Daemon {
         let secret_key = store.secret_key();
         let transactions = Transactions::new(store, config, service.clone());
         let alerts = Alerts::start(&options.state, events.clone()).map_err(no_thread)?;
+        let benchmarks = benchmarks(&options.state, events.clone(), &service);
         let own_uid = rustix::process::geteuid().as_raw();
         let is_by_hand = options.history_clock.is_some();
         let clock = options.history_clock.unwrap_or_else(Clock::system);
@@ -251,6 +264,7 @@ impl Daemon {
             console: Default::default(),
             readings: Default::default(),
             journal: Arc::clone(&journal),
+            benchmarks,
             making: Default::default(),
             disk_health: Default::default(),
         });
@@ -423,6 +437,7 @@ impl Daemon {
         drop(self.console);
         drop(self.history);
         drop(self.metrics);
+        self.plane.benchmarks.end();
         self.service.shutdown();
         if self.pools.remote_disks().is_empty() {
             self.initiator.end_at(Instant::now() + LAST_IO);

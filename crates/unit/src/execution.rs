@@ -255,7 +255,8 @@ impl<T> Operation<T> {
     }
 }
 
-fn access(request: &Request) -> Access {
+/// Returns the kind of access that a request is, for the gates.
+pub(crate) fn access(request: &Request) -> Access {
     match request {
         Request::Read { .. } | Request::Extents { .. } => Access::Read,
         Request::Flush => Access::Flush,
@@ -267,7 +268,7 @@ fn access(request: &Request) -> Access {
 
 /// Returns the request, and whether it is durable. If it `must` be durable and has a durable form,
 /// it is made durable.
-fn durably(mut request: Request, must: bool) -> (Request, bool) {
+pub(crate) fn durably(mut request: Request, must: bool) -> (Request, bool) {
     let is_durable = match &mut request {
         Request::Write { durable, .. } | Request::WriteZeroes { durable, .. } => {
             *durable |= must;

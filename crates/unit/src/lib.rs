@@ -13,6 +13,7 @@
 //! - [`shape`]: the configuration of the device server, from the configured unit and its device;
 //! - [`state_file`]: the stored state (reservations, saved mode pages) as a file;
 //! - `alone`: a unit around a device that no configuration names;
+//! - [`unit_device`]: a unit as a block device, for work of the daemon itself;
 //! - [`timing`]: the time that commands take, by stage;
 //! - [`transition`]: a target port group goes out of service; [`retirement`]: a unit does;
 //! - `space`: the space of thin units, and the wishes of their devices;
@@ -33,3 +34,4 @@ pub mod state_file;
 pub mod timing;
 pub mod transition;
 pub mod unit;
+pub mod unit_device;

@@ -45,12 +45,13 @@ const LIST: &str = "
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net process block model config initiator pools backends isns unit
     alert: shown state_folder model
-    control: hint shown process multipath block model access history smart config initiator pools listener alert
     bench: pages iometer net multipath block model
+    benchmarks: state_folder block model bench
+    control: hint shown process multipath block model access history smart config initiator pools listener alert bench benchmarks
     lab: block model config control bench
     cli: iscsi iometer store hint shown state_folder process multipath block model config initiator backends alert control bench lab
-    console: hint model access alert config listener control
-    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert control cli console
+    console: hint model access alert config listener bench benchmarks control
+    sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert benchmarks control cli console
     sim: pages scsi iscsi store
     testing
 ";

@@ -14,9 +14,8 @@ use bench::iometer::conversion::{self, Imported};
 use bench::parameters::{Pace, Parameters};
 use bench::profile;
 use bench::results::Results;
-use bench::workload::{Profile, Stream, Workload};
+use bench::workload::{Profile, Workload};
 use hint::Place;
-use iometer::access::{AccessLine, AccessSpecification};
 use model::Error;
 use model::quantity::parse_time;
 
@@ -247,7 +246,7 @@ impl What {
     /// Returns the workloads, and the parameters that came with them.
     pub(super) fn choose(&self) -> Result<Chosen, Error> {
         let mut chosen = match self.block {
-            Some(block) => plain(self.single(block)),
+            Some(block) => plain(profile::of_one_size(block, self.reads, self.random)),
             None => load(&self.profile)?,
         };
         if let Some(only) = &self.only {
@@ -262,22 +261,6 @@ impl What {
             ));
         }
         Ok(chosen)
-    }
-
-    fn single(&self, block: u32) -> Profile {
-        let line = AccessLine {
-            align: block.min(4096),
-            ..AccessLine::all(block, self.reads, self.random)
-        };
-        let shown = model::quantity::format_size(u64::from(block));
-        let name = format!("{shown} {}% read {}% random", self.reads, self.random);
-        let specification = AccessSpecification::single(name.clone(), line);
-        Profile {
-            name,
-            about: String::new(),
-            workloads: vec![Workload::single(Stream::new(specification))],
-            parameters: None,
-        }
     }
 }
 

@@ -269,9 +269,7 @@ impl TargetArgs {
         }
         Err(Error::new(
             ErrorKind::Refused,
-            format!(
-                "this run writes, and would destroy the contents of {name}: {len}, with {holds}"
-            ),
+            contents::would_destroy(&name, opened.identity.len, &holds),
             "if the data is no longer needed, add --destroy-data; or measure a new file with --size 10G",
         ))
     }

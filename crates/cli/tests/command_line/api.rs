@@ -113,6 +113,31 @@ fn every_problem_is_json_of_four_fields() {
             "invalid",
         ),
         ("POST /v1/config/generations/x/rollback", "", 400, "invalid"),
+        ("POST /v1/benchmarks", "{}", 400, "invalid"),
+        (
+            "POST /v1/benchmarks",
+            "{\"unit\": \"vol1\", \"block\": 4096, \"write\": true}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST /v1/benchmarks?dry_run=true",
+            "{\"unit\": \"none\", \"block\": 4096}",
+            404,
+            "not-found",
+        ),
+        // The data plane of this test opens no unit.
+        (
+            "POST /v1/benchmarks",
+            "{\"unit\": \"vol1\", \"block\": 4096}",
+            422,
+            "refused",
+        ),
+        ("GET /v1/benchmarks/9", "", 404, "not-found"),
+        ("GET /v1/benchmarks/x", "", 404, "not-found"),
+        ("POST /v1/benchmarks/9/stop", "", 404, "not-found"),
+        ("DELETE /v1/benchmarks/9", "", 404, "not-found"),
+        ("GET /v1/benchmarks/9/compare/8", "", 404, "not-found"),
     ] {
         let (code, text) = http(&daemon, request, body);
         let problem: Value =

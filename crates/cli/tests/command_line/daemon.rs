@@ -199,6 +199,11 @@ impl Daemon {
             readings: Default::default(),
             journal: Arc::new(alert::Journal::start(self.folder.path()).unwrap()),
             alerts: alert::Alerts::start(self.folder.path(), Default::default()).unwrap(),
+            benchmarks: benchmarks::Benchmarks::open(
+                self.folder.path(),
+                Default::default(),
+                |_| None,
+            ),
             making: Default::default(),
             disk_health: Default::default(),
         };

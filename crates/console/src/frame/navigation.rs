@@ -33,6 +33,7 @@ const GROUPS: &[(&str, &[Entry])] = &[
             entry("/pools", "Pools", Role::Viewer),
             entry("/volumes", "Volumes", Role::Viewer),
             entry("/units", "Units", Role::Viewer),
+            entry("/bench", "Benchmarks", Role::Viewer),
         ],
     ),
     (

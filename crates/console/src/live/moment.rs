@@ -2,7 +2,8 @@
 //!
 //! Objects have numbers of their own in streams: `u:NAME` is a unit, `s:TSIH` a session,
 //! `l:TSIH:LUN` a unit as a session uses it, `h:NAME` a host, `g:TAG:IQN` a port group, `p:POOL` a
-//! pool, and `d:POOL:GUID` a disk of a pool.
+//! pool, and `d:POOL:GUID` a disk of a pool. `b:NUMBER` is a benchmark, which no moment has: the
+//! stream asks for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

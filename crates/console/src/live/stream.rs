@@ -28,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::health;
 use super::moment::Moment;
+use crate::benchmark_figures;
 use crate::event_table;
 use crate::format::escape;
 use crate::state::Console;
@@ -200,6 +201,7 @@ impl Viewer {
                     }
                     let rows = self.rows(&moment);
                     let mut more = self.point(&moment);
+                    self.benchmarks(&mut more);
                     self.new_events(&mut more).await;
                     if moment.number % HEALTH_EVERY == 1 || self.told.is_null() {
                         self.state(&mut more).await;
@@ -246,6 +248,25 @@ impl Viewer {
                 moment.point.at_ms,
                 moment.point.json()
             ),
+        }
+    }
+
+    /// Writes the figures of benchmarks that the page shows.
+    fn benchmarks(&self, out: &mut String) {
+        let benchmarks = &self.console.door.plane().benchmarks;
+        let rows = self.ids.iter().filter_map(|id| {
+            let number = id.strip_prefix("b:")?.parse().ok()?;
+            let view = benchmarks.view(number).ok()?;
+            Some((id, benchmark_figures::values(&view)))
+        });
+        let (ids, values): (Vec<&String>, Vec<Vec<Value>>) = rows.unzip();
+        if !ids.is_empty() {
+            // Writing to a text cannot fail.
+            let _ = write!(
+                out,
+                "event: rows\ndata: {}\n\n",
+                json!({"ids": ids, "v": values})
+            );
         }
     }
 

@@ -3,6 +3,7 @@
 mod access;
 mod alerts;
 mod audit;
+mod bench;
 mod chap;
 mod config;
 pub(crate) mod events;
@@ -42,6 +43,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         pools::routes,
         volumes::routes,
         initiator::routes,
+        bench::routes,
         audit::routes,
         access::routes,
         config::routes,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use config::change::ModifyUnit;
 use control::answer::UnitView;
-use control::endpoint::{lu, session, target};
+use control::endpoint::{benchmark, lu, session, target};
 use hint::client_instructions::{Access, Client, reachable};
 use maud::{Markup, html};
 use model::Error;
@@ -16,8 +16,8 @@ use model::quantity::parse_size;
 
 use super::figures;
 use crate::answer::Answer;
-use crate::form::{Field, button, form, sentence, submit};
-use crate::format::{at, count, size};
+use crate::form::{Field, button, form, lead, sentence, submit};
+use crate::format::{at, count, escape, size};
 use crate::frame::Page;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
@@ -48,7 +48,8 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
         ("yes", "Take offline")
     };
     let actions = html! {
-        a.button href=(format!("/maps?unit={}", crate::format::escape(name))) { "Show its paths" }
+        a.button href=(format!("/maps?unit={}", escape(name))) { "Show its paths" }
+        (lead(visit, benchmark::START.role, &format!("/bench/new?unit={}", escape(name)), "Benchmark"))
         (button(visit, lu::MODIFY.role, &format!("{path}/state"), next.1, &[("offline", next.0)]))
         (button(visit, lu::DELETE.role, &format!("{path}/delete"), "Delete", &[("cascade", "yes")]))
     };
@@ -283,7 +284,7 @@ pub(crate) fn what_to_type(visit: &Visit, view: &UnitView, open: Option<Client>)
 }
 
 /// Returns the host of a map, and how it reaches the unit.
-fn access(config: &Config, view: &UnitView, map: &MapSpec) -> Option<(String, Access)> {
+pub(super) fn access(config: &Config, view: &UnitView, map: &MapSpec) -> Option<(String, Access)> {
     let target = match map.targets(config) {
         Some(names) => names.iter().find_map(|iqn| config.target(iqn))?,
         None => config.targets.first()?,

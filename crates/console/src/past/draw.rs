@@ -78,7 +78,7 @@ impl PastChart<'_> {
                         text x=(x) y=(HEIGHT - 5.0) text-anchor=[*anchor] { (words) }
                     }
                     @for (at, line) in self.lines.iter().enumerate() {
-                        path.(class(at)) d=(path(&line.values, limit)) {}
+                        path.(class(at)) d=(outline(&line.values, limit)) {}
                     }
                 }
                 (self.table(past))
@@ -123,7 +123,7 @@ impl PastChart<'_> {
 
 /// Returns the outline of a line. It has a gap where a value is not known. A value between two gaps
 /// is a short stroke, so that it can be seen.
-fn path(values: &[Option<f64>], limit: f64) -> String {
+pub(crate) fn outline(values: &[Option<f64>], limit: f64) -> String {
     let mut path = String::new();
     let width = PLOT_WIDTH / values.len().saturating_sub(1).max(1) as f64;
     let mut is_drawing = false;
@@ -152,20 +152,20 @@ mod tests {
 
     #[test]
     fn a_line_ends_now_has_gaps_and_shows_single_values() {
-        let drawn = path(&[Some(1.0), None, Some(1.0), Some(2.0)], 2.0);
+        let drawn = outline(&[Some(1.0), None, Some(1.0), Some(2.0)], 2.0);
         let (right, middle) = (LEFT + PLOT_WIDTH, TOP + PLOT_HEIGHT / 2.0);
         assert!(
             drawn.starts_with(&format!("M{:.1} {middle:.1}h6M", LEFT - 3.0)),
             "{drawn}"
         );
         assert!(drawn.ends_with(&format!("L{right:.1} {TOP:.1}")), "{drawn}");
-        assert_eq!(path(&[], 1.0), "");
-        assert_eq!(path(&[None], 1.0), "");
+        assert_eq!(outline(&[], 1.0), "");
+        assert_eq!(outline(&[None], 1.0), "");
     }
 
     #[test]
     fn what_exceeds_a_fixed_limit_stays_in_the_picture() {
-        let drawn = path(&[Some(0.0), Some(400.0)], 100.0);
+        let drawn = outline(&[Some(0.0), Some(400.0)], 100.0);
         assert!(drawn.ends_with(&format!(" {TOP:.1}")), "{drawn}");
     }
 }

@@ -21,6 +21,7 @@ use model::{Error, ErrorKind};
 
 use crate::format::now;
 use crate::visit::Visit;
+pub(crate) use draw::outline;
 use draw::{Line, PastChart};
 use merge::Past;
 use span::Shown;

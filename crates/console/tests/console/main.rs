@@ -6,6 +6,7 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
+mod benchmarks;
 mod chap;
 mod entry;
 mod every_route;

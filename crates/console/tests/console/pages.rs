@@ -64,6 +64,8 @@ fn pages_of_an_empty_daemon_say_what_to_do_next() {
         ("/alerts", "No alert is open"),
         ("/events", "<h1>Events</h1>"),
         ("/units", "No unit yet"),
+        ("/bench", "No benchmark was run yet"),
+        ("/bench/compare", "Two benchmarks that are over"),
         ("/sessions", "No host is logged in"),
         ("/hosts", "No host yet"),
         ("/targets", "No target yet"),

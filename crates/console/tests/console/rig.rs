@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use block::BlockDevice;
+use block::memory::MemoryDevice;
 use config::change::{AddMap, Change, CreateHost, CreateTarget, CreateUnit};
 use config::store::Store;
 use control::transaction::Commit;
@@ -176,6 +178,13 @@ impl Reply {
     }
 }
 
+/// Returns a function that opens units as memory: each name the same memory, whenever it is asked.
+fn memory() -> impl Fn(&str) -> Option<Arc<dyn BlockDevice>> + Send + Sync + 'static {
+    let device = MemoryDevice::new(1 << 20, 512, 1 << 20).expect("memory");
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    move |_| Some(Arc::clone(&device))
+}
+
 /// Console that is served.
 pub(crate) struct Site {
     _folder: tempfile::TempDir,
@@ -236,6 +245,7 @@ impl Site {
             readings: Default::default(),
             journal: Arc::new(alert::Journal::start(folder.path()).unwrap()),
             alerts: alert::Alerts::start(folder.path(), Default::default()).unwrap(),
+            benchmarks: benchmarks::Benchmarks::open(folder.path(), Default::default(), memory()),
             making: Default::default(),
             disk_health: Default::default(),
         });

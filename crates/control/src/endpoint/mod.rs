@@ -17,6 +17,7 @@ use model::access::Role;
 pub mod access;
 pub mod alert;
 pub mod alert_way;
+pub mod benchmark;
 pub mod config;
 pub mod description;
 pub mod disk;
@@ -160,6 +161,7 @@ pub(crate) fn all() -> Vec<&'static str> {
         access::all(),
         alert::all(),
         alert_way::all(),
+        benchmark::all(),
         config::all(),
         disk::all(),
         event::all(),

@@ -1,6 +1,7 @@
 //! Limits of a token with a folder: datasets below the folder, logical units on them, and maps of
 //! these units to the hosts of the token. Everything else is refused.
 
+use benchmarks::{BenchmarkView, StartBenchmark};
 use config::change::{AddMap, CreateUnit, ModifyUnit, RemoveMap};
 use model::access::FolderGrant;
 use model::config::{Config, MapSpec, UnitSpec};
@@ -27,8 +28,15 @@ enum Limit {
 /// Returns the limit of an operation. `None` means that no token with a folder may ask for it.
 fn limit_of(id: &str) -> Option<Limit> {
     let check: Check = match id {
-        "access_me" | "host_list" | "lu_list" | "map_list" | "volume_list" => {
+        "access_me" | "benchmark_list" | "host_list" | "lu_list" | "map_list" | "volume_list" => {
             return Some(Limit::Filtered);
+        }
+        "benchmark_start" => |plane, grant, request| {
+            let body: StartBenchmark = read(request)?;
+            unit(plane, grant, &body.unit)
+        },
+        "benchmark_show" | "benchmark_stop" | "benchmark_delete" | "benchmark_compare" => {
+            benchmarks
         }
         "host_show" => |_, grant, request| host(grant, Some(object(request))),
         "lu_show" | "lu_delete" => |plane, grant, request| unit(plane, grant, object(request)),
@@ -124,6 +132,23 @@ fn unit(plane: &Plane, grant: &FolderGrant, name: &str) -> Result<(), Error> {
     }
 }
 
+/// Lets a request about benchmarks through, if the token sees the units of all that it names.
+fn benchmarks(plane: &Plane, grant: &FolderGrant, request: &Request<'_>) -> Result<(), Error> {
+    let config = plane.config();
+    let sees = |id: &String| {
+        let view = id
+            .parse()
+            .ok()
+            .and_then(|id| plane.benchmarks.view(id).ok());
+        view.is_some_and(|view| sees_benchmark(&config, grant, &view))
+    };
+    match request.at.iter().find(|id| !sees(id)) {
+        None => Ok(()),
+        // Whether the benchmark exists is not told.
+        Some(id) => Err(refused(grant, &format!("a benchmark {id}"))),
+    }
+}
+
 fn host(grant: &FolderGrant, name: Option<&str>) -> Result<(), Error> {
     match name.is_some_and(|name| grant.hosts.iter().any(|host| host == name)) {
         true => Ok(()),
@@ -160,6 +185,13 @@ fn change(grant: &FolderGrant, change: &DatasetChange) -> Result<(), Error> {
 /// Reports whether a token with a folder sees a logical unit.
 pub(crate) fn sees_unit(grant: &FolderGrant, unit: &UnitSpec) -> bool {
     unit.backend.volume().is_some_and(|name| grant.holds(name))
+}
+
+/// Reports whether a token with a folder sees a benchmark: one of a unit that it sees. A unit that
+/// took the name of another one is not that unit.
+pub(crate) fn sees_benchmark(config: &Config, grant: &FolderGrant, of: &BenchmarkView) -> bool {
+    let unit = config.units.iter().find(|unit| unit.naa == of.naa);
+    unit.is_some_and(|unit| sees_unit(grant, unit))
 }
 
 /// Reports whether a token with a folder sees a map: that of a unit which it sees.

@@ -174,6 +174,8 @@ fn meaning(segment: &str, variable: &str) -> Option<(&'static str, Variable)> {
         ("satps", "satp") => ("Name of the storage array type.", Text),
         ("sessions", "tsih") => ("Number of the session.", Number),
         ("generations", "generation") => ("Number of the generation.", Number),
+        ("benchmarks", "id") => ("Number of the benchmark.", Number),
+        ("compare", "with") => ("Number of the benchmark that is judged.", Number),
         ("alerts", "number") => ("Number of the alert.", Number),
         ("alert-ways", "name") => ("Name of the way out.", Text),
         ("history", "kind") => ("Kind of the object.", Schema("HistoryKind")),

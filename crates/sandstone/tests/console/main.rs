@@ -8,6 +8,7 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
+mod benchmarks;
 /// Target that follows a script. The tests of the initiator use more of it.
 #[allow(dead_code, reason = "part of it is for the tests of the initiator")]
 #[path = "../daemon/initiator/fake_target.rs"]

@@ -89,48 +89,23 @@ impl Site {
     /// Starts a daemon without any object.
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let state = folder.path().join("state");
         let metrics = free_portal();
-        let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
-            .args([
-                "serve",
-                "--log",
-                "debug",
-                "--cache",
-                "64M",
-                "--console",
-                "127.0.0.1:0",
-                "--metrics",
-            ])
-            .arg(metrics.to_string())
-            .arg("--state")
-            .arg(&state)
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(folder.path().join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        let begun = Instant::now();
-        let console = loop {
-            let told = sandstone(&state, folder.path(), &["status", "--json"]);
-            let status: serde_json::Value =
-                serde_json::from_slice(&told.stdout).unwrap_or_default();
-            let url = status["console"]["url"].as_str().unwrap_or_default();
-            if let Some(address) = url.strip_prefix("https://") {
-                break address.parse().unwrap();
-            }
-            assert!(begun.elapsed() < PATIENCE, "{told:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let (child, console) = begin(folder.path(), metrics);
         Self {
-            tls: trusting(&state.join("tls/cert.pem")),
+            tls: trusting(&folder.path().join("state/tls/cert.pem")),
             folder,
             child,
             console,
             metrics,
             portal: free_portal(),
         }
+    }
+
+    /// Kills the daemon, and starts it again with its state.
+    pub(crate) fn kill_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.console) = begin(self.folder.path(), self.metrics);
     }
 
     /// Starts a daemon with one object of each kind, and a session.
@@ -344,6 +319,45 @@ pub(crate) fn settings(port: u8) -> LoginSettings {
         Some(TARGET.to_owned()),
         Isid([0x80, 0, 0, 0, 0, port]),
     )
+}
+
+/// Starts a daemon in a folder, and returns it with the address of its console.
+fn begin(folder: &Path, metrics: SocketAddr) -> (Child, SocketAddr) {
+    let state = folder.join("state");
+    let mut log = File::options();
+    let log = log.create(true).append(true).open(folder.join("log"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .args([
+            "serve",
+            "--log",
+            "debug",
+            "--cache",
+            "64M",
+            "--console",
+            "127.0.0.1:0",
+            "--metrics",
+        ])
+        .arg(metrics.to_string())
+        .arg("--state")
+        .arg(&state)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.unwrap())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    loop {
+        let told = sandstone(&state, folder, &["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
+        let url = status["console"]["url"].as_str().unwrap_or_default();
+        if let Some(address) = url.strip_prefix("https://") {
+            return (child, address.parse().unwrap());
+        }
+        assert!(begun.elapsed() < PATIENCE, "{told:?}");
+        assert_eq!(child.try_wait().unwrap(), None, "{told:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Returns an address on which nothing listens. Its port is below those that the kernel gives to
