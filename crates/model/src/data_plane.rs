@@ -39,6 +39,12 @@ pub trait DataPlane: Send + Sync {
     /// Returns the sessions that are logged in.
     fn sessions(&self) -> Vec<SessionInfo>;
 
+    /// Returns the number of sessions, without those for discovery. It costs less than the list.
+    fn count_sessions(&self) -> usize {
+        let sessions = self.sessions();
+        sessions.iter().filter(|it| it.target.is_some()).count()
+    }
+
     /// Returns what TCP has sent from each portal to initiators, as of the last call of
     /// [`DataPlane::sessions`].
     fn portal_tcp(&self) -> Vec<PortalTcp> {

@@ -112,7 +112,10 @@ impl Pools {
         let (within, start) = below.map(split).unzip();
         let Some(pool) = pool.or(within) else {
             let pools = self.all();
-            let asked = pools.iter().map(|(_, pool)| pool.host.ask(Listing::of));
+            let asked = pools.iter().map(|(_, pool)| {
+                let selection = selection.clone();
+                pool.host.ask(move |pool| Listing::of(pool, &selection))
+            });
             return Ok(asked.filter_map(Result::ok).collect());
         };
         if let Some(within) = within.filter(|within| *within != pool) {
@@ -120,11 +123,11 @@ impl Pools {
             let message = format!("the list cannot begin in {within} and be limited to {pool}");
             return Err(Error::invalid(message, next));
         }
-        let start = start.unwrap_or_default().to_owned();
+        let (start, selection) = (start.unwrap_or_default().to_owned(), selection.clone());
         let asked = self
             .get(pool)?
             .host
-            .ask(move |pool| Listing::below(pool, &start));
+            .ask(move |pool| Listing::below(pool, &start, &selection));
         let listing = asked.map_err(|error| failed(&error))?;
         Ok(vec![listing.map_err(refused)?])
     }

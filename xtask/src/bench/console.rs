@@ -32,6 +32,8 @@ const MOST_MS: f64 = 100.0;
 /// Bytes that the first page may take with all its files, and each later one.
 const MOST_FIRST: u64 = 150 << 10;
 const MOST_LATER: u64 = 20 << 10;
+/// Page that shows a whole file, so it is as long as the file. All others show windows.
+const WHOLE_FILE: &str = "/config/file";
 /// Share of a core, in percent, that one viewer may cost.
 const MOST_VIEWER_PERCENT: f64 = 0.5;
 /// Share of reads, in percent, that 64 viewers may cost the data path.
@@ -222,7 +224,8 @@ fn first_bytes(client: &Client) -> Result<u64, String> {
 fn goals(report: &Report) -> Vec<Goal> {
     let slowest = report.pages.iter().map(|page| page.p95_ms);
     let slowest = slowest.fold(0.0, f64::max);
-    let largest = report.pages.iter().map(|page| page.bytes).max();
+    let windows = report.pages.iter().filter(|page| page.path != WHOLE_FILE);
+    let largest = windows.map(|page| page.bytes).max();
     let largest = largest.unwrap_or(0);
     let viewer = report.watched.iter().map(|it| it.percent);
     let viewer = viewer.fold(0.0, f64::max);

@@ -43,6 +43,8 @@ impl Shown {
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     latest: Mutex<Option<(Instant, Arc<Status>)>>,
+    /// Held by the reader that asks. All others wait for its answer, rather than ask as well.
+    asking: Mutex<()>,
 }
 
 impl Health {
@@ -56,20 +58,24 @@ impl Health {
     /// Returns the status, if the asker may know it. It is at most two seconds old.
     pub(crate) fn status(&self, console: &Console, asker: &Asker) -> Option<Arc<Status>> {
         console.door.admit(asker, &status::STATUS).ok()?;
-        let latest = self
-            .latest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        if let Some((at, status)) = latest
-            && at.elapsed() < AGE
-        {
+        if let Some(status) = self.young() {
+            return Some(status);
+        }
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = self.young() {
             return Some(status);
         }
         let status = Arc::new(console.door.call(asker, &status::STATUS, &[]).ok()?);
         let mut place = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some((Instant::now(), Arc::clone(&status)));
         Some(status)
+    }
+
+    /// Returns the latest status unless it is too old.
+    fn young(&self) -> Option<Arc<Status>> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, status) = latest.as_ref()?;
+        (at.elapsed() < AGE).then(|| Arc::clone(status))
     }
 
     /// Forgets the status, after a change that pages should show at once.

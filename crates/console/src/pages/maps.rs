@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use config::change::{AddMap, RemoveMap, Share};
 use config::explain::{Explanation, Outcome};
+use control::answer::{HostView, UnitView};
 use control::endpoint::map::{self, Question};
-use control::endpoint::{host, lu, pool, session, target};
+use control::endpoint::{host, lu, pool, session};
 use maud::{Markup, html};
 use model::Error;
 use model::config::MapSpec;
@@ -37,19 +38,45 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .act("/maps/share", &map::SHARE, share)
 }
 
+/// Objects that the reader sees. All parts of the page show these, and they are listed once.
+struct Seen {
+    units: Vec<UnitView>,
+    /// Sessions. A reader of one folder sees neither sessions nor pools nor targets.
+    sessions: Vec<SessionInfo>,
+}
+
+impl Seen {
+    fn by(visit: &Visit) -> Result<Self, Error> {
+        Ok(Self {
+            units: visit.call(&lu::LIST, &[])?,
+            sessions: match sees_all(visit) {
+                true => visit.call(&session::LIST, &[])?,
+                false => Vec::new(),
+            },
+        })
+    }
+}
+
+/// Reports whether the reader is not limited to a folder.
+fn sees_all(visit: &Visit) -> bool {
+    visit.reader().is_some_and(|reader| reader.grant.is_none())
+}
+
 fn show(visit: &Visit) -> Result<Answer, Error> {
     let view = View::read(&visit.query);
-    let table = table(visit)?;
+    let seen = Seen::by(visit)?;
+    let table = table(visit, &seen);
     if let Some(answer) = table.exported(visit, &view) {
         return Ok(answer);
     }
     let page = Page::new("Paths").live(stream("paths", &view));
     let maps = visit.call(&map::LIST, &[])?;
+    let hosts = visit.call(&host::LIST, &[])?;
     Ok(page.body(html! {
-        (choose(visit)?)
-        (picture(visit)?)
+        (choose(visit, &seen, &hosts))
+        (picture(visit, &seen)?)
         section aria-label="The same as a table" { h2 { "The same as a table" } (table.show(&view)) }
-        (explain(visit)?)
+        (explain(visit, &hosts)?)
         section #maps aria-label="Maps" {
             h2 { "Maps" }
             p.quiet { "A map lets a host see a unit. Without a map there is no access." }
@@ -70,25 +97,19 @@ fn chosen(visit: &Visit, mut maps: Vec<MapSpec>) -> Vec<MapSpec> {
     maps
 }
 
-fn unit_names(visit: &Visit) -> Result<Vec<String>, Error> {
-    let units = visit.call(&lu::LIST, &[])?;
-    Ok(units.into_iter().map(|view| view.spec.name).collect())
-}
-
-fn host_names(visit: &Visit) -> Result<Vec<String>, Error> {
-    let hosts = visit.call(&host::LIST, &[])?;
-    Ok(hosts.into_iter().map(|view| view.spec.name).collect())
-}
-
 /// Lists of suggestions, which all forms of the page share.
 const UNITS: &str = "all-units";
 const HOSTS: &str = "all-hosts";
 
 /// Shows the form that limits the page to a unit or a host.
-fn choose(visit: &Visit) -> Result<Markup, Error> {
+fn choose(visit: &Visit, seen: &Seen, hosts: &[HostView]) -> Markup {
+    let units = seen.units.iter().map(|view| view.spec.name.clone());
+    let units: Vec<String> = units.collect();
+    let hosts = hosts.iter().map(|view| view.spec.name.clone());
+    let hosts: Vec<String> = hosts.collect();
     let query = &visit.query;
     let is_chosen = query.some("unit").is_some() || query.some("host").is_some();
-    Ok(html! {
+    html! {
         form.filter method="get" action="/maps" {
             label for="unit" { "Unit" }
             input #unit name="unit" list=(UNITS) value=(query.get("unit")) autocomplete="off";
@@ -97,41 +118,29 @@ fn choose(visit: &Visit) -> Result<Markup, Error> {
             button type="submit" { "Show" }
             @if is_chosen { a.button href="/maps" { "All" } }
         }
-        (suggestions_of(UNITS, &unit_names(visit)?))
-        (suggestions_of(HOSTS, &host_names(visit)?))
-    })
+        (suggestions_of(UNITS, &units))
+        (suggestions_of(HOSTS, &hosts))
+    }
 }
 
-fn picture(visit: &Visit) -> Result<Markup, Error> {
+fn picture(visit: &Visit, seen: &Seen) -> Result<Markup, Error> {
     let console = &visit.console;
     let plane = console.door.plane();
     let config = plane.transactions.config();
     let moment = console.live.now();
-    // A reader of one folder sees neither sessions nor pools.
-    let sees_all = visit.reader().is_some_and(|reader| reader.grant.is_none());
-    let sessions = if sees_all {
-        visit.call(&session::LIST, &[])?
-    } else {
-        Vec::new()
+    let (pools, portals) = match sees_all(visit) {
+        true => (
+            visit.call(&pool::LIST, &[])?,
+            plane.transactions.data_plane().portals(),
+        ),
+        false => Default::default(),
     };
-    let pools = if sees_all {
-        visit.call(&pool::LIST, &[])?
-    } else {
-        Vec::new()
-    };
-    let targets = if sees_all {
-        visit.call(&target::LIST, &[])?
-    } else {
-        Vec::new()
-    };
-    let portals: Vec<_> = targets.into_iter().flat_map(|view| view.portals).collect();
-    let units = visit.call(&lu::LIST, &[])?;
     let chain = chain(&Source {
         config: &config,
         live: &console.live,
         moment: &moment,
-        sessions: &sessions,
-        units: &units,
+        sessions: &seen.sessions,
+        units: &seen.units,
         pools: &pools,
         portals: &portals,
         unit: visit.query.some("unit"),
@@ -161,12 +170,12 @@ pub(super) struct Path {
 }
 
 /// Returns the table of all paths.
-pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
+fn table(visit: &Visit, seen: &Seen) -> Table<'static, Path> {
     let console = &visit.console;
     let config = console.door.plane().transactions.config();
     let moment = console.live.now();
-    let units = visit.call(&lu::LIST, &[])?;
-    let places: HashMap<&str, String> = units
+    let places: HashMap<&str, String> = seen
+        .units
         .iter()
         .map(|view| {
             (
@@ -176,21 +185,15 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
         })
         .collect();
     let place = |name: &str| places.get(name).cloned().unwrap_or_default();
-    let sees_all = visit.reader().is_some_and(|reader| reader.grant.is_none());
-    let sessions = if sees_all {
-        visit.call(&session::LIST, &[])?
-    } else {
-        Vec::new()
-    };
     let mut paths = Vec::new();
     let used = &moment.snapshot().sessions;
-    for info in sessions {
+    for info in &seen.sessions {
         let Ok(found) = used.binary_search_by_key(&info.tsih, |it| it.tsih) else {
             continue;
         };
         let host = console.live.hosts.of(&config, &info.initiator);
         let host = host.map_or_else(|| info.initiator.clone(), |host| host.to_string());
-        let info = Rc::new(info);
+        let info = Rc::new(info.clone());
         for lun in &used[found].luns {
             paths.push(Path {
                 host: host.clone(),
@@ -220,7 +223,7 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Path>, Error> {
     paths.retain(|path| {
         unit.is_none_or(|unit| path.unit == unit) && host.is_none_or(|host| path.host == host)
     });
-    Ok(path_table(paths))
+    path_table(paths)
 }
 
 fn path_table(rows: Vec<Path>) -> Table<'static, Path> {
@@ -422,7 +425,7 @@ fn share(visit: &Visit) -> Result<Answer, Error> {
 }
 
 /// Shows the question why an initiator sees a unit, and its answer.
-fn explain(visit: &Visit) -> Result<Markup, Error> {
+fn explain(visit: &Visit, hosts: &[HostView]) -> Result<Markup, Error> {
     let query = &visit.query;
     let asked = query.some("initiator");
     let told = match asked {
@@ -435,7 +438,7 @@ fn explain(visit: &Visit) -> Result<Markup, Error> {
         }
         None => None,
     };
-    let initiators = initiators(visit)?;
+    let initiators = initiators(visit, hosts);
     Ok(html! {
         section #explain aria-label="Why" {
             h2 { "Why does a host see a unit, or not?" }
@@ -453,12 +456,12 @@ fn explain(visit: &Visit) -> Result<Markup, Error> {
 }
 
 /// Returns the initiators that are known, from hosts and sessions.
-fn initiators(visit: &Visit) -> Result<Vec<String>, Error> {
-    let hosts = visit.call(&host::LIST, &[])?;
-    let named = hosts.into_iter().flat_map(|view| view.spec.initiators);
-    let mut all: Vec<String> = named.filter(|name| !name.contains(['*', '?'])).collect();
+fn initiators(visit: &Visit, hosts: &[HostView]) -> Vec<String> {
+    let named = hosts.iter().flat_map(|view| &view.spec.initiators);
+    let named = named.filter(|name| !name.contains(['*', '?']));
+    let mut all: Vec<String> = named.cloned().collect();
     let moment = visit.console.live.now();
-    if visit.reader().is_some_and(|reader| reader.grant.is_none()) {
+    if sees_all(visit) {
         all.extend(
             moment
                 .snapshot()
@@ -470,7 +473,7 @@ fn initiators(visit: &Visit) -> Result<Vec<String>, Error> {
     all.sort();
     all.dedup();
     all.truncate(500);
-    Ok(all)
+    all
 }
 
 fn explanation(visit: &Visit, told: &Explanation) -> Markup {
@@ -508,6 +511,6 @@ fn explanation(visit: &Visit, told: &Explanation) -> Markup {
 
 /// Returns the numbers of the objects of the page, for a stream without them.
 pub(super) fn ids(visit: &Visit, view: &View) -> Result<Vec<String>, Error> {
-    let ids = table(visit)?.ids(view);
+    let ids = table(visit, &Seen::by(visit)?).ids(view);
     Ok(ids.into_iter().filter(|id| !id.is_empty()).collect())
 }

@@ -33,7 +33,7 @@ pub(super) fn serve(routes: Routes) -> Routes {
 pub(super) fn status(call: Call) -> Result<Status, Error> {
     let Call { plane, .. } = call;
     let units = plane.transactions.data_plane().units();
-    let sessions = plane.transactions.data_plane().sessions().len();
+    let sessions = plane.transactions.data_plane().count_sessions();
     Ok(in_short(&plane, &units, &plane.pools.views(), sessions))
 }
 

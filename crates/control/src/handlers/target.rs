@@ -14,6 +14,7 @@ use config::diff::{Action, Difference, FieldChange};
 use config::redact::redacted_target;
 use model::Error;
 use model::config::{AluaState, TargetSpec};
+use model::data_plane::SessionInfo;
 use model::hindrance::AluaChoice;
 
 /// Adds the endpoints of this file to the routes.
@@ -35,11 +36,12 @@ pub(super) fn serve(routes: Routes) -> Routes {
 
 pub(super) fn list(call: Call) -> Result<Vec<TargetView>, Error> {
     let Call { plane, .. } = call;
+    let sessions = plane.transactions.data_plane().sessions();
     Ok(plane
         .config()
         .targets
         .iter()
-        .map(|target| view(&plane, target))
+        .map(|target| view(&plane, target, &sessions))
         .collect())
 }
 
@@ -54,7 +56,8 @@ pub(super) fn show(call: Call) -> Result<TargetView, Error> {
         )
     };
     let target = config.target(&iqn).ok_or_else(missing)?;
-    Ok(view(&plane, target))
+    let sessions = plane.transactions.data_plane().sessions();
+    Ok(view(&plane, target, &sessions))
 }
 
 pub(super) fn create(call: Call<Commit, CreateTarget>) -> Result<Committed, Error> {
@@ -135,9 +138,8 @@ fn ends(choice: &AluaChoice, state: AluaState) -> Difference {
     }
 }
 
-fn view(plane: &Plane, target: &TargetSpec) -> TargetView {
+fn view(plane: &Plane, target: &TargetSpec, sessions: &[SessionInfo]) -> TargetView {
     let data_plane = plane.transactions.data_plane();
-    let sessions = data_plane.sessions();
     let mut alua_choices = data_plane.alua_choices();
     let groups = &target.portal_groups;
     alua_choices.retain(|choice| {

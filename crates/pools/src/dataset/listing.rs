@@ -25,21 +25,28 @@ pub struct Listing {
 
 impl Listing {
     /// Returns the present datasets of a pool.
-    pub(super) fn of(pool: &Pool) -> Self {
-        Self::from(pool, ROOT)
+    pub(super) fn of(pool: &Pool, selection: &Selection) -> Self {
+        Self::from(pool, ROOT, selection)
     }
 
     /// Returns a dataset with all that lies below it, by its name in the pool.
     ///
     /// # Errors
     /// The pool has no dataset of this name.
-    pub(super) fn below(pool: &Pool, name: &str) -> Result<Self, CatalogError> {
-        Ok(Self::from(pool, pool.catalog().find(name)?.id))
+    pub(super) fn below(
+        pool: &Pool,
+        name: &str,
+        selection: &Selection,
+    ) -> Result<Self, CatalogError> {
+        let start = pool.catalog().find(name)?.id;
+        Ok(Self::from(pool, start, selection))
     }
 
-    fn from(pool: &Pool, start: DatasetId) -> Self {
+    fn from(pool: &Pool, start: DatasetId, selection: &Selection) -> Self {
+        // The pool's thread serves I/O too, so it counts only for what is listed.
+        let with_snapshots = selection.has_kind("snapshot") && selection.depth != Some(0);
         Self {
-            usage: pool.usage_below(start),
+            usage: pool.usage_below(start, with_snapshots),
             catalog: pool.shared_catalog(),
             start,
         }
@@ -47,8 +54,11 @@ impl Listing {
 
     /// Returns the views of the datasets, each after the dataset that it lies in.
     pub fn into_views(self, selection: Selection) -> impl Iterator<Item = DatasetView> {
-        let listed = self.catalog.listing(self.start).into_iter();
-        let listed = listed.filter(|dataset| {
+        let listed = match selection.depth {
+            Some(0) => self.catalog.dataset(self.start).into_iter().collect(),
+            _ => self.catalog.listing(self.start),
+        };
+        let listed = listed.into_iter().filter(|dataset| {
             let depth = || self.catalog.depth(dataset.id, self.start);
             selection.has_kind(dataset.kind.as_str())
                 && selection.depth.is_none_or(|most| depth() <= most)

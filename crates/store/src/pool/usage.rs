@@ -124,11 +124,16 @@ pub struct DatasetUsage {
 impl Pool {
     /// Returns the space that each dataset takes.
     pub fn usage(&self) -> BTreeMap<DatasetId, DatasetUsage> {
-        self.usage_below(crate::catalog::ROOT)
+        self.usage_below(crate::catalog::ROOT, true)
     }
 
-    /// Returns the space that a dataset takes, and each dataset below it.
-    pub fn usage_below(&self, start: DatasetId) -> BTreeMap<DatasetId, DatasetUsage> {
+    /// Returns the space that a dataset takes, and each dataset below it. The figures of snapshots
+    /// are left out unless they are wanted, because there may be very many.
+    pub fn usage_below(
+        &self,
+        start: DatasetId,
+        with_snapshots: bool,
+    ) -> BTreeMap<DatasetId, DatasetUsage> {
         let mut all = BTreeMap::new();
         let mut datasets = self.catalog.subtree(start);
         // Datasets below a folder now come before the folder.
@@ -137,6 +142,8 @@ impl Pool {
             let usage = match dataset.kind {
                 DatasetKind::Folder => self.folder_usage(dataset.id, &all),
                 DatasetKind::Volume(_) => self.volume_usage(dataset.id),
+                // The figures of volumes and folders do without those of snapshots.
+                DatasetKind::Snapshot(_) if !with_snapshots && dataset.id != start => continue,
                 DatasetKind::Snapshot(_) => self.snapshot_usage(dataset),
             };
             all.insert(dataset.id, usage.unwrap_or_default());

@@ -70,6 +70,10 @@ impl DataPlane for Service {
         sessions
     }
 
+    fn count_sessions(&self) -> usize {
+        self.shared.registry().count_all()
+    }
+
     fn portal_tcp(&self) -> Vec<PortalTcp> {
         self.shared.portal_counts.all()
     }

@@ -168,6 +168,12 @@ impl Registry {
             .collect()
     }
 
+    /// Returns the number of all sessions but those for discovery.
+    pub(crate) fn count_all(&self) -> usize {
+        let names = self.by_name.keys();
+        names.filter(|name| !name.is_discovery()).count()
+    }
+
     /// Counts sessions, without those for discovery.
     pub(crate) fn count(&self, like: &SessionName) -> Counts {
         let mut counts = Counts::default();
