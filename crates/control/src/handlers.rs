@@ -197,4 +197,16 @@ mod tests {
         served.sort();
         assert_eq!(served, endpoints);
     }
+
+    /// The document has one place for each name, so of two types the last one would be told.
+    #[test]
+    fn each_schema_has_a_name_of_its_own() {
+        let mut named = std::collections::BTreeMap::new();
+        for (name, schema) in routes().described.into_iter().flat_map(|it| it.schemas) {
+            let schema = serde_json::to_value(schema).expect("a schema");
+            let first = named.entry(name.clone()).or_insert_with(|| schema.clone());
+            assert_eq!(*first, schema, "two types are called {name}");
+        }
+        assert!(named.len() > 100, "{}", named.len());
+    }
 }

@@ -7,7 +7,7 @@ use crate::grammar::completion::pool_names;
 use crate::print::table::json;
 use control::endpoint::pool;
 use model::date::utc;
-use model::pool::history::{HistoryLine, HistoryView};
+use model::pool::history::{HistoryLine, PoolHistoryView};
 use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
         }
     };
     let ask = |name: &String| client.call(&pool::HISTORY, &[name]);
-    let histories: Vec<HistoryView> = names.iter().map(ask).collect::<Result<_, _>>()?;
+    let histories: Vec<PoolHistoryView> = names.iter().map(ask).collect::<Result<_, _>>()?;
     if args.json {
         return json(t, &histories);
     }

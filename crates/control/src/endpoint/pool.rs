@@ -7,7 +7,7 @@ use super::description::queries;
 use super::endpoints;
 use model::pool::create::{CreatePool, ExportView};
 use model::pool::found::FoundPool;
-use model::pool::history::{Happening, HistoryView};
+use model::pool::history::{Happening, PoolHistoryView};
 use model::pool::import::{ImportPool, WaitView};
 use model::pool::properties::SetPoolProperty;
 use model::pool::reguid::{ReguidPool, ReguidView};
@@ -53,7 +53,7 @@ endpoints! {
     EVENTS = Viewer GET "/v1/pools/{name}/events" "pool_events" ((), ()) -> Vec<Happening>;
     /// Returns the history of a pool: its changes with author and time, as far as it is kept. The
     /// history is stored in the pool, and moves with it.
-    HISTORY = Viewer GET "/v1/pools/{name}/history" "pool_history" ((), ()) -> HistoryView;
+    HISTORY = Viewer GET "/v1/pools/{name}/history" "pool_history" ((), ()) -> PoolHistoryView;
     /// Lists imports and other openings that wait for proof that no other host has the pool, with
     /// their remaining time and reason.
     WAITS = Viewer GET IMPORTS "pool_import_waits" ((), ()) -> Vec<WaitView>;

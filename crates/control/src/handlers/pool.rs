@@ -8,7 +8,7 @@ use crate::plane::Plane;
 use model::Error;
 use model::pool::create::{CreatePool, ExportView};
 use model::pool::found::FoundPool;
-use model::pool::history::{Happening, HistoryView};
+use model::pool::history::{Happening, PoolHistoryView};
 use model::pool::import::{ImportPool, WaitView};
 use model::pool::properties::SetPoolProperty;
 use model::pool::reguid::{ReguidPool, ReguidView};
@@ -212,7 +212,7 @@ pub(super) fn events(call: Call) -> Result<Vec<Happening>, Error> {
     Ok(plane.pools.get(&name)?.host.happenings())
 }
 
-pub(super) fn history(call: Call) -> Result<HistoryView, Error> {
+pub(super) fn history(call: Call) -> Result<PoolHistoryView, Error> {
     let Call { plane, at, .. } = call;
     let [name] = at.names();
     plane.pools.history(&name)

@@ -25,7 +25,7 @@ pub struct Deed {
 
 /// History of a pool, as far as the pool keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HistoryView {
+pub struct PoolHistoryView {
     /// Name of the pool.
     pub pool: String,
     /// History entries, oldest first. The beginning is always kept. If the history grows too long,

@@ -8,7 +8,7 @@ use store::catalog::HistoryEntry;
 
 use crate::dataset::administer;
 use crate::registry::{Pools, machine};
-use model::pool::history::{Deed, HistoryLine, HistoryView};
+use model::pool::history::{Deed, HistoryLine, PoolHistoryView};
 use model::{Error, ErrorKind};
 
 fn line(entry: &HistoryEntry) -> HistoryLine {
@@ -53,7 +53,7 @@ impl Pools {
     ///
     /// # Errors
     /// The pool does not exist, or is not open.
-    pub fn history(&self, name: &str) -> Result<HistoryView, Error> {
+    pub fn history(&self, name: &str) -> Result<PoolHistoryView, Error> {
         let entries = self.get(name)?.host.ask(|pool| {
             let entries = pool.catalog().history().entries();
             entries.map(line).collect()
@@ -65,7 +65,7 @@ impl Pools {
                 format!("see `sandstone pool status {name}`"),
             )
         })?;
-        Ok(HistoryView {
+        Ok(PoolHistoryView {
             pool: name.to_owned(),
             entries,
         })
