@@ -23,11 +23,10 @@ const REQUIREMENTS: &str = include_str!("../../clients/schemathesis_requirements
 const SECONDS: &str = "45";
 /// Most requests of one kind to each operation.
 const EXAMPLES: &str = "8";
-/// Properties that each answer must have. That wrong bodies are refused is not among them: objects
-/// within a body may come as lists of their fields' values, which the document does not tell.
+/// Properties that each answer must have.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,unsupported_method,\
-    allow_header_conformance,ignored_auth";
+    allow_header_conformance,ignored_auth,negative_data_rejection";
 
 /// Runs the lab.
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {

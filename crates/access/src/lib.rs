@@ -34,11 +34,12 @@ mod users;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::access::{AccountKind, AuditCheck, AuditLine, Role, SocketRole};
 use model::{Error, ErrorKind};
+use state_folder::SecretKey;
 
 pub use accounts::{Account, group_id, user_name};
 pub use audit::without_secrets;
@@ -78,13 +79,11 @@ pub struct Access {
 }
 
 impl Access {
-    /// Opens what a state folder keeps. A damaged file is told by [`Self::notices`].
-    pub fn open(state: &Path, own_uid: u32) -> Self {
-        let (records, notice) = KeptRecords::open(state);
-        if let Some(notice) = &notice {
-            tracing::error!("{notice}");
-        }
-        Self {
+    /// Opens what a state folder keeps. `key` seals its secrets. A damaged file, and secrets that
+    /// the key does not open, are told by [`Self::notices`].
+    pub fn open(state: &Path, own_uid: u32, key: Arc<SecretKey>) -> Self {
+        let (records, notice) = KeptRecords::open(state, key);
+        let access = Self {
             links: Mutex::new(Links::default()),
             records: Mutex::new(records),
             logins: Mutex::default(),
@@ -97,7 +96,11 @@ impl Access {
             state: state.to_owned(),
             since: Instant::now(),
             own_uid,
+        };
+        for notice in access.notices() {
+            tracing::error!("{notice}");
         }
+        access
     }
 
     /// Returns the file that holds the link of a first start until it is used.
@@ -220,7 +223,25 @@ impl Access {
     /// Returns what administrators have to know of the files.
     pub fn notices(&self) -> Vec<String> {
         let audit = self.audit().notice();
-        self.notice.iter().cloned().chain(audit).collect()
+        let notices = self.notice.iter().cloned().chain(audit);
+        notices.chain(self.closed_factors()).collect()
+    }
+
+    /// Tells of second factors that the key does not open.
+    fn closed_factors(&self) -> Option<String> {
+        let records = self.records();
+        let closed = records.closed();
+        let first = closed.first()?;
+        let users = match closed.len() {
+            1 => format!("of {first}"),
+            more => format!("of {more} users, such as {first}"),
+        };
+        Some(format!(
+            "the key does not open the second factors {users}, so that only recovery codes are accepted: restore \
+             secrets.key in {} and restart, or take such a factor away with `sandstone user modify NAME \
+             --no-second-factor`",
+            self.state.display()
+        ))
     }
 
     /// Notes an attempt to change something.

@@ -93,10 +93,11 @@ impl Access {
         }
         // The code is judged under the lock, so that no code is accepted twice.
         let now = unix_now();
+        let key = self.records().key();
         let kept = self.change(|records| {
             let user = records.user(attempt.user)?;
             if let Some(factor) = &mut user.second_factor
-                && !factor.accept(attempt.code, now)
+                && !factor.accept(attempt.code, now, &key)
             {
                 return Err(not_admitted());
             }
@@ -105,7 +106,12 @@ impl Access {
         });
         match kept {
             Err(error) if error.kind == ErrorKind::NotAuthenticated => {
-                return Err(("wrong code", error));
+                let factor = user.second_factor.as_ref();
+                let reason = match factor.is_some_and(|factor| factor.is_closed(&key)) {
+                    true => "the key does not open the second factor",
+                    false => "wrong code",
+                };
+                return Err((reason, error));
             }
             // A full state folder must not lock a user out, unless a code has to be used up.
             Err(error) if user.second_factor.is_some() => return Err(("not kept", error)),

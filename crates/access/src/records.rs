@@ -1,11 +1,12 @@
 //! Records of users, tokens, and roles at the control socket: `access.json` in the state folder.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use model::access::{FolderGrant, Role, SocketRole, TokenView, UserView};
 use model::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
-use state_folder::{KeptFile, open_json, seal_json};
+use state_folder::{KeptFile, SecretKey, open_json, seal_json};
 
 use super::password::Hash;
 use super::second_factor::SecondFactor;
@@ -101,6 +102,11 @@ impl Records {
         })
     }
 
+    fn factors(&mut self) -> impl Iterator<Item = &mut SecondFactor> {
+        let factors = self.users.iter_mut();
+        factors.filter_map(|user| user.second_factor.as_mut())
+    }
+
     /// Returns the number of admins who can log in.
     pub(crate) fn admins(&self) -> usize {
         let able = |user: &&User| user.role == Role::Admin && !user.is_disabled;
@@ -112,6 +118,7 @@ impl Records {
 #[derive(Debug)]
 pub(crate) struct KeptRecords {
     file: KeptFile,
+    key: Arc<SecretKey>,
     pub(crate) now: Records,
 }
 
@@ -120,7 +127,9 @@ impl KeptRecords {
     ///
     /// If the newest generation is lost, only users of the socket are let in: an older generation
     /// may have a token that was revoked.
-    pub(crate) fn open(state: &Path) -> (Self, Option<String>) {
+    ///
+    /// Secrets of an older version, which did not seal them, are sealed.
+    pub(crate) fn open(state: &Path, key: Arc<SecretKey>) -> (Self, Option<String>) {
         let mut file = KeptFile::at(state.join(FILE), HISTORY);
         let found = file.load(|bytes| open_json::<Records>(KIND, bytes));
         let (generation, mut now) = match found.content {
@@ -144,7 +153,27 @@ impl KeptRecords {
                 trouble.reason
             )
         });
-        (Self { file, now }, notice)
+        let mut kept = Self { file, key, now };
+        if let Err(error) = kept.change(|_| Ok(())) {
+            // The next change seals them.
+            tracing::warn!(%error, "second factors of an older version could not be sealed yet");
+        }
+        (kept, notice)
+    }
+
+    /// Returns the users whose second factors the key does not open.
+    pub(crate) fn closed(&self) -> Vec<&str> {
+        let is_closed = |user: &&User| {
+            let factor = user.second_factor.as_ref();
+            factor.is_some_and(|factor| factor.is_closed(&self.key))
+        };
+        let closed = self.now.users.iter().filter(is_closed);
+        closed.map(|user| user.name.as_str()).collect()
+    }
+
+    /// Returns the key that seals second factors.
+    pub(crate) fn key(&self) -> Arc<SecretKey> {
+        Arc::clone(&self.key)
     }
 
     /// Makes a change, and keeps it. If it cannot be kept, it does not hold.
@@ -158,6 +187,9 @@ impl KeptRecords {
         let mut next = self.now.clone();
         let result = change(&mut next)?;
         next.had_users |= !next.users.is_empty();
+        next.factors()
+            .try_for_each(|factor| factor.seal(&self.key))
+            .map_err(|error| Error::storage("seal a second factor", error))?;
         if next == self.now {
             return Ok(result);
         }
@@ -175,7 +207,15 @@ impl KeptRecords {
             )
             .caused_by(error)
         })?;
+        let had_open_secrets = !self.now.factors().all(|factor| factor.is_sealed());
         self.now = next;
+        if had_open_secrets {
+            // Copies of an older version hold the secrets open. A copy never counts here once the
+            // newest generation is lost, so none is missed.
+            if let Err(error) = self.file.forget_older() {
+                tracing::warn!(%error, "copies with open second factors could not be removed");
+            }
+        }
         Ok(result)
     }
 }

@@ -3,8 +3,11 @@
 //!
 //! Each code is accepted once, so a code read over the shoulder is worth nothing.
 
+use std::io;
+
 use model::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
+use state_folder::{SecretKey, is_sealed};
 use totp_rs::{Builder, Secret, Totp};
 
 use super::secret;
@@ -18,7 +21,8 @@ const RECOVERY_BYTES: usize = 10;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SecondFactor {
-    /// Shared secret in base32.
+    /// Shared secret in base32. It is sealed, unless it was enrolled just now or is of an older
+    /// version.
     secret: String,
     /// Step of the last accepted code. Codes up to it are used up.
     #[serde(default)]
@@ -105,10 +109,39 @@ impl SecondFactor {
         Ok((factor, codes))
     }
 
+    /// Reports whether the secret is sealed.
+    pub(crate) fn is_sealed(&self) -> bool {
+        is_sealed(&self.secret)
+    }
+
+    /// Seals the secret, unless it is sealed.
+    ///
+    /// # Errors
+    /// The system gives no random bytes, or a new key cannot be stored.
+    pub(crate) fn seal(&mut self, key: &SecretKey) -> io::Result<()> {
+        if !self.is_sealed() {
+            self.secret = key.seal(&self.secret)?;
+        }
+        Ok(())
+    }
+
+    /// Reports whether the key does not open the secret. Only recovery codes are then accepted.
+    pub(crate) fn is_closed(&self, key: &SecretKey) -> bool {
+        self.opened(key).is_none()
+    }
+
+    fn opened(&self, key: &SecretKey) -> Option<String> {
+        match self.is_sealed() {
+            true => key.unseal(&self.secret),
+            false => Some(self.secret.clone()),
+        }
+    }
+
     /// Accepts a code, and uses it up. The factor must be kept afterwards.
-    pub(crate) fn accept(&mut self, code: &str, now: u64) -> bool {
+    pub(crate) fn accept(&mut self, code: &str, now: u64, key: &SecretKey) -> bool {
         let code = code.trim();
-        let step = totp(&self.secret).and_then(|totp| totp.check(code, now));
+        let totp = self.opened(key).and_then(|secret| totp(&secret));
+        let step = totp.and_then(|totp| totp.check(code, now));
         if let Some(step) = step.filter(|step| *step > self.used) {
             self.used = step;
             return true;
@@ -126,13 +159,17 @@ impl SecondFactor {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const NOW: u64 = 1_800_000_000;
 
-    fn code(secret: &str, at: u64) -> String {
+    pub(crate) fn code(secret: &str, at: u64) -> String {
         totp(secret).expect("a secret").generate(at).to_string()
+    }
+
+    fn key() -> SecretKey {
+        SecretKey::of(&[7; 32])
     }
 
     fn enrolled() -> (SecondFactor, Vec<String>, String) {
@@ -159,15 +196,21 @@ mod tests {
     fn a_code_is_accepted_once_and_near_its_time() {
         let (mut factor, _, secret) = enrolled();
         let first = code(&secret, NOW);
-        assert!(!factor.accept(&first, NOW), "it proved the enrolment");
+        assert!(
+            !factor.accept(&first, NOW, &key()),
+            "it proved the enrolment"
+        );
         let next = code(&secret, NOW + 30);
-        assert!(factor.accept(&next, NOW + 30));
-        assert!(!factor.accept(&next, NOW + 31), "it is used up");
+        assert!(factor.accept(&next, NOW + 30, &key()));
+        assert!(!factor.accept(&next, NOW + 31, &key()), "it is used up");
         let later = code(&secret, NOW + 600);
-        assert!(!factor.accept(&later, NOW + 30), "its time has not come");
-        assert!(factor.accept(&format!(" {later} "), NOW + 629));
+        assert!(
+            !factor.accept(&later, NOW + 30, &key()),
+            "its time has not come"
+        );
+        assert!(factor.accept(&format!(" {later} "), NOW + 629, &key()));
         for wrong in ["", "000000x", "12345", "١٢٣٤٥٦"] {
-            assert!(!factor.accept(wrong, NOW + 900), "{wrong}");
+            assert!(!factor.accept(wrong, NOW + 900, &key()), "{wrong}");
         }
     }
 
@@ -178,8 +221,8 @@ mod tests {
         let kept = serde_json::to_string(&factor).expect("JSON");
         for (used, code) in codes.iter().enumerate() {
             assert!(!kept.contains(code), "only digests are kept");
-            assert!(factor.accept(&code.to_uppercase(), NOW));
-            assert!(!factor.accept(code, NOW));
+            assert!(factor.accept(&code.to_uppercase(), NOW, &key()));
+            assert!(!factor.accept(code, NOW, &key()));
             assert_eq!(factor.recovery_codes(), RECOVERY_CODES - used - 1);
         }
     }
@@ -200,5 +243,26 @@ mod tests {
         };
         SecondFactor::enrol(&enrolment.secret, wrong, NOW).expect_err("it is wrong");
         SecondFactor::enrol("not base32!", &right, NOW).expect_err("there is no secret");
+    }
+
+    #[test]
+    fn a_sealed_secret_takes_codes_with_its_key_alone() {
+        let (mut factor, codes, secret) = enrolled();
+        factor.seal(&key()).expect("sealed");
+        assert!(factor.is_sealed());
+        let kept = serde_json::to_string(&factor).expect("JSON");
+        assert!(!kept.contains(&secret), "{kept}");
+        let once = factor.clone();
+        factor.seal(&key()).expect("is sealed already");
+        assert!(factor == once, "it is sealed once");
+        let next = code(&secret, NOW + 30);
+        let other = SecretKey::of(&[8; 32]);
+        assert!(factor.is_closed(&other) && !factor.is_closed(&key()));
+        assert!(!factor.accept(&next, NOW + 30, &other));
+        assert!(factor.accept(&next, NOW + 30, &key()));
+        assert!(
+            factor.accept(&codes[0], NOW, &other),
+            "recovery codes need no key"
+        );
     }
 }

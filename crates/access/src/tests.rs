@@ -13,7 +13,8 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn opened(state: &Path) -> Access {
-    Access::open(state, 900)
+    let key = SecretKey::open(state).expect("random bytes");
+    Access::open(state, 900, Arc::new(key))
 }
 
 fn user(name: &str, role: Role) -> AddUser {
@@ -397,4 +398,109 @@ fn a_standing_ends_with_its_login_its_user_and_its_token() {
     assert_eq!(access.standing(&backup), Some(Role::Admin));
     access.remove_token("backup").expect("it was there");
     assert_eq!(access.standing(&backup), None);
+}
+
+/// Adds ann with a second factor. Returns its secret and a recovery code.
+fn enrolled(access: &Access) -> (String, String) {
+    access.add_user(&user("ann", Role::Admin)).expect("added");
+    let secret = Enrolment::new("ann", "san1").expect("random bytes").secret;
+    let code = second_factor::tests::code(&secret, unix_now());
+    let codes = access.enrol("ann", GOOD, &secret, &code);
+    (secret, codes.expect("the code is right").remove(0))
+}
+
+/// Returns the code after the present one, which is not used up and is accepted already.
+fn next_code(secret: &str) -> String {
+    second_factor::tests::code(secret, unix_now() + 30)
+}
+
+/// Returns everything that lies in the state folder, as one text.
+fn all_files(folder: &Path) -> String {
+    let files = fs::read_dir(folder).expect("reads");
+    let texts = files.map(|entry| {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => all_files(&path),
+            false => String::from_utf8_lossy(&fs::read(path).expect("reads")).into_owned(),
+        }
+    });
+    texts.collect()
+}
+
+#[test]
+fn a_second_factor_lies_sealed_and_outlives_a_restart() {
+    let state = folder();
+    let (secret, _) = enrolled(&opened(state.path()));
+    assert!(!all_files(state.path()).contains(&secret));
+    let access = opened(state.path());
+    assert_eq!(access.notices(), [""; 0]);
+    access
+        .log_in(&attempt("ann", GOOD, &next_code(&secret)))
+        .expect("the key is there");
+}
+
+#[test]
+fn second_factors_of_an_older_version_are_sealed_in_all_copies() {
+    let state = folder();
+    opened(state.path())
+        .add_user(&user("ann", Role::Admin))
+        .expect("added");
+    let secret = Enrolment::new("ann", "san1").expect("random bytes").secret;
+    let now = unix_now();
+    let code = second_factor::tests::code(&secret, now);
+    let factor = second_factor::SecondFactor::enrol(&secret, &code, now);
+    let (factor, _) = factor.expect("the code is right");
+    // Two generations of an older version, which did not seal.
+    let mut file = state_folder::KeptFile::at(state.path().join("access.json"), 4);
+    let found = file.load(|bytes| state_folder::open_json::<Records>("access", bytes));
+    let (generation, mut records) = found.content.expect("was kept");
+    records.users[0].second_factor = Some(factor);
+    for generation in [generation + 1, generation + 2] {
+        let bytes = state_folder::seal_json("access", generation, &records).expect("JSON");
+        file.save(generation, &bytes).expect("saved");
+    }
+    assert!(all_files(state.path()).contains(&secret));
+    let access = opened(state.path());
+    assert!(!all_files(state.path()).contains(&secret));
+    access
+        .log_in(&attempt("ann", GOOD, &next_code(&secret)))
+        .expect("the factor is the same");
+}
+
+#[test]
+fn a_second_factor_of_another_key_is_told_and_takes_recovery_codes_alone() {
+    let state = folder();
+    let (secret, recovery) = enrolled(&opened(state.path()));
+    let places = ["secrets.key", "history/secrets.key"].map(|name| state.path().join(name));
+    let key = fs::read(&places[0]).expect("reads");
+    for place in &places {
+        fs::write(place, "00".repeat(32)).expect("written");
+    }
+    let access = opened(state.path());
+    let notices = access.notices();
+    assert!(
+        notices.len() == 1
+            && notices[0].contains("second factors of ann")
+            && notices[0].contains("secrets.key")
+            && notices[0].contains("sandstone user modify"),
+        "{notices:?}"
+    );
+    let refused = access.log_in(&attempt("ann", GOOD, &next_code(&secret)));
+    let error = refused.err().expect("nobody can check the code");
+    assert!(error.message.starts_with("not admitted"), "{error}");
+    let line = &access.audit_lines(None, 1).expect("reads")[0];
+    assert_eq!(
+        line.result,
+        "not admitted: the key does not open the second factor"
+    );
+    access
+        .log_in(&attempt("ann", GOOD, &recovery))
+        .expect("needs no key");
+    // With the right key the factor is back: nothing was lost by saving without it.
+    fs::write(&places[0], key).expect("written");
+    let access = opened(state.path());
+    assert_eq!(access.notices(), [""; 0]);
+    access
+        .log_in(&attempt("ann", GOOD, &next_code(&secret)))
+        .expect("the key is back");
 }

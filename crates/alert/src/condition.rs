@@ -231,6 +231,16 @@ conditions! {
     "The daemon's log, and `dmesg` for disks that hang.";
     "A disk that hangs is the usual cause: pull or reset it.";
 
+    CLOCK_OFF = "clock-off", Warning, 3600, "clock";
+    "No time server has set the clock of this machine for hours, or ever: it may be far off.";
+    "`chronyc tracking`, or `timedatectl timesync-status`.";
+    "Start a client of a time server, such as chrony. Codes of users, certificates and times of events need the time.";
+
+    CERTIFICATE_ENDS = "certificate-ends", Warning, 0, "certificate";
+    "The certificate of the console ends within 21 days, or has ended: clients then refuse the console.";
+    "`tls show` says when it ends and where it comes from.";
+    "Give the daemon another one with `tls give`, or replace its files. `tls make` makes one of this machine's own.";
+
     MAIL_NOT_REACHED = "mail-not-reached", Warning, 300, "way out";
     "Alerts cannot be sent by mail: the server does not take them.";
     "`alert way list` shows the last error; `alert test WAY` tries again.";

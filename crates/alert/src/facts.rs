@@ -46,6 +46,10 @@ pub struct Facts {
     pub uptime_ms: u64,
     /// Parts of the daemon that do not answer, each with the milliseconds for which it has not.
     pub silent: Vec<(&'static str, u64)>,
+    /// Most by which the clock may be off, in milliseconds; `None` if the kernel does not tell.
+    pub clock_error_ms: Option<u64>,
+    /// Certificate of the console; `None` if no console is served.
+    pub certificate: Option<Certificate>,
     /// Ways out that cannot be reached.
     pub unreached: Vec<Unreached>,
 }
@@ -59,6 +63,15 @@ pub struct Forecast {
     pub soonest_days: u64,
     /// Days until the pool is full, at the slowest such pace. `None` means never.
     pub latest_days: Option<u64>,
+}
+
+/// Certificate of the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// Time at which it ends, in seconds since 1970.
+    pub ends_s: u64,
+    /// Whether the daemon made it. Otherwise, an administrator gave it.
+    pub is_own: bool,
 }
 
 /// File system of the state folder.

@@ -25,7 +25,6 @@ pub mod change;
 pub mod diff;
 pub mod directory;
 pub mod explain;
-mod hex;
 pub mod history;
 pub mod identity;
 pub mod import;

@@ -4,7 +4,7 @@
 //!     STATE/                      mode 0700
 //!       config.toml               the configuration that is in force, mode 0600
 //!       history/config.12.toml    copies of it and of earlier configurations, by generation
-//!       secrets.key               opens the secrets in config.toml, which are sealed there
+//!       secrets.key               opens the secrets in config.toml and access.json
 //!       lock                      held by the daemon that uses the folder
 //!       volumes/                  files of logical units with relative paths
 //! ```
@@ -25,6 +25,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::vault::Vault;
 use super::history::{GenerationView, Note};
@@ -33,7 +34,7 @@ use super::redact::for_each_secret;
 use super::validate::validate;
 use model::config::Config;
 use model::error::{Error, ErrorKind};
-use state_folder::{KeptFile, Trouble, Unfit};
+use state_folder::{KeptFile, SecretKey, Trouble, Unfit};
 
 mod replacement;
 mod vault;
@@ -97,6 +98,11 @@ impl Store {
             ));
         }
         Ok((store, config))
+    }
+
+    /// Returns the key that seals the secrets in the folder's files.
+    pub fn secret_key(&self) -> Arc<SecretKey> {
+        Arc::clone(self.vault.key())
     }
 
     /// Returns the damage that was found when the file was opened, and its remedy.

@@ -350,7 +350,7 @@ const BODY: usize = 1 << 20;
 /// A JSON body. Its faults are answered as a [`Problem`].
 pub(super) struct Body<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {

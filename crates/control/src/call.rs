@@ -3,11 +3,17 @@
 use std::any::TypeId;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::asker::Asker;
 use super::plane::Shared;
 use model::Error;
 use shown::without_values;
+
+mod shape;
+
+use shape::Shape;
 
 /// Request of an endpoint with a query of type `Q` and a body of type `B`.
 pub(crate) struct Call<Q = (), B = ()> {
@@ -54,7 +60,7 @@ impl Arrived {
     pub(crate) fn decode<Q, B>(self) -> Result<Call<Q, B>, Error>
     where
         Q: DeserializeOwned + 'static,
-        B: DeserializeOwned + 'static,
+        B: DeserializeOwned + ToSchema + 'static,
     {
         Ok(Call {
             plane: self.plane,
@@ -80,33 +86,39 @@ pub(crate) fn query<Q: DeserializeOwned + 'static>(text: &str) -> Result<Q, Erro
 }
 
 /// Reads a JSON body. A request that takes none may have any.
-pub(crate) fn body<B: DeserializeOwned + 'static>(bytes: &[u8]) -> Result<B, Error> {
-    let bytes = match TypeId::of::<B>() == TypeId::of::<()>() {
-        true => b"null",
-        false => bytes,
-    };
-    // A list of values could stand for an object, whose fields it then fills by their order.
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        return Err(Error::invalid(
-            "the body is not valid: it is a list, and not an object",
-            "see GET /openapi.json for what this request takes",
-        ));
+pub(crate) fn body<B: DeserializeOwned + ToSchema + 'static>(bytes: &[u8]) -> Result<B, Error> {
+    if TypeId::of::<B>() == TypeId::of::<()>() {
+        return serde_json::from_slice(b"null").map_err(|error| invalid_body(&error.to_string()));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
-        Error::invalid(
-            format!(
-                "the body is not valid: {}",
-                without_values(&error.to_string())
-            ),
-            "see GET /openapi.json for what this request takes",
-        )
-    })
+    let read = |error: serde_json::Error| invalid_body(&without_values(&error.to_string()));
+    // Most bodies have no list at all.
+    if bytes.contains(&b'[') {
+        let value: Value = serde_json::from_slice(bytes).map_err(read)?;
+        if let Some(field) = Shape::of::<B>().list_for_object(&value) {
+            let place = match field.as_str() {
+                "" => "it",
+                field => field,
+            };
+            return Err(invalid_body(&format!(
+                "{place} is a list, and not an object"
+            )));
+        }
+    }
+    serde_json::from_slice(bytes).map_err(read)
+}
+
+fn invalid_body(why: &str) -> Error {
+    Error::invalid(
+        format!("the body is not valid: {why}"),
+        "see GET /openapi.json for what this request takes",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::endpoint::lu::Clear;
+    use config::change::LogIn;
 
     #[test]
     fn parameters_are_refused_where_none_are_taken() {
@@ -122,7 +134,27 @@ mod tests {
     fn a_body_that_is_not_taken_does_not_matter() {
         assert_eq!(body::<()>(b""), Ok(()));
         assert_eq!(body::<()>(b"{}"), Ok(()));
-        let error = body::<Clear>(b"{").expect_err("it is cut");
+        let error = body::<LogIn>(b"{").expect_err("it is cut");
         assert!(error.message.contains("the body is not valid"), "{error}");
+    }
+
+    #[test]
+    fn a_list_does_not_stand_for_an_object_that_the_document_tells() {
+        let log_in = |chap: &str| {
+            let text = format!(r#"{{"iqn":"iqn.x","portals":["192.0.2.1"],"chap":{chap}}}"#);
+            body::<LogIn>(text.as_bytes())
+        };
+        log_in(r#"{"user":"ann","secret":"hunter2hunter2"}"#).expect("an object");
+        log_in("null").expect("none");
+        let error = log_in(r#"["ann","hunter2hunter2"]"#).expect_err("a list");
+        assert_eq!(
+            error.message,
+            "the body is not valid: chap is a list, and not an object"
+        );
+        let error = body::<LogIn>(br#" ["iqn.x",["192.0.2.1"]]"#).expect_err("a list");
+        assert_eq!(
+            error.message,
+            "the body is not valid: it is a list, and not an object"
+        );
     }
 }

@@ -12,7 +12,7 @@ use super::plane::Plane;
 
 mod folder;
 
-pub(crate) use folder::{is_within_reach, sees_benchmark, sees_map, sees_unit};
+pub(crate) use folder::{is_within_reach, sees_benchmark, sees_map, sees_unit, word_of_limit};
 
 /// Request at the gate.
 #[derive(Debug)]

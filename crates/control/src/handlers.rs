@@ -8,12 +8,14 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use serde_json::Value;
 use utoipa::OpenApi as _;
 
 use super::answer::Problem;
 use super::author::{self, Author};
 use super::door::Door;
 use super::plane::Shared;
+use crate::endpoint::description::Description;
 use crate::handlers::routes::Routes;
 use model::{Error, ErrorKind};
 
@@ -66,7 +68,9 @@ async fn apart<T: Send + 'static>(
         description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
             stored and put in force as a whole, or not at all. `dry_run=true` shows the effect of a change. \
             Problems are answered as JSON with kind, message, not_changed and next. `x-role` of an operation \
-            is the least role that may ask: viewer, operator or admin. Only the answer of `config_export` \
+            is the least role that may ask: viewer, operator or admin. `x-folder` is what a token with a folder \
+            meets, if its role suffices: refused, filtered (the answer holds only what the token reaches), or checked \
+            (all that the request names must be within its reach). Only the answer of `config_export` \
             contains secrets, and only the control socket gives it.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
@@ -126,8 +130,16 @@ fn routes() -> Routes {
 }
 
 /// Returns the OpenAPI document. It follows from the endpoints that are served.
-pub fn openapi() -> utoipa::openapi::OpenApi {
-    document::of(Document::openapi(), routes().described)
+pub fn openapi() -> Value {
+    written(routes().described)
+}
+
+/// Writes the document of these endpoints. Its fields are sorted: utoipa keeps extensions in no
+/// order, and the same program prints the same document.
+fn written(described: Vec<Description>) -> Value {
+    let document = document::of(Document::openapi(), described);
+    // All parts of the document can be written as JSON.
+    serde_json::to_value(document).expect("a document")
 }
 
 /// Returns a router of pages whose requests have an [`Asker`], as those of the API have.
@@ -150,9 +162,7 @@ pub fn router(plane: Shared) -> Router {
     let Routes {
         router, described, ..
     } = routes();
-    let document = document::of(Document::openapi(), described).to_json();
-    // All parts of the document can be written as JSON.
-    let document: Bytes = document.expect("a document").into();
+    let document: Bytes = written(described).to_string().into();
     let shown =
         move || std::future::ready(([(CONTENT_TYPE, "application/json")], document.clone()));
     router

@@ -8,6 +8,7 @@
 //! | How does a change come into force, or is taken back? | `transaction.rs`; changes wait for their turn in `transaction/queue.rs` |
 //! | Who asks, and may they? | `asker.rs`, `author.rs`, `origin.rs`; `gate.rs` lets through and notes |
 //! | How do pages of this process ask endpoints? | `door.rs` |
+//! | Is a body what the document tells? | `call.rs`, with `call/shape.rs` |
 //! | How does a client reach the daemon? | `client.rs`, `address.rs`; on another machine: `client/remote.rs` |
 //! | How are errors and results answered? | `answer.rs`; long answers: `streaming.rs` |
 //! | Where do the facts for alerts come from? | `watch.rs`; alerts and events themselves: the crate `alert` |

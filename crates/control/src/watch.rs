@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::plane::Plane;
-use alert::facts::{Facts, Forecast, StateFolder};
+use alert::facts::{Certificate, Facts, Forecast, StateFolder};
 
 mod gatherer;
 mod scrubs;
@@ -237,6 +237,15 @@ fn facts(plane: &Plane, sources: &Sources, killed: Option<&'static str>) -> Fact
         killed,
         uptime_ms: u64::try_from(plane.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         silent: sources.silent(),
+        clock_error_ms: process::clock::max_error()
+            .map(|error| u64::try_from(error.as_millis()).unwrap_or(u64::MAX)),
+        certificate: plane.console.get().map(|told| {
+            let console = told();
+            Certificate {
+                ends_s: console.ends,
+                is_own: console.is_own,
+            }
+        }),
         unreached: plane.alerts.ways().unreached(),
     }
 }

@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
+use super::own_address;
+
 /// Client that we print commands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
@@ -91,16 +93,19 @@ impl Access {
         )
     }
 
+    /// Returns the portal that is named where there is room for one: the first that other machines
+    /// reach.
     fn first(&self) -> SocketAddr {
-        self.portals
-            .first()
+        let far = self.portals.iter().find(|it| !it.ip().is_loopback());
+        far.or(self.portals.first())
             .copied()
             .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3260)))
     }
 }
 
 /// Returns the address under which other machines most likely reach a portal. Usually this is its
-/// own address. For the unspecified address, it is that of the interface with the default route.
+/// own address. For the unspecified address, it is that of the interface with the default route, or
+/// else of any other interface.
 pub fn reachable(portal: SocketAddr) -> SocketAddr {
     if !portal.ip().is_unspecified() {
         return portal;
@@ -118,10 +123,9 @@ pub fn reachable(portal: SocketAddr) -> SocketAddr {
         IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
         IpAddr::V6(_) => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
     };
-    SocketAddr::new(
-        chosen.map_or(loopback, |address| address.ip()),
-        portal.port(),
-    )
+    let chosen = chosen.ok().map(|address| address.ip());
+    let chosen = chosen.or_else(|| own_address::of_interfaces(portal.ip()));
+    SocketAddr::new(chosen.unwrap_or(loopback), portal.port())
 }
 
 /// Returns the commands to type on every client, or on one.
@@ -376,6 +380,22 @@ mod tests {
             Some(Client::Esxi),
         );
         assert!(text.contains("not possible"), "{text}");
+    }
+
+    #[test]
+    fn the_loopback_is_named_only_if_there_is_nothing_else() {
+        let at = |portals: &[&str]| {
+            let portals = portals.iter().map(|it| it.parse().unwrap());
+            Access {
+                portals: portals.collect(),
+                ..access()
+            }
+            .first()
+            .to_string()
+        };
+        assert_eq!(at(&["127.0.0.1:3260", "10.0.0.5:3261"]), "10.0.0.5:3261");
+        assert_eq!(at(&["10.0.0.5:3260", "10.0.1.5:3260"]), "10.0.0.5:3260");
+        assert_eq!(at(&["[::1]:3260", "127.0.0.1:3260"]), "[::1]:3260");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 pub mod client_instructions;
 mod holder;
+mod own_address;
 
 pub use holder::Holder;
 

@@ -1,5 +1,7 @@
-//! The process as seen by its machine: log lines, the signals that end it, and the service manager.
+//! The process as seen by its machine: log lines, the signals that end it, the service manager, and
+//! the clock.
 
+pub mod clock;
 pub mod log;
 pub mod notify;
 pub mod signals;

@@ -244,6 +244,7 @@ impl Daemon {
             )
         })?;
         let snapshots = Snapshots::start(service.clone()).map_err(no_thread)?;
+        let secret_key = store.secret_key();
         let transactions = Transactions::new(store, config, service.clone());
         let alerts = Alerts::start(&options.state, events.clone()).map_err(no_thread)?;
         let benchmarks = benchmarks(&options.state, events.clone(), &service);
@@ -254,7 +255,7 @@ impl Daemon {
             alerts,
             history: History::new(&options.state, clock),
             snapshots,
-            access: Arc::new(Access::open(&options.state, own_uid)),
+            access: Arc::new(Access::open(&options.state, own_uid, secret_key)),
             transactions: transactions.reporting_to(events),
             pools: Arc::clone(&pools),
             state_folder: options.state,

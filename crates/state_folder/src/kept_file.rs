@@ -300,6 +300,17 @@ impl KeptFile {
         folder_of(&self.path).join("history")
     }
 
+    /// Removes the copies of all generations but the one in force.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn forget_older(&self) -> io::Result<()> {
+        let older = self.generations()?;
+        let mut older = older.iter().filter(|it| Some(**it) < self.stored);
+        older.try_for_each(|generation| remove(&self.copy(*generation)))?;
+        sync_folder(&self.copy(0))
+    }
+
     fn prune(&self) {
         let kept = self.generations().unwrap_or_default();
         for generation in kept.iter().rev().skip(self.keep + 1) {
@@ -402,7 +413,7 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a folder, unless it exists, so that it survives a power cut.
-fn make_folder(folder: &Path) -> io::Result<()> {
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }

@@ -23,14 +23,21 @@
 //! are whole, the highest generation counts: after a crash between the two steps that is a change
 //! which nobody was told of, and may hold.
 //!
+//! # Secrets
+//! Secrets lie sealed in these files. [`SecretKey`] seals and opens them; its own file,
+//! `secrets.key`, lies beside them and in `history`.
+//!
 //! The history of figures (`history/figures`) is no such file: `crates/history` has its own order.
 
 mod frame;
+pub mod hex;
 mod kept_file;
 mod private;
+mod secret_key;
 pub mod steps;
 
 pub use frame::Unfit;
 pub use frame::{open_json, seal_json};
 pub use kept_file::{FoundFile, KeptFile, Trouble};
 pub use private::write_private;
+pub use secret_key::{SecretKey, is_sealed};

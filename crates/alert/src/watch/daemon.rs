@@ -1,8 +1,9 @@
 //! Conditions of the daemon itself.
 
-use super::finding;
+use super::{Moment, finding};
 use crate::condition as of;
 use crate::facts::{Facts, Finding};
+use model::date::utc_minute;
 use model::quantity::format_size;
 
 /// Free bytes of the state folder's file system that are too few.
@@ -14,9 +15,18 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 /// Time for which a killed run is an alert, in milliseconds.
 const KILLED_MS: u64 = 3_600_000;
 
+/// Bound of the clock's error at which the kernel stops counting, in milliseconds: without an
+/// answer of a time server it takes nine hours to get there, and clients ask far more often.
+const UNSET_MS: u64 = 16_000;
+/// Time before a certificate's end from which it is an alert. Own ones are made again earlier.
+const ENDS_SOON_S: u64 = 21 * DAY_S;
+const DAY_S: u64 = 86_400;
+
 /// Judges the daemon.
-pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn judge(facts: &Facts, now: Moment, found: &mut Vec<Finding>) {
     state_folder(facts, found);
+    clock(facts, found);
+    certificate(facts, now.wall_ms / 1000, found);
     for notice in &facts.notices {
         let folder = &facts.state_folder.path;
         // One alert tells of all damage: the first notice stands for the others.
@@ -71,6 +81,36 @@ fn state_folder(facts: &Facts, found: &mut Vec<Finding>) {
     };
     let next = format!("make space in the file system of {}", folder.path);
     found.push(finding(&of::STATE_FOLDER_FULL, &folder.path, text, next));
+}
+
+fn clock(facts: &Facts, found: &mut Vec<Finding>) {
+    if facts.clock_error_ms.is_none_or(|error| error < UNSET_MS) {
+        return;
+    }
+    let text = "The kernel has not heard of a time server for nine hours, or never has.";
+    let next = "start a client of a time server, such as chrony; timedatectl shows its state";
+    found.push(finding(&of::CLOCK_OFF, "clock", text, next));
+}
+
+fn certificate(facts: &Facts, now_s: u64, found: &mut Vec<Finding>) {
+    let Some(certificate) = facts.certificate else {
+        return;
+    };
+    let (ends_s, end) = (certificate.ends_s, utc_minute(certificate.ends_s));
+    if ends_s > now_s + ENDS_SOON_S {
+        return;
+    }
+    let text = match ends_s.checked_sub(now_s).filter(|left| *left > 0) {
+        Some(left) => format!("It ends in {} days, at {end}.", left / DAY_S),
+        None => format!("It ended at {end}."),
+    };
+    let next = match certificate.is_own {
+        true => "sandstone tls make",
+        false => {
+            "sandstone tls give --cert FILE --key FILE; or replace the files that the options name"
+        }
+    };
+    found.push(finding(&of::CERTIFICATE_ENDS, "console", text, next));
 }
 
 /// Returns words as a sentence.

@@ -71,7 +71,7 @@ impl Watch {
         self.known_paths.judge(facts, now, &mut found);
         self.retransmits.judge(facts, now, &mut found);
         self.shared_units.judge(&facts.snapshot, now, &mut found);
-        daemon::judge(facts, &mut found);
+        daemon::judge(facts, now, &mut found);
         found
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::facts::{Forecast, StateFolder, Unreached};
+use crate::facts::{Certificate, Forecast, StateFolder, Unreached};
 use crate::journal::RefusedLogins;
 use model::data_plane::{ConnectionInfo, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
 use model::disk::{DiskHealth, DiskVerdict};
@@ -105,6 +105,11 @@ fn well() -> Facts {
             trouble: None,
         },
         uptime_ms: 10_000,
+        clock_error_ms: Some(15_999),
+        certificate: Some(Certificate {
+            ends_s: NOW_S + 60 * DAY_S,
+            is_own: false,
+        }),
         forecasts: vec![Forecast {
             pool: "tank".to_owned(),
             soonest_days: 30,
@@ -631,6 +636,45 @@ fn the_daemon_itself() {
         };
         holds(&facts, condition, "desk");
     }
+}
+
+#[test]
+fn a_clock_that_no_time_server_sets() {
+    let bound_by = |clock_error_ms| Facts {
+        clock_error_ms,
+        ..well()
+    };
+    holds(&bound_by(Some(16_000)), "clock-off", "clock");
+    // In a container the kernel may not tell.
+    assert_eq!(once(&bound_by(None)), []);
+    assert_eq!(once(&bound_by(Some(0))), []);
+}
+
+#[test]
+fn a_certificate_that_ends() {
+    let ends = |ends_s, is_own| Facts {
+        certificate: Some(Certificate { ends_s, is_own }),
+        ..well()
+    };
+    let told = |ends_s, is_own| {
+        let facts = ends(ends_s, is_own);
+        holds(&facts, "certificate-ends", "console");
+        let finding = Watch::default().findings(&facts, moment(0)).remove(0);
+        (finding.text, finding.next)
+    };
+    let (text, next) = told(NOW_S + 21 * DAY_S, false);
+    assert_eq!(text, "It ends in 21 days, at 2026-12-09 11:06 UTC.");
+    assert!(next.contains("tls give"), "{next}");
+    let (text, next) = told(NOW_S, true);
+    assert_eq!(text, "It ended at 2026-11-18 11:06 UTC.");
+    assert_eq!(next, "sandstone tls make");
+    assert!(told(NOW_S - 1, false).0.starts_with("It ended"));
+    assert_eq!(once(&ends(NOW_S + 21 * DAY_S + 1, false)), []);
+    let none = Facts {
+        certificate: None,
+        ..well()
+    };
+    assert_eq!(once(&none), []);
 }
 
 /// Returns a disk of another machine whose paths are dead for these reasons.

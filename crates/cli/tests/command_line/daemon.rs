@@ -183,7 +183,11 @@ impl Daemon {
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
         let own_uid = rustix::process::geteuid().as_raw();
         let plane = Plane {
-            access: Arc::new(access::Access::open(self.folder.path(), own_uid)),
+            access: Arc::new(access::Access::open(
+                self.folder.path(),
+                own_uid,
+                store.secret_key(),
+            )),
             snapshots: Snapshots::start(Arc::clone(&data_plane)).unwrap(),
             history: History::new(self.folder.path(), Clock::of(|| NOW_S)),
             default_portals: Vec::new(),

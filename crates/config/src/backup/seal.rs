@@ -8,8 +8,8 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
-use crate::hex::{from_hex, to_hex};
 use model::error::{Error, ErrorKind};
+use state_folder::hex::{from_hex, to_hex};
 
 /// Length of the shortest accepted passphrase, in bytes. It equals that of a CHAP secret, because
 /// the passphrase guards CHAP secrets.

@@ -233,7 +233,7 @@ fn a_torn_temporary_file_is_ignored() {
 
 #[test]
 fn every_truncation_and_every_flipped_byte_is_noticed() {
-    let vault = Vault::of(&[7; 32]).unwrap();
+    let vault = Vault::of(Arc::new(SecretKey::of(&[7; 32])));
     let text = render(&generation(1), &Note::default()).unwrap();
     for cut in 0..text.len() {
         assert!(parse(&text[..cut], Some(&vault)).is_err(), "cut at {cut}");

@@ -7,7 +7,7 @@
 //! | How does a first LUN come from bare disks? | `first_lun.rs`; layouts: `layout.rs` |
 //! | How does a host get a volume? | `volume.rs`; which host, and where: `host.rs` |
 //! | What is typed on the host then? | `finish.rs` |
-//! | How is a disk replaced? | `replace.rs`; its lamp: `locate.rs` |
+//! | How is a disk replaced? | `replace.rs`, of a disk in `leaf.rs`; its number: `serial.rs`; its lamp: `locate.rs` |
 //! | How does data of a snapshot come back? | `restore.rs` |
 //! | How does a port group go out of service, and back? | `maintenance.rs` |
 
@@ -16,11 +16,13 @@ mod finish;
 mod first_lun;
 mod host;
 mod layout;
+mod leaf;
 mod locate;
 mod maintenance;
 mod parts;
 mod replace;
 mod restore;
+mod serial;
 mod volume;
 mod walk;
 

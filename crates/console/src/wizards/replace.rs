@@ -1,24 +1,24 @@
-//! Replace a disk: which one, by its serial number and its place; what takes its place; and then
-//! the resilver, which the page of the pool shows until the new disk holds everything.
+//! Replace a disk: which one, by its serial number, which the administrator compares with the disk
+//! itself; what takes its place; and then the resilver, which the page of the pool shows until the
+//! new disk holds everything.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use control::endpoint::{pool, session};
 use maud::{Markup, html};
-use model::disk::DiskView;
 use model::pool::status::PoolView;
 use model::pool::vdev::VdevView;
 use model::pool::vdev_change::VdevChange;
 use model::{Error, ErrorKind};
 
 use super::disks::{self, Picked, may_overwrite};
-use super::locate;
+use super::leaf::{Leaf, describe, leaves, printed};
 use super::parts::{Choice, danger, one_of, warning};
+use super::serial::{self, Printed};
 use super::walk::{Preview, Step, Wizard};
 use crate::answer::Answer;
 use crate::form::{Field, sentence};
 use crate::format::{at, number_of, size};
-use crate::mark::State;
 use crate::visit::Visit;
 
 /// The wizard.
@@ -37,7 +37,14 @@ pub(super) static WIZARD: Wizard = Wizard {
         Step {
             name: "new",
             title: "New disk",
-            fields: &["new_kind", "spare", "disk", "other_disks", "overwrite"],
+            fields: &[
+                serial::FIELD,
+                "new_kind",
+                "spare",
+                "disk",
+                "other_disks",
+                "overwrite",
+            ],
             show: show_new,
             check: check_new,
         },
@@ -46,104 +53,6 @@ pub(super) static WIZARD: Wizard = Wizard {
     preview,
     commit,
 };
-
-/// A disk of a pool, with its place in the tree.
-struct Leaf<'a> {
-    pool: &'a PoolView,
-    vdev: &'a VdevView,
-    /// Vdev that holds its data too; `None` if it stands alone.
-    parent: Option<&'a VdevView>,
-    /// Facts about the disk, if it is there and of this machine.
-    disk: Option<DiskView>,
-}
-
-impl Leaf<'_> {
-    /// Returns the value of the disk in the form.
-    fn value(&self) -> String {
-        let number = self.vdev.guid.as_deref().unwrap_or(&self.vdev.name);
-        format!("{}/{number}", self.pool.name)
-    }
-
-    fn is_well(&self) -> bool {
-        let errors = self.vdev.read + self.vdev.write + self.vdev.checksum;
-        self.vdev.state == "ONLINE" && errors == 0 && !self.vdev.is_incomplete
-    }
-
-    /// Returns the disks beside it in its mirror or raidz.
-    fn beside(&self) -> Vec<&VdevView> {
-        let all = self.parent.map(VdevView::all).unwrap_or_default();
-        let leaves = all.into_iter().filter(|it| it.guid.is_some());
-        leaves.filter(|it| it.guid != self.vdev.guid).collect()
-    }
-
-    fn state(&self) -> State {
-        match (self.is_well(), self.vdev.state.as_str()) {
-            (true, _) => State::Good,
-            (false, "ONLINE" | "DEGRADED") => State::Warn,
-            (false, "OFFLINE") => State::Quiet,
-            (false, _) => State::Bad,
-        }
-    }
-
-    /// Shows path, state, serial number, errors, and the disks beside it.
-    fn show(&self) -> (Markup, Markup) {
-        let vdev = self.vdev;
-        let words = html! {
-            span.name { (vdev.name) } " " (self.state().show(&vdev.state))
-        };
-        let beside = self.beside();
-        let hint = html! {
-            "Pool " (self.pool.name)
-            @if let Some(serial) = &vdev.serial { ", serial number " strong { (serial) } }
-            @if let Some(slot) = self.disk.as_ref().and_then(|it| it.slot.as_ref()) { ", slot " (slot) }
-            @if let Some(note) = &vdev.note { ", " (note) }
-            @if vdev.read + vdev.write + vdev.checksum > 0 {
-                ". Errors: " (vdev.read) " reads, " (vdev.write) " writes, " (vdev.checksum) " checksums"
-            }
-            @match self.parent {
-                None => ". It stands alone: no other disk has its data",
-                Some(parent) => {
-                    ". In " (parent.name) " beside "
-                    @for (at, it) in beside.iter().enumerate() {
-                        @if at > 0 { ", " }
-                        span.name { (it.name) } " (" (it.state) ")"
-                    }
-                }
-            }
-            ". "
-            @if let Some(disk) = &self.disk { a href=(locate::address(&disk.path)) target="_blank" { "Locate it" } }
-        };
-        (words, hint)
-    }
-}
-
-/// Returns the disks of vdevs, each with the vdev that holds its data too.
-fn leaves<'a>(pool: &'a PoolView) -> Vec<Leaf<'a>> {
-    let tops = pool.vdevs.iter().chain(&pool.logs);
-    let of_top = |top: &'a VdevView| {
-        let parent = Some(top).filter(|top| !top.children.is_empty());
-        let disks = top.all().into_iter().filter(|it| it.guid.is_some());
-        disks.map(move |vdev| Leaf {
-            pool,
-            vdev,
-            parent,
-            disk: None,
-        })
-    };
-    tops.flat_map(of_top).collect()
-}
-
-/// Adds what this machine knows of the disks.
-fn describe(visit: &Visit, leaves: &mut [Leaf<'_>]) -> Result<(), Error> {
-    let all = visit.disks()?;
-    for leaf in leaves {
-        let node = std::fs::canonicalize(&leaf.vdev.name).unwrap_or_default();
-        let mut disks = all.iter();
-        let found = disks.find(|it| it.path == leaf.vdev.name || node == Path::new(&it.node));
-        leaf.disk = found.cloned();
-    }
-    Ok(())
-}
 
 /// Returns the pools of the form: the one that a link named, or all.
 fn pools(visit: &Visit) -> Result<Vec<PoolView>, Error> {
@@ -189,12 +98,13 @@ fn with_old<T>(
     })?;
     let pool = visit.call(&pool::SHOW, &[name])?;
     let found = leaves(&pool).into_iter().find(|leaf| leaf.value() == value);
-    let found = found.ok_or_else(|| {
+    let mut found = found.ok_or_else(|| {
         Error::not_found(
             format!("pool {name} no longer has this disk"),
             "choose a disk of the list",
         )
     })?;
+    describe(visit, std::slice::from_mut(&mut found))?;
     function(&found)
 }
 
@@ -246,6 +156,7 @@ fn show_new(visit: &Visit) -> Result<Markup, Error> {
         Ok(html! {
             p { "It replaces " (words) }
             p.hint { (hint) }
+            @if let Some(printed) = old.printed() { (serial::ask(&printed, visit.form.get(serial::FIELD))) }
             (one_of("new_kind", "What takes its place?", kind, &all))
         })
     })
@@ -295,7 +206,45 @@ fn new(visit: &Visit, old: &Leaf<'_>) -> Result<New, Error> {
 }
 
 fn check_new(visit: &Visit) -> Result<(), Error> {
-    with_old(visit, |old| new(visit, old).map(drop))
+    with_old(visit, |old| {
+        check_serial(visit, old)?;
+        match new(visit, old)? {
+            New::SamePath => refuse_the_old_one(old),
+            New::Spare(_) | New::Disk(_) => Ok(()),
+        }
+    })
+}
+
+/// Compares the number that was read on the disk with those of this disk and of all others.
+fn check_serial(visit: &Visit, old: &Leaf<'_>) -> Result<(), Error> {
+    let Some(of_old) = old.printed() else {
+        return Ok(());
+    };
+    let of_machine = visit.disks()?.iter();
+    let of_machine = of_machine.filter_map(|disk| {
+        let (name, serial) = (disk.path.as_str(), printed(disk)?);
+        Some(Printed { name, serial })
+    });
+    let beside = leaves(old.pool);
+    let of_pool = beside.iter().filter_map(Leaf::printed);
+    let others: Vec<Printed<'_>> = of_machine.chain(of_pool).collect();
+    serial::check(visit.form.get(serial::FIELD), &of_old, &others)
+}
+
+/// Refuses the old disk as the one that takes its own place.
+fn refuse_the_old_one(old: &Leaf<'_>) -> Result<(), Error> {
+    let there = old.disk.as_ref().and_then(printed);
+    match (there, old.vdev.serial.as_deref()) {
+        (Some(there), Some(serial)) if there == serial => Err(Error::new(
+            ErrorKind::Refused,
+            format!(
+                "the disk that is now at {} is still the old one: its serial number is {serial}",
+                old.vdev.name
+            ),
+            "put the new disk into its place, or pick another disk",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn preview(visit: &Visit) -> Result<Preview, Error> {
@@ -396,4 +345,69 @@ fn commit(visit: &Visit) -> Result<Answer, Error> {
             told,
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::disk::DiskView;
+    use model::pool::vdev::VdevView;
+
+    use super::*;
+
+    fn disk(serial: Option<&str>, wwn: Option<&str>) -> DiskView {
+        DiskView {
+            path: "/dev/sda".to_owned(),
+            serial: serial.map(str::to_owned),
+            wwn: wwn.map(str::to_owned),
+            ..DiskView::default()
+        }
+    }
+
+    /// Calls a function with a disk of a pool that told this number, and what is at its path now.
+    fn with_leaf<T>(
+        serial: Option<&str>,
+        there: Option<DiskView>,
+        function: impl FnOnce(&Leaf<'_>) -> T,
+    ) -> T {
+        let pool = PoolView::default();
+        let vdev = VdevView {
+            name: "/dev/sda".to_owned(),
+            serial: serial.map(str::to_owned),
+            ..VdevView::default()
+        };
+        function(&Leaf {
+            pool: &pool,
+            vdev: &vdev,
+            parent: None,
+            disk: there,
+        })
+    }
+
+    #[test]
+    fn the_number_of_the_pool_goes_before_that_of_the_disk_which_is_there_now() {
+        let number = |serial, there| {
+            with_leaf(serial, there, |leaf| {
+                leaf.printed().map(|it| it.serial.to_owned())
+            })
+        };
+        let new = || Some(disk(Some("NEW"), None));
+        assert_eq!(number(Some("OLD"), new()).as_deref(), Some("OLD"));
+        assert_eq!(number(None, new()).as_deref(), Some("NEW"));
+        assert_eq!(
+            number(None, Some(disk(None, Some("naa.5")))).as_deref(),
+            Some("naa.5")
+        );
+        assert_eq!(number(None, Some(disk(None, None))), None);
+        assert_eq!(number(None, None), None);
+    }
+
+    #[test]
+    fn the_old_disk_does_not_take_its_own_place() {
+        let checked = |serial, there| with_leaf(serial, there, refuse_the_old_one);
+        let error = checked(Some("OLD"), Some(disk(Some("OLD"), None))).expect_err("the old one");
+        assert!(error.message.contains("is still the old one"), "{error}");
+        checked(Some("OLD"), Some(disk(Some("NEW"), None))).expect("a new one");
+        checked(Some("OLD"), None).expect("a file or another machine's disk");
+        checked(None, Some(disk(None, None))).expect("nobody knows");
+    }
 }

@@ -233,7 +233,7 @@ impl Site {
         shown.apply(Arc::clone(&config)).unwrap();
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&shown) as _;
         let plane = Arc::new(Plane {
-            access: Arc::new(access::Access::open(folder.path(), 0)),
+            access: Arc::new(access::Access::open(folder.path(), 0, store.secret_key())),
             snapshots: Snapshots::start(Arc::clone(&data_plane)).unwrap(),
             transactions: Transactions::new(store, config, data_plane),
             pools: pools::Pools::none(folder.path()),

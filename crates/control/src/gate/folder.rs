@@ -8,20 +8,28 @@ use model::config::{Config, MapSpec, UnitSpec};
 use model::pool::dataset::change::DatasetChange;
 use model::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
 
 use super::Request;
 use crate::call;
 use crate::plane::Plane;
 
-/// Limit of one operation: lets a request through, or refuses it.
-type Limit = fn(&Plane, &FolderGrant, &Request<'_>) -> Result<(), Error>;
+/// Check of one operation: lets a request through, or refuses it.
+type Check = fn(&Plane, &FolderGrant, &Request<'_>) -> Result<(), Error>;
+
+/// Limit of one operation.
+enum Limit {
+    /// The answer is limited to what the token reaches.
+    Filtered,
+    /// Everything that the request names must be within reach of the token.
+    Checked(Check),
+}
 
 /// Returns the limit of an operation. `None` means that no token with a folder may ask for it.
 fn limit_of(id: &str) -> Option<Limit> {
-    Some(match id {
-        // Their answers are limited to what the token reaches.
+    let check: Check = match id {
         "access_me" | "benchmark_list" | "host_list" | "lu_list" | "map_list" | "volume_list" => {
-            |_, _, _| Ok(())
+            return Some(Limit::Filtered);
         }
         "benchmark_start" => |plane, grant, request| {
             let body: StartBenchmark = read(request)?;
@@ -56,12 +64,22 @@ fn limit_of(id: &str) -> Option<Limit> {
         },
         "volume_change" | "volume_snapshot" => |_, grant, request| change(grant, &read(request)?),
         _ => return None,
-    })
+    };
+    Some(Limit::Checked(check))
 }
 
 /// Reports whether a token with a folder may ask for an operation at all.
 pub(crate) fn is_within_reach(id: &str) -> bool {
     limit_of(id).is_some()
+}
+
+/// Returns the word of an operation's limit in the OpenAPI document (`x-folder`).
+pub(crate) fn word_of_limit(id: &str) -> &'static str {
+    match limit_of(id) {
+        None => "refused",
+        Some(Limit::Filtered) => "filtered",
+        Some(Limit::Checked(_)) => "checked",
+    }
 }
 
 /// Lets a request of a token with a folder through, or refuses it.
@@ -72,7 +90,8 @@ pub(super) fn admit(
     request: &Request<'_>,
 ) -> Result<(), Error> {
     match limit_of(id) {
-        Some(limit) => limit(plane, grant, request),
+        Some(Limit::Filtered) => Ok(()),
+        Some(Limit::Checked(check)) => check(plane, grant, request),
         None => Err(refused(grant, "this")),
     }
 }
@@ -82,7 +101,7 @@ fn object<'a>(request: &Request<'a>) -> &'a str {
     request.at.first().map(String::as_str).unwrap_or_default()
 }
 
-fn read<B: DeserializeOwned + 'static>(request: &Request<'_>) -> Result<B, Error> {
+fn read<B: DeserializeOwned + ToSchema + 'static>(request: &Request<'_>) -> Result<B, Error> {
     call::body(request.body)
 }
 

@@ -3,6 +3,7 @@
 //!
 //! - Each variable of a path is declared, with a description.
 //! - Each operation declares its problems, because any operation may fail.
+//! - Each operation tells what a token with a folder meets.
 //! - Each response has a description, by default that of the type that it carries.
 //! - The ways in which a request says whose it is are declared.
 //! - Each alternative of a type has a name, and the word that tells it from the others. Generators
@@ -10,6 +11,7 @@
 
 use std::collections::BTreeSet;
 
+use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{
     AdditionalProperties, ArrayItems, Components, Discriminator, KnownFormat, Object,
@@ -21,6 +23,7 @@ use utoipa::{Number, PartialSchema as _, ToSchema as _};
 
 use crate::answer::Problem;
 use crate::endpoint::description::{Description, Schemas};
+use crate::gate::word_of_limit;
 
 /// Classes of HTTP statuses that carry a problem.
 const PROBLEMS: [(&str, &str); 2] = [
@@ -59,6 +62,7 @@ pub(super) fn of(mut document: OpenApi, endpoints: Vec<Description>) -> OpenApi 
         for operation in operations(item) {
             declare_path_parameters(path, operation);
             declare_problems(operation);
+            declare_folder_limit(operation);
             describe_responses(operation, &components);
         }
     }
@@ -215,6 +219,13 @@ fn path_parameter(variable: &str, description: &str, kind: Variable) -> Paramete
         .description(Some(description))
         .schema(Some(schema))
         .build()
+}
+
+fn declare_folder_limit(operation: &mut Operation) {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let limit = ExtensionsBuilder::new().add("x-folder", word_of_limit(id));
+    let extensions = operation.extensions.get_or_insert_default();
+    extensions.merge(limit.build());
 }
 
 fn declare_problems(operation: &mut Operation) {

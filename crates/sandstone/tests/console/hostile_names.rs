@@ -4,6 +4,7 @@
 use initiator::connection::Connection;
 use serde_json::{Value, json};
 
+use super::foreign_array;
 use super::html::{coded, tags};
 use super::site::{Reply, Site, TARGET, Who, settings};
 
@@ -27,6 +28,7 @@ fn names_of_others_are_only_text_everywhere() {
         strangers_send(&site, text);
         admins_choose(&site, &admin, text);
     }
+    let array = foreign_array::joined(&site);
     let sessions = initiators_log_in(&site);
     assert_eq!(
         sessions.len(),
@@ -36,6 +38,9 @@ fn names_of_others_are_only_text_everywhere() {
     pages_hold_no_foreign_markup(&site, &admin);
     exports_hold_no_formulas(&site, &admin);
     terminals_obey_nothing(&site);
+    foreign_array::is_only_text_in_terminals(&site);
+    foreign_array::is_only_text_in_wizards(&site, &admin);
+    foreign_array::is_only_text_in_events(&site, &admin, array);
     the_log_has_only_lines_of_its_own(&site);
 }
 
@@ -184,7 +189,7 @@ fn initiators_log_in(site: &Site) -> Vec<Connection> {
 }
 
 /// Asserts that each tag of a page is one of ours.
-fn assert_own_markup(address: &str, reply: &Reply) {
+pub(super) fn assert_own_markup(address: &str, reply: &Reply) {
     for tag in tags(reply.page()) {
         let name = tag.name.as_str();
         let is_own = match name {
@@ -226,6 +231,16 @@ fn pages_hold_no_foreign_markup(site: &Site, admin: &Who) {
         }
     }
     assert!(told > 3, "the texts were not met on any page");
+    let array = pages.iter().map(|(_, reply)| {
+        let escaped = foreign_array::MARK
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
+        reply.body.matches(&escaped).count()
+    });
+    assert!(
+        array.sum::<usize>() > 0,
+        "the disk of the array was not met on any page"
+    );
     // Texts in the address itself, and in fields of forms that are shown again.
     let mut paths: Vec<String> = pages
         .iter()
@@ -332,7 +347,6 @@ fn terminals_obey_nothing(site: &Site) {
         "volume holds tank/house@monday",
         "pool history tank",
         "pool list",
-        "initiator list",
         "audit list -l 200 --json",
         "config history --json",
         "session list --json",

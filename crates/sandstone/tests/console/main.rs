@@ -9,9 +9,15 @@
 )]
 
 mod benchmarks;
+/// Target that follows a script. The tests of the initiator use more of it.
+#[allow(dead_code, reason = "part of it is for the tests of the initiator")]
+#[path = "../daemon/initiator/fake_target.rs"]
+mod fake_target;
+mod foreign_array;
 mod forms;
 mod hostile_names;
 mod html;
+mod http2_stalls;
 mod logins;
 mod remote;
 mod secrets;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use super::site::Site;
 
@@ -96,6 +97,7 @@ fn nothing_is_sent_to_a_console_that_is_not_proven() {
         "{noted}"
     );
     certificates_are_given_and_made(&site, fingerprint);
+    a_certificate_that_ends_soon_is_an_alert(&site);
 }
 
 fn certificates_are_given_and_made(site: &Site, first: &str) {
@@ -132,4 +134,27 @@ fn certificates_are_given_and_made(site: &Site, first: &str) {
     assert!(site.done("tls reload").contains("made by the daemon"));
     let audit = site.done("audit list -H -o attempt,result");
     assert!(audit.contains("sandstone tls make\tdone"), "{audit}");
+}
+
+/// A certificate of ten days: the alert is there within seconds, and says what to do.
+fn a_certificate_that_ends_soon_is_an_alert(site: &Site) {
+    let alerts = || site.done("alert list --json");
+    assert!(!alerts().contains("certificate-ends"), "{}", alerts());
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.not_after = time::OffsetDateTime::now_utc() + time::Duration::days(10);
+    let certificate = params.self_signed(&key).unwrap();
+    let folder = site.folder.path();
+    fs::write(folder.join("short.pem"), certificate.pem()).unwrap();
+    fs::write(folder.join("short.key"), key.serialize_pem()).unwrap();
+    site.done("tls give --cert short.pem --key short.key");
+    let begun = Instant::now();
+    while !alerts().contains("certificate-ends") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", alerts());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let told = text(&site.run("status").stdout);
+    assert!(told.contains("certificate-ends console"), "{told}");
+    assert!(told.contains("It ends in 9 days"), "{told}");
+    assert!(told.contains("sandstone tls give"), "{told}");
 }

@@ -246,9 +246,20 @@ impl Site {
         &self,
         stream: TcpStream,
     ) -> StreamOwned<ClientConnection, TcpStream> {
+        self.shake_hands_by(stream, b"http/1.1")
+    }
+
+    /// Begins TLS on a connection, for this protocol within it.
+    pub(crate) fn shake_hands_by(
+        &self,
+        stream: TcpStream,
+        protocol: &[u8],
+    ) -> StreamOwned<ClientConnection, TcpStream> {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let name = ServerName::from(self.console.ip());
-        let client = ClientConnection::new(Arc::clone(&self.tls), name).unwrap();
+        let mut tls = ClientConfig::clone(&self.tls);
+        tls.alpn_protocols = vec![protocol.to_vec()];
+        let client = ClientConnection::new(Arc::new(tls), name).unwrap();
         StreamOwned::new(client, stream)
     }
 

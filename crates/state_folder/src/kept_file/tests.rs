@@ -206,3 +206,20 @@ fn only_so_many_generations_are_kept_and_all_are_private() {
     let (_, found) = load(&path);
     assert!(found.content.is_none() && found.trouble.is_none());
 }
+
+#[test]
+fn older_generations_are_forgotten_and_the_one_in_force_stays() {
+    let (folder, path) = saved();
+    let (file, _) = load(&path);
+    let generations = || file.generations().expect("listed");
+    assert_eq!(generations(), [1, 2, 3]);
+    let other = folder.path().join("history/other.1.json");
+    fs::write(&other, "of another file").expect("written");
+    faults::during(faults::read_only(0), || file.forget_older()).expect_err("read-only");
+    assert_eq!(generations(), [1, 2, 3]);
+    file.forget_older().expect("removed");
+    assert_eq!(generations(), [3]);
+    assert!(other.exists());
+    let (_, found) = load(&path);
+    assert_eq!((content(&found), found.trouble.is_none()), (Some(3), true));
+}

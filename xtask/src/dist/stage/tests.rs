@@ -104,7 +104,8 @@ fn the_unit_is_correct_and_hardened() {
         command.output().ok()
     };
     let verified = analyze(&["verify", "--man=no"]);
-    let hardened = analyze(&["security", "--offline=true", "--threshold=32", "--no-pager"]);
+    // The call that reads the error of the clock counts as one that sets it, 0.2.
+    let hardened = analyze(&["security", "--offline=true", "--threshold=34", "--no-pager"]);
     fs::remove_dir_all(&folder).expect("its removal");
     let (Some(verified), Some(hardened)) = (verified, hardened) else {
         println!("skipped: there is no systemd-analyze");

@@ -1,5 +1,6 @@
 //! Scripted target: login completes, a small disk answers, and the script may break every rule.
 
+#[path = "fake_target/disk.rs"]
 mod disk;
 
 use std::collections::{HashMap, VecDeque};
