@@ -397,7 +397,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
             reply.body
         );
     }
-    site.done("lu offline own");
+    site.done("lu offline own --yes");
     let offline = preview(site, admin, &format!("{SHORT}&unit=own"));
     assert!(
         offline.body.contains("Logical unit own is offline"),
