@@ -5,9 +5,9 @@
 //! |---|---|
 //! | Which times can be chosen? | `span.rs` |
 //! | How do steps and objects become one line? | `merge.rs` |
-//! | How is a chart drawn? | `draw.rs` |
+//! | From when until when does a chart go? | `axis.rs`; it is drawn in `line_chart.rs` |
 
-mod draw;
+mod axis;
 mod merge;
 mod span;
 
@@ -20,9 +20,9 @@ use model::history::{HistoryKind, HistoryView};
 use model::{Error, ErrorKind};
 
 use crate::format::now;
+use crate::line_chart::{Line, LineChart};
 use crate::visit::Visit;
-pub(crate) use draw::outline;
-use draw::{Line, PastChart};
+use axis::axis;
 use merge::Past;
 use span::Shown;
 
@@ -103,7 +103,7 @@ fn section(
     visit: &Visit,
     shown: &Shown,
     past: Result<Arc<Past>, Error>,
-    charts: fn(&Past) -> Vec<PastChart<'_>>,
+    charts: fn(&Past) -> Vec<LineChart<'_>>,
 ) -> Markup {
     html! {
         section #past aria-label="Past" {
@@ -116,7 +116,8 @@ fn section(
                     "Nothing was recorded in this time. The first figures come within two minutes."
                 },
                 Ok(past) => div.charts {
-                    @for chart in charts(&past) { (chart.draw(&past, shown)) }
+                    @let axis = axis(&past, shown);
+                    @for chart in charts(&past) { (chart.draw(&axis)) }
                 },
             }
         }
@@ -124,15 +125,15 @@ fn section(
 }
 
 /// Returns the charts of all that has commands.
-fn of_commands(past: &Past) -> Vec<PastChart<'_>> {
+fn of_commands(past: &Past) -> Vec<LineChart<'_>> {
     let mib = 1.0 / f64::from(1 << 20);
     let ms = 1e-6;
-    let line = |name, series, factor| Line {
-        name,
+    let line = |name: &str, series, factor| Line {
+        name: name.to_owned(),
         values: past.scaled(series, factor),
     };
     vec![
-        PastChart {
+        LineChart {
             title: "Throughput",
             unit: "MiB/s",
             decimals: 1,
@@ -143,7 +144,7 @@ fn of_commands(past: &Past) -> Vec<PastChart<'_>> {
             ],
         },
         operations(past, "Commands"),
-        PastChart {
+        LineChart {
             title: "Mean latency by stage",
             unit: "ms",
             decimals: 3,
@@ -155,7 +156,7 @@ fn of_commands(past: &Past) -> Vec<PastChart<'_>> {
                 line("reply", "reply_ns", ms),
             ],
         },
-        PastChart {
+        LineChart {
             title: "Latency of whole commands",
             unit: "ms",
             decimals: 3,
@@ -171,12 +172,12 @@ fn of_commands(past: &Past) -> Vec<PastChart<'_>> {
 }
 
 /// Returns the chart of reads and writes in a second.
-fn operations<'a>(past: &'a Past, title: &'static str) -> PastChart<'a> {
-    let line = |name, series| Line {
-        name,
+fn operations<'a>(past: &'a Past, title: &'static str) -> LineChart<'a> {
+    let line = |name: &str, series| Line {
+        name: name.to_owned(),
         values: past.scaled(series, 1.0),
     };
-    PastChart {
+    LineChart {
         title,
         unit: "per second",
         decimals: 0,
@@ -186,7 +187,7 @@ fn operations<'a>(past: &'a Past, title: &'static str) -> PastChart<'a> {
 }
 
 /// Returns the charts of a pool.
-fn of_space(past: &Past) -> Vec<PastChart<'_>> {
+fn of_space(past: &Past) -> Vec<LineChart<'_>> {
     let greatest = |series| {
         past.values(series)
             .iter()
@@ -200,8 +201,8 @@ fn of_space(past: &Past) -> Vec<PastChart<'_>> {
         most if most >= 2f64.powi(33) => ("GiB", 2f64.powi(-30)),
         _ => ("MiB", 2f64.powi(-20)),
     };
-    let line = |name, series, factor| Line {
-        name,
+    let line = |name: &str, series, factor| Line {
+        name: name.to_owned(),
         values: past.scaled(series, factor),
     };
     let sizes = past.values("size_bytes").iter();
@@ -212,17 +213,17 @@ fn of_space(past: &Past) -> Vec<PastChart<'_>> {
             Some(100.0 * (1.0 - available / size).clamp(0.0, 1.0))
         });
     vec![
-        PastChart {
+        LineChart {
             title: "Fill",
             unit: "% of the space",
             decimals: 1,
             limit: Some(100.0),
             lines: vec![Line {
-                name: "in use",
+                name: "in use".to_owned(),
                 values: fill.collect(),
             }],
         },
-        PastChart {
+        LineChart {
             title: "Space",
             unit,
             decimals: 2,

@@ -15,7 +15,7 @@ use crate::benchmark_figures::{page, place, state, stream_id, texts};
 use crate::form::{button, lead, sentence};
 use crate::format::{at, duration, escape, mib, rate, time};
 use crate::frame::Page;
-use crate::line_chart::{Line, LineChart, MOST_LINES};
+use crate::line_chart::{Axis, Line, LineChart, MOST_LINES};
 use crate::live::stream::address;
 use crate::preview::{Asking, confirm};
 use crate::table::{Cell, Column, Table, View};
@@ -237,6 +237,7 @@ fn seconds_of(results: &Results) -> Markup {
 fn charts_of(measured: &[(String, &[Second])]) -> Markup {
     let longest = measured.iter().map(|(_, all)| all.len()).max().unwrap_or(0);
     let places: Vec<String> = (1..=longest).map(|second| second.to_string()).collect();
+    let axis = Axis::of_places("Second", &places);
     let chart = |title, unit, decimals, of: fn(&Second) -> Option<f64>| {
         let lines = measured.iter().map(|(name, seconds)| Line {
             name: name.clone(),
@@ -245,12 +246,11 @@ fn charts_of(measured: &[(String, &[Second])]) -> Markup {
         LineChart {
             title,
             unit,
-            over: "Second",
-            places: &places,
             lines: lines.collect(),
             decimals,
+            limit: None,
         }
-        .draw()
+        .draw(&axis)
     };
     html! {
         (chart("Accesses", "per second", 0, |second| Some((second.reads + second.writes) as f64)))

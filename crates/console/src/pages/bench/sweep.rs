@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::choice::Choice;
 use crate::format::{NONE, mib, rate};
-use crate::line_chart::{Line, LineChart, MOST_LINES};
+use crate::line_chart::{Axis, Line, LineChart, MOST_LINES};
 use crate::visit::Visit;
 
 /// Figure that the cells show.
@@ -147,16 +147,16 @@ fn charts(sweep: &SweepView) -> Markup {
         })
         .collect()
     };
+    let axis = Axis::of_places("In flight", &sweep.outstanding);
     let chart = |title, figure: Figure, decimals, from| {
         LineChart {
             title,
             unit: figure.unit(),
-            over: "In flight",
-            places: &sweep.outstanding,
             lines: lines(figure, from),
             decimals,
+            limit: None,
         }
-        .draw()
+        .draw(&axis)
     };
     html! {
         @for from in (0..sweep.blocks.len()).step_by(MOST_LINES) {
