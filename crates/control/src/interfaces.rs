@@ -18,11 +18,11 @@ const INTERFACES: &str = "/sys/class/net";
 /// listen.
 pub(crate) fn figures(portals: &[SocketAddr]) -> Vec<InterfaceFigures> {
     let counters = fs::read_to_string(COUNTERS).unwrap_or_default();
-    let addresses = addresses();
+    let addresses = ::interfaces::addresses();
     let interfaces = counters.lines().filter_map(counters_of);
     let figures = interfaces.map(|(name, sums)| {
-        let own = addresses.iter().filter(|(of, _)| of == name);
-        let own: Vec<IpAddr> = own.map(|(_, address)| *address).collect();
+        let own = addresses.iter().filter(|it| it.interface == name);
+        let own: Vec<IpAddr> = own.map(|it| it.address).collect();
         let (team, bridge) = masters(name);
         InterfaceFigures {
             name: name.to_owned(),
@@ -73,20 +73,6 @@ fn counters_of(line: &str) -> Option<(&str, InterfaceSums)> {
         sent_dropped,
     };
     Some((name.trim(), sums))
-}
-
-/// Returns the addresses of all interfaces, with the name of each.
-fn addresses() -> Vec<(String, IpAddr)> {
-    let Ok(all) = nix::ifaddrs::getifaddrs() else {
-        return Vec::new();
-    };
-    let address = |of: nix::ifaddrs::InterfaceAddress| {
-        let storage = of.address?;
-        let v4 = storage.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
-        let v6 = || storage.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip()));
-        Some((of.interface_name, v4.or_else(v6)?))
-    };
-    all.filter_map(address).collect()
 }
 
 /// Returns the number of an interface in the system, or 0 if the system does not tell it.

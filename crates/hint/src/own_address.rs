@@ -3,34 +3,20 @@
 
 use std::net::IpAddr;
 
-use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
+use interfaces::leads_here;
 
 /// Returns an address of an interface that is up, for a listener at an unspecified address.
 pub(crate) fn of_interfaces(unspecified: IpAddr) -> Option<IpAddr> {
-    let all = getifaddrs().ok()?;
-    let up = all.filter(|it| it.flags.contains(InterfaceFlags::IFF_UP));
-    let addresses = up.filter_map(|it| {
-        let address = it.address?;
-        let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
-        let v6 = || address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip()));
-        v4.or_else(v6)
-    });
-    chosen(&addresses.collect::<Vec<_>>(), unspecified)
+    let up = interfaces::addresses().into_iter().filter(|it| it.is_up);
+    chosen(up.map(|it| it.address), unspecified)
 }
 
 /// Chooses the first address of the listener's kind that leads here from other machines. A portal
 /// of IPv6 does not take IPv4.
-fn chosen(addresses: &[IpAddr], unspecified: IpAddr) -> Option<IpAddr> {
-    let leads_here = |it: &&IpAddr| match it {
-        IpAddr::V4(it) => !it.is_loopback() && !it.is_link_local(),
-        // The zone of a link-local address is one of this machine's.
-        IpAddr::V6(it) => !it.is_loopback() && !it.is_unicast_link_local(),
-    };
-    let mut usable = addresses.iter().filter(leads_here);
-    usable
-        .find(|it| it.is_ipv4() == unspecified.is_ipv4())
-        .copied()
+fn chosen(addresses: impl IntoIterator<Item = IpAddr>, unspecified: IpAddr) -> Option<IpAddr> {
+    let is_alike = |it: &IpAddr| it.is_ipv4() == unspecified.is_ipv4();
+    let mut addresses = addresses.into_iter();
+    addresses.find(|it| leads_here(it) && is_alike(it))
 }
 
 #[cfg(test)]
@@ -40,7 +26,7 @@ mod tests {
     fn of(addresses: &[&str], unspecified: &str) -> Option<String> {
         let parsed = |text: &&str| text.parse::<IpAddr>().expect(text);
         let addresses: Vec<IpAddr> = addresses.iter().map(parsed).collect();
-        chosen(&addresses, parsed(&unspecified)).map(|it| it.to_string())
+        chosen(addresses, parsed(&unspecified)).map(|it| it.to_string())
     }
 
     #[test]

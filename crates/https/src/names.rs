@@ -27,14 +27,8 @@ impl Names {
         for name in added {
             all.add(name);
         }
-        for interface in nix::ifaddrs::getifaddrs().into_iter().flatten() {
-            let Some(address) = interface.address else {
-                continue;
-            };
-            let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
-            let v6 = address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip()));
-            all.addresses.extend(v4.or(v6));
-        }
+        let own = interfaces::addresses().into_iter();
+        all.addresses.extend(own.map(|it| it.address));
         all
     }
 

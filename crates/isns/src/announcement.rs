@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use interfaces::leads_here;
 use iscsi::isns::{Node, Registration};
 
 use model::Config;
@@ -101,10 +102,9 @@ fn addresses(ip: IpAddr, local: IpAddr, interfaces: &[IpAddr]) -> Vec<IpAddr> {
         let reachable = !ip.is_loopback() || local.is_loopback();
         return if reachable { vec![ip] } else { Vec::new() };
     }
-    let reachable = |ip: &IpAddr| !ip.is_loopback() && !is_link_local(*ip);
     // The local address comes first: it is known to reach the server's network.
     let mut addresses: Vec<IpAddr> = std::iter::once(local)
-        .chain(interfaces.iter().copied().filter(reachable))
+        .chain(interfaces.iter().copied().filter(leads_here))
         .filter(|other| other.is_ipv4() == ip.is_ipv4())
         .collect();
     let mut seen = std::collections::HashSet::new();
@@ -112,28 +112,11 @@ fn addresses(ip: IpAddr, local: IpAddr, interfaces: &[IpAddr]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Reports whether an address is link-local, and so meaningless without the name of an interface.
-fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-    }
-}
-
 /// Returns every address of this machine. The list is empty if the kernel does not tell; the source
 /// address of a connection is known without it.
 pub(super) fn interface_addresses() -> Vec<IpAddr> {
-    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else {
-        return Vec::new();
-    };
-    let addresses = interfaces.filter_map(|interface| {
-        let address = interface.address?;
-        if let Some(v4) = address.as_sockaddr_in() {
-            return Some(IpAddr::V4(v4.ip()));
-        }
-        address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip()))
-    });
-    let mut addresses: Vec<IpAddr> = addresses.collect();
+    let all = interfaces::addresses().into_iter();
+    let mut addresses: Vec<IpAddr> = all.map(|it| it.address).collect();
     // The kernel's order may change from call to call, which is no reason to register anew.
     addresses.sort();
     addresses.dedup();

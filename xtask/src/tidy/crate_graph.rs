@@ -23,7 +23,8 @@ const LIST: &str = "
     nbd
     iometer
     store: pages
-    hint
+    interfaces
+    hint: interfaces
     shown
     state_folder
     net: iscsi
@@ -38,16 +39,16 @@ const LIST: &str = "
     initiator: scsi iscsi net multipath block model
     pools: pages store hint state_folder process block model config initiator
     backends: block model initiator pools
-    isns: iscsi model
+    isns: iscsi interfaces model
     listener
-    https: hint state_folder model listener
+    https: interfaces hint state_folder model listener
     unit: scsi state_folder block model
     nbd_server: pages scsi nbd hint block unit
     target: pages scsi iscsi hint net process block model config initiator pools backends isns unit
     alert: shown state_folder model
     bench: pages iometer net multipath block model
     benchmarks: state_folder block model bench
-    control: hint shown process multipath block model access history smart config initiator pools listener alert bench benchmarks
+    control: interfaces hint shown process multipath block model access history smart config initiator pools listener alert bench benchmarks
     lab: block model config control bench
     cli: iscsi iometer store hint shown state_folder process multipath block model config initiator backends alert control bench lab
     console: hint model access alert config listener bench benchmarks control
