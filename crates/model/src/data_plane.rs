@@ -39,10 +39,21 @@ pub trait DataPlane: Send + Sync {
     /// Returns the sessions that are logged in.
     fn sessions(&self) -> Vec<SessionInfo>;
 
-    /// Returns the number of sessions, without those for discovery. It costs less than the list.
+    /// Returns the number of sessions. It costs less than the list.
     fn count_sessions(&self) -> usize {
-        let sessions = self.sessions();
-        sessions.iter().filter(|it| it.target.is_some()).count()
+        self.sessions().len()
+    }
+
+    /// Returns who is logged in at targets, by TSIH. It costs less than the list of sessions.
+    fn logins(&self) -> Vec<Login> {
+        let login = |session: SessionInfo| {
+            Some(Login {
+                tsih: session.tsih,
+                initiator: session.initiator,
+                target: session.target?,
+            })
+        };
+        self.sessions().into_iter().filter_map(login).collect()
     }
 
     /// Returns what TCP has sent from each portal to initiators, as of the last call of
@@ -169,6 +180,17 @@ impl std::fmt::Display for ApplyError {
 }
 
 impl std::error::Error for ApplyError {}
+
+/// Session at a target, in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Number of the session.
+    pub tsih: u16,
+    /// Name of the initiator.
+    pub initiator: String,
+    /// Name of the target.
+    pub target: String,
+}
 
 /// A session of an initiator at a target of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

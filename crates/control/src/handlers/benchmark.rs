@@ -4,7 +4,7 @@
 //! A benchmark that writes destroys data. So it is refused as long as a host could notice: a
 //! session sees the unit, a reservation holds it, or it is write protected.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::routes::Routes;
 use crate::call::Call;
@@ -20,7 +20,7 @@ use benchmarks::{
 use block::{BlockDevice, Lane};
 use model::access::Role;
 use model::config::{Config, UnitSpec};
-use model::data_plane::SessionInfo;
+use model::data_plane::Login;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
@@ -220,8 +220,8 @@ impl<'a> Look<'a> {
             Err(error.not_changed("nothing was written"))
         };
         let config = self.plane.config();
-        let sessions = self.plane.transactions.data_plane().sessions();
-        if let Some(session) = user_of(&config, &sessions, &self.unit.naa) {
+        let logins = self.plane.transactions.data_plane().logins();
+        if let Some(session) = user_of(&config, &logins, &self.unit.naa) {
             return refused(
                 format!(
                     "this benchmark writes, and {} uses lu {name} in session {}",
@@ -307,8 +307,8 @@ impl<'a> Look<'a> {
                     .to_owned(),
             );
         }
-        let sessions = self.plane.transactions.data_plane().sessions();
-        if user_of(&self.plane.config(), &sessions, &self.unit.naa).is_some() {
+        let logins = self.plane.transactions.data_plane().logins();
+        if user_of(&self.plane.config(), &logins, &self.unit.naa).is_some() {
             notes.push(
                 "hosts use the unit now: they and the benchmark slow each other down".to_owned(),
             );
@@ -318,20 +318,21 @@ impl<'a> Look<'a> {
 }
 
 /// Returns a session that sees a unit.
-fn user_of<'a>(config: &Config, sessions: &'a [SessionInfo], naa: &str) -> Option<&'a SessionInfo> {
-    let sees = |session: &&SessionInfo| {
-        let target = session.target.as_deref().unwrap_or_default();
-        let views = access::luns(config, &session.initiator, &target.to_ascii_lowercase());
+fn user_of<'a>(config: &Config, logins: &'a [Login], naa: &str) -> Option<&'a Login> {
+    logins.iter().find(|login| {
+        let target = login.target.to_ascii_lowercase();
+        let views = access::luns(config, &login.initiator, &target);
         views.iter().any(|view| view.naa == naa)
-    };
-    let mut sessions = sessions.iter().filter(|it| it.target.is_some());
-    sessions.find(sees)
+    })
 }
 
 /// Returns the guard of a benchmark: it ends when the unit is gone or offline, and one that writes
 /// ends when a host begins to use the unit.
 fn guard(plane: Weak<Plane>, unit: &UnitSpec, writes: bool) -> Guard {
     let (name, naa) = (unit.name.clone(), unit.naa.clone());
+    // Generation and logins at the last look. As long as both stay, the answer does: to find what
+    // thousands of sessions see takes longer than the time between two looks.
+    let last = Mutex::new(None);
     Box::new(move || {
         let plane = plane.upgrade()?;
         let config = plane.config();
@@ -345,8 +346,14 @@ fn guard(plane: Weak<Plane>, unit: &UnitSpec, writes: bool) -> Guard {
         if !writes {
             return None;
         }
-        let sessions = plane.transactions.data_plane().sessions();
-        let user = user_of(&config, &sessions, &naa)?;
+        let logins = plane.transactions.data_plane().logins();
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Some((config.generation, logins));
+        if *last == now {
+            return None;
+        }
+        let (_, logins) = last.insert(now?);
+        let user = user_of(&config, logins, &naa)?;
         Some(format!("{} began to use lu {name}", user.initiator))
     })
 }

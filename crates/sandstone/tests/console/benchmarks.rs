@@ -354,7 +354,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     let told = "iqn.2026-01.io.sandstone:tester began to use lu own";
     assert_eq!(reason, told);
 
-    // What cannot be measured is told with what to do.
+    // Each refusal says what to do.
     for (fields, status, told) in [
         (
             "kind=block&unit=none&block=4K",

@@ -9,9 +9,12 @@ use super::Service;
 use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
+use crate::session::registry::{RegisteredSession, SessionName};
 use config::access::HostIndex;
 use model::config::{BackendSpec, Config};
-use model::data_plane::{ApplyError, DataPlane, PortalStatus, PortalTcp, SessionInfo, UnitStatus};
+use model::data_plane::{
+    ApplyError, DataPlane, Login, PortalStatus, PortalTcp, SessionInfo, UnitStatus,
+};
 use model::figures::{self, CommandsRead, Figures, SessionFigures, UnitFigures};
 use model::hindrance::{AluaChoice, Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
@@ -71,7 +74,19 @@ impl DataPlane for Service {
     }
 
     fn count_sessions(&self) -> usize {
-        self.shared.registry().count_all()
+        self.shared.registry().len()
+    }
+
+    fn logins(&self) -> Vec<Login> {
+        let sessions = self.shared.registry().normal_sessions().into_iter();
+        let login = |(name, session): (SessionName, Arc<RegisteredSession>)| Login {
+            tsih: session.tsih,
+            initiator: name.initiator.to_string(),
+            target: self.shared.target_name(&name.target),
+        };
+        let mut logins: Vec<Login> = sessions.map(login).collect();
+        logins.sort_by_key(|login| login.tsih);
+        logins
     }
 
     fn portal_tcp(&self) -> Vec<PortalTcp> {

@@ -168,10 +168,9 @@ impl Registry {
             .collect()
     }
 
-    /// Returns the number of all sessions but those for discovery.
-    pub(crate) fn count_all(&self) -> usize {
-        let names = self.by_name.keys();
-        names.filter(|name| !name.is_discovery()).count()
+    /// Returns the number of sessions.
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
     }
 
     /// Counts sessions, without those for discovery.
