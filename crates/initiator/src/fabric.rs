@@ -19,6 +19,8 @@
 //!   are its commands sent elsewhere.
 
 mod changes;
+mod cleared_commands;
+mod errands;
 mod fencing;
 mod overdue;
 mod paths;
@@ -39,6 +41,7 @@ use rustix::event::{Timespec, epoll};
 use scsi::application_client::probe::Portrait;
 use slab::Slab;
 
+use self::errands::{Errand, Purpose};
 pub(super) use self::fencing::PortalGroup;
 use self::overdue::Abort;
 use super::commands::CommandLimits;
@@ -137,16 +140,6 @@ pub(super) struct Way {
     pub(super) group: u16,
 }
 
-/// Command of the adapter itself.
-#[derive(Debug)]
-struct Errand {
-    nexus: usize,
-    purpose: Purpose,
-    sent_us: u64,
-    data_out: Vec<u8>,
-    data_in: Vec<u8>,
-}
-
 /// Event of one connection. A connection closed since is not taken for its successor.
 #[derive(Clone, Copy, Debug)]
 struct Readiness {
@@ -172,34 +165,6 @@ impl Readiness {
             life: (bits >> 32) as u32,
         }
     }
-}
-
-/// Purpose of an errand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// Scan of the session's units.
-    Scan,
-    /// REPORT TARGET PORT GROUPS for a device.
-    Groups { device: usize },
-    /// TEST UNIT READY on a path.
-    Ready {
-        device: usize,
-        path: multipath::PathId,
-    },
-    /// SET TARGET PORT GROUPS, after which the states are read.
-    Activate {
-        device: usize,
-        path: multipath::PathId,
-    },
-    /// READ CAPACITY (16) after a change of the capacity.
-    Capacity { device: usize },
-    /// PERSISTENT RESERVE IN and OUT on a path.
-    Reserve {
-        device: usize,
-        path: multipath::PathId,
-        /// Number of the errand. An answer to an earlier errand does not count any more.
-        number: u64,
-    },
 }
 
 /// End of a command, as reported by the session.

@@ -8,7 +8,7 @@ use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
 use super::super::link::{Link, LinkError};
 use super::super::nexus::us;
 use super::traffic::{cookie, device_and_io, path_of};
-use super::{Fabric, Way};
+use super::{ERRAND, Fabric, Way};
 use multipath::{Ended, IoId, PathId};
 
 /// Interval of the checks. A timeout of many seconds need not be exact.
@@ -54,7 +54,7 @@ impl Fabric {
                 .map(|(io, path, _)| (io, path))
                 .collect();
             for (io, path) in overdue {
-                self.abort(device, io, path, now);
+                self.abort_overdue(device, io, path, now);
             }
         }
         for at in 0..self.nexuses.len() {
@@ -83,23 +83,13 @@ impl Fabric {
             .command_timeout
     }
 
-    fn abort(&mut self, device: usize, io: IoId, path: PathId, now: u64) {
+    fn abort_overdue(&mut self, device: usize, io: IoId, path: PathId, now: u64) {
         let Way { nexus: at, lun, .. } = self.devices[device].paths[path.0 as usize];
         let cookie = cookie(device, path, io);
-        if self
-            .aborts
-            .iter()
-            .any(|abort| abort.nexus == at && abort.cookie == cookie)
-        {
+        if self.is_being_aborted(at, cookie) || !self.nexuses[at].is_up() {
             return;
         }
-        let Some((session, out)) = self.nexuses[at].link().and_then(Link::session) else {
-            return;
-        };
-        let function = TaskManagementFunction::AbortTask;
-        let number = self.next_abort;
-        self.next_abort += 1;
-        if !session.task_management(number, function, lun, Some(cookie), out) {
+        if !self.abort(at, lun, cookie, now) {
             // The command has not even left: the target's command window stays closed.
             return self.lose(
                 at,
@@ -107,6 +97,28 @@ impl Fabric {
             );
         }
         tracing::warn!(portal = %self.nexuses[at].portal, device = self.devices[device].policy.name(), "a command got no answer; it is aborted");
+    }
+
+    fn is_being_aborted(&self, at: usize, cookie: u64) -> bool {
+        let mut aborts = self.aborts.iter();
+        aborts.any(|abort| abort.nexus == at && abort.cookie == cookie)
+    }
+
+    /// Asks the target to abort a command. Returns `false` if the command is not at the target, or
+    /// is being aborted already.
+    pub(super) fn abort(&mut self, at: usize, lun: u64, cookie: u64, now: u64) -> bool {
+        if self.is_being_aborted(at, cookie) {
+            return false;
+        }
+        let Some((session, out)) = self.nexuses[at].link().and_then(Link::session) else {
+            return false;
+        };
+        let function = TaskManagementFunction::AbortTask;
+        let number = self.next_abort;
+        self.next_abort += 1;
+        if !session.task_management(number, function, lun, Some(cookie), out) {
+            return false;
+        }
         self.aborts.push(Abort {
             nexus: at,
             number,
@@ -114,6 +126,7 @@ impl Fabric {
             asked_us: now,
         });
         self.mark_dirty(at);
+        true
     }
 
     /// Handles a command that ended while its abort is under way. The abort's answer means nothing
@@ -151,7 +164,15 @@ impl Fabric {
         let Some((session, _)) = self.nexuses[at].link().and_then(Link::session) else {
             return;
         };
-        if session.forget(cookie) {
+        if !session.forget(cookie) {
+            return;
+        }
+        if cookie & ERRAND != 0 {
+            let errand = self.errands.try_remove((cookie & !ERRAND) as usize);
+            if let Some(errand) = errand {
+                self.errand_ended(errand, None, &[], now);
+            }
+        } else {
             let (device, io) = device_and_io(cookie);
             let policy = &mut self.devices[device].policy;
             policy.ended(

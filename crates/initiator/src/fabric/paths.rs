@@ -7,7 +7,6 @@ use super::super::nexus::PathOf;
 use super::super::scan::{MAX_LUNS, Next, Scanned, Unit};
 use super::{Device, Fabric, Purpose, Way};
 use block::Geometry;
-use iscsi::initiator::Direction;
 use multipath::{self, PathId, PathIdentity};
 use scsi::application_client::cdb;
 use scsi::application_client::probe::{Portrait, ProbeError};
@@ -33,12 +32,7 @@ impl Fabric {
         else {
             return;
         };
-        let direction = if length == 0 {
-            Direction::None
-        } else {
-            Direction::Read
-        };
-        self.run_errand(at, lun, Purpose::Scan, cdb, direction, length, Vec::new());
+        self.ask(at, lun, Purpose::Scan, cdb, length);
     }
 
     /// Handles the answer to the scan's command.
@@ -236,9 +230,7 @@ impl Fabric {
         let (known, told) = (known.blocks, told.blocks);
         tracing::warn!(device = name, %portal, known, told, "another path reports a different size");
         // If the unit grew, the other paths report the new size as well when they are asked.
-        let purpose = Purpose::Capacity { device };
-        let cdb = cdb::read_capacity_16();
-        self.run_errand(other, lun, purpose, cdb, Direction::Read, 32, Vec::new());
+        self.ask_for_capacity(device, other, lun);
         false
     }
 
@@ -366,27 +358,10 @@ impl Fabric {
             return;
         };
         if self.devices[device].portrait.inquiry.tpgs != 0 {
-            let cdb = cdb::report_target_port_groups(4096);
-            self.run_errand(
-                at,
-                lun,
-                Purpose::Groups { device },
-                cdb,
-                Direction::Read,
-                4096,
-                Vec::new(),
-            );
+            self.ask_for_groups(device, at, lun);
         }
         let purpose = Purpose::Ready { device, path };
-        self.run_errand(
-            at,
-            lun,
-            purpose,
-            cdb::test_unit_ready(),
-            Direction::None,
-            0,
-            Vec::new(),
-        );
+        self.ask(at, lun, purpose, cdb::test_unit_ready(), 0);
     }
 
     /// Asks the target to make a path's group active.
@@ -402,8 +377,7 @@ impl Fabric {
         let list = target_port_groups::activate(group).to_vec();
         let cdb = cdb::set_target_port_groups(list.len() as u32);
         let purpose = Purpose::Activate { device, path };
-        let length = list.len() as u32;
-        self.run_errand(at, lun, purpose, cdb, Direction::Write, length, list);
+        self.tell(at, lun, purpose, cdb, list);
     }
 
     /// Reads the changed data again.
@@ -413,11 +387,7 @@ impl Fabric {
             return;
         };
         match what {
-            multipath::Refresh::Capacity => {
-                let purpose = Purpose::Capacity { device };
-                let cdb = cdb::read_capacity_16();
-                self.run_errand(at, lun, purpose, cdb, Direction::Read, 32, Vec::new());
-            }
+            multipath::Refresh::Capacity => self.ask_for_capacity(device, at, lun),
             multipath::Refresh::Luns | multipath::Refresh::Identity => self.doubt(at),
             multipath::Refresh::Reservation => self.doubt_reservation(device, path, self.now_us()),
         }

@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use iscsi::initiator::Direction;
 use scsi::application_client::reserving::{Progress, Reserving};
 
 use super::super::nexus::PathOf;
@@ -188,17 +187,15 @@ impl Fabric {
         };
         errand.due_us = None;
         let command = errand.reserving.command();
-        let (direction, length) = match command.data_out.len() {
-            0 => (Direction::Read, command.data_in),
-            length => (Direction::Write, length as u32),
-        };
         let purpose = Purpose::Reserve {
             device,
             path,
             number: errand.number,
         };
-        let list = command.data_out;
-        self.run_errand(at, lun, purpose, command.cdb, direction, length, list);
+        match command.data_out.is_empty() {
+            true => self.ask(at, lun, purpose, command.cdb, command.data_in),
+            false => self.tell(at, lun, purpose, command.cdb, command.data_out),
+        }
     }
 
     /// Handles a unit that has identified itself. Reports whether the path carries I/O at once;
@@ -246,6 +243,10 @@ impl Fabric {
             .path_suspect(path, now, &mut self.actions);
         self.carry_out(device, now);
         self.begin_errand(device, path, Goal::Join, Some(now), now);
+        // A host that preempts may have had the commands aborted without an answer, and the errand
+        // waits for their end.
+        let Way { nexus: at, lun, .. } = self.devices[device].paths[path.0 as usize];
+        self.abort_what_is_under_way(at, lun, None, now);
     }
 
     /// Handles the doubt for all of a device's paths through a session, after a command of the

@@ -2,15 +2,13 @@
 
 use std::time::Instant;
 
-use iscsi::initiator::{CommandEnd, Direction, Residual, SessionEvent, SessionUser};
-use scsi::application_client::cdb::{self, Cdb};
+use iscsi::initiator::{CommandEnd, Residual, SessionEvent, SessionUser};
 use scsi::application_client::sense::{Reaction, SenseCode};
 use slab::Slab;
 
-use super::super::commands;
 use super::super::device::LOST_WRITES;
 use super::super::requests::{After, Finished};
-use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
+use super::{Device, ERRAND, Ending, Errand, Fabric, Way};
 use block::fence::FenceState;
 use block::lane::{self, Remote};
 use block::{BlockError, BlockErrorKind, Done, Request, Ticket};
@@ -294,7 +292,10 @@ impl Fabric {
                     .get(key)
                     .is_some_and(|errand| errand.nexus == at);
                 if is_ours && let Some(errand) = self.errands.try_remove(key) {
-                    self.errand_ended(at, &errand, status, &sense, now);
+                    self.forget_abort(at, cookie);
+                    let place = (at, errand.lun);
+                    self.heed_cleared_commands(place, cookie, (status, &sense), now);
+                    self.errand_ended(errand, status, &sense, now);
                 }
                 continue;
             }
@@ -302,122 +303,14 @@ impl Fabric {
             self.nexuses[at].has_served |= status == Some(0);
             let (device, io) = device_and_io(cookie);
             self.note_lost_writes(device, io, status, &sense);
+            let lun = self.devices[device].paths[path_of(cookie).0 as usize].lun;
+            self.heed_cleared_commands((at, lun), cookie, (status, &sense), now);
             let how = how_it_ended(status, &sense);
             let policy = &mut self.devices[device].policy;
             policy.ended(io, path_of(cookie), how, now, &mut self.actions);
             self.carry_out(device, now);
         }
         self.endings = endings;
-    }
-
-    /// Sends a command of the adapter itself.
-    #[allow(clippy::too_many_arguments)] // the parts of a command
-    pub(super) fn run_errand(
-        &mut self,
-        at: usize,
-        lun: u64,
-        purpose: Purpose,
-        cdb: Cdb,
-        direction: Direction,
-        length: u32,
-        data_out: Vec<u8>,
-    ) {
-        if !self.nexuses[at].is_up() {
-            return;
-        }
-        let is_asked = |errand: &Errand| errand.nexus == at && errand.purpose == purpose;
-        if self.errands.iter().any(|(_, errand)| is_asked(errand)) {
-            return;
-        }
-        let key = self.errands.insert(Errand {
-            nexus: at,
-            purpose,
-            sent_us: self.now_us(),
-            data_out,
-            data_in: Vec::new(),
-        });
-        let mut command = commands::command(cdb, direction, length);
-        command.lun = lun;
-        let mut exchange = Exchange {
-            devices: &mut self.devices,
-            errands: &mut self.errands,
-            endings: &mut self.endings,
-            news: Vec::new(),
-            start: self.start,
-        };
-        if let Some((session, out)) = self.nexuses[at]
-            .link()
-            .and_then(super::super::link::Link::session)
-        {
-            session.command(ERRAND | key as u64, &command, &mut exchange, out);
-        }
-        self.mark_dirty(at);
-    }
-
-    fn errand_ended(
-        &mut self,
-        at: usize,
-        errand: &Errand,
-        status: Option<u8>,
-        sense: &[u8],
-        now: u64,
-    ) {
-        let status = status.unwrap_or(0x40);
-        let how = how_it_ended(Some(status), sense);
-        if let Ended::Sense(Reaction::LunsChanged | Reaction::IdentityChanged) = how {
-            // The target says this once, and perhaps to this command alone.
-            self.doubt(at);
-        }
-        if how == Ended::Sense(Reaction::ReservationsChanged) {
-            self.doubt_reservations(at, errand.purpose, now);
-        }
-        match errand.purpose {
-            Purpose::Reserve {
-                device,
-                path,
-                number,
-            } => {
-                let answer = (status, sense, &errand.data_in[..]);
-                self.reserving_answered(device, path, number, answer, now);
-            }
-            Purpose::Scan => self.scan_answered(at, status, sense, &errand.data_in, now),
-            Purpose::Groups { device } if status == 0 => {
-                self.groups_answered(device, &errand.data_in, now)
-            }
-            Purpose::Ready { device, path } => {
-                let policy = &mut self.devices[device].policy;
-                match how {
-                    // A unit is there, but perhaps another one.
-                    Ended::Good | Ended::Sense(Reaction::Succeeded | Reaction::UnitAttention)
-                        if policy.link(path) == Some(multipath::Link::UnitGone) =>
-                    {
-                        self.scan_again(at);
-                    }
-                    Ended::Sense(Reaction::AccessState(state)) => {
-                        policy.alua_state(path, state, now, &mut self.actions);
-                    }
-                    _ => {}
-                }
-                self.carry_out(device, now);
-            }
-            Purpose::Activate { device, path } => {
-                let lun = self.devices[device].paths[path.0 as usize].lun;
-                let cdb = cdb::report_target_port_groups(4096);
-                self.run_errand(
-                    at,
-                    lun,
-                    Purpose::Groups { device },
-                    cdb,
-                    Direction::Read,
-                    4096,
-                    Vec::new(),
-                );
-            }
-            Purpose::Capacity { device } if status == 0 => {
-                self.capacity_answered(device, &errand.data_in)
-            }
-            Purpose::Groups { .. } | Purpose::Capacity { .. } => {}
-        }
     }
 
     /// Notes a flush that fails, or sense data about an earlier command: writes that were reported
@@ -453,7 +346,7 @@ fn ended() -> BlockError {
 }
 
 #[inline]
-fn how_it_ended(status: Option<u8>, sense: &[u8]) -> Ended {
+pub(super) fn how_it_ended(status: Option<u8>, sense: &[u8]) -> Ended {
     match status {
         Some(0x00 | 0x04) => Ended::Good,
         Some(0x02) => {

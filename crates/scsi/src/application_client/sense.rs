@@ -167,6 +167,18 @@ impl SenseCode {
         }
     }
 
+    /// Reports whether the device server may have aborted other commands of the I_T nexus without
+    /// an answer (SAM-5 5.3.1): after a reset, or for another nexus while TAS is 0.
+    pub fn tells_of_aborted_commands(&self) -> bool {
+        self.key == key::UNIT_ATTENTION
+            && matches!(
+                (self.asc, self.ascq),
+                // Power on, resets, and loss of the nexus. COMMANDS CLEARED. Preemptions, which may
+                // have been PREEMPT AND ABORT.
+                (0x29, _) | (0x2f, 0x00..=0x02) | (0x2a, 0x03 | 0x05)
+            )
+    }
+
     /// Returns the reaction to a command that ended with this sense.
     pub fn reaction(&self) -> Reaction {
         if self.deferred {

@@ -5,6 +5,7 @@
 
 mod alua;
 mod bench;
+mod cleared_commands;
 mod driver;
 mod failover;
 pub(crate) mod fake_target;

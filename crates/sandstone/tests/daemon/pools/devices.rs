@@ -15,7 +15,7 @@ use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, wri
 use crate::small_folder::inside_small_folder;
 
 /// Number of blocks of one write.
-const BLOCKS: u64 = 512;
+pub(super) const BLOCKS: u64 = 512;
 
 /// Returns the words of a device's line in `pool status`.
 pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {

@@ -12,7 +12,7 @@ use iscsi::pdu::Isid;
 use scsi::application_client::reserving::{holder, keys};
 
 use crate::initiator::fake_target::{self, FakeTarget, World};
-use crate::pools::devices::{flat, pattern, resilvered, serve, verify_all, write_all};
+use crate::pools::devices::{BLOCKS, flat, pattern, resilvered, serve, verify_all, write_all};
 use crate::pools::over_iscsi::{Array, until};
 use crate::process::Process;
 use crate::served::{self, cdb, free_portal};
@@ -263,11 +263,27 @@ fn a_host_whose_disk_is_reserved_by_another_one_stops_and_blames_no_disk() {
     let mut stranger = Stranger::of(&array);
     let key = stranger.key_of_paths(1);
     assert_eq!(stranger.reserve_out(6, 0, 0xabc), Some(0));
+    // Commands are under way, and the target aborts them without an answer.
+    let writers: Vec<_> = (1..5_u8)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let mut session = served::log_in(portal, served::settings(number));
+                while served::write(&mut session, (4 + u64::from(number)) * BLOCKS, &pattern(40))
+                    .status
+                    == Some(0)
+                {}
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
     // PREEMPT AND ABORT.
     assert_eq!(stranger.reserve_out(5, 0xabc, key), Some(0));
-    let mut session = served::log_in(portal, served::settings(1));
+    let mut session = served::log_in(portal, served::settings(9));
     let told = served::write(&mut session, 0, &pattern(40));
     assert_ne!(told.status, Some(0), "it is acknowledged: {told:?}");
+    for writer in writers {
+        writer.join().expect("no write is acknowledged for ever");
+    }
     let status = flat(&until(&front, "pool status tank", "SUSPENDED"));
     assert!(status.contains("reserved a device of the pool"), "{status}");
     assert!(status.contains("pool clear tank"), "{status}");
