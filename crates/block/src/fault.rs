@@ -202,7 +202,7 @@ impl Layer for FaultDevice {
         self.inner.submit(request, ticket, lane)
     }
 
-    fn lost_writes(&self) -> Option<String> {
+    fn own_lost_writes(&self) -> Option<String> {
         let failed = self.flush_failed.load(Ordering::SeqCst);
         failed.then(|| "an injected flush failed".to_owned())
     }

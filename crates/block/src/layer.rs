@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::fence::{FenceOrder, FenceState, Fencing};
 use super::{
-    BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, LatencySplit, Request,
-    Submitted, Suspension, Ticket, Usage,
+    Asked, BlockDevice, BlockError, Condition, Durability, Foreseen, Geometry, Lane, LatencySplit,
+    Request, Submitted, Suspension, Ticket, Usage,
 };
 
 /// A layer on a device.
@@ -20,9 +20,9 @@ pub trait Layer: Send + Sync + fmt::Debug {
     /// Implements [`BlockDevice::submit`].
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
 
-    /// Implements [`BlockDevice::lost_writes`], for a layer that loses writes.
-    fn lost_writes(&self) -> Option<String> {
-        self.beneath().lost_writes()
+    /// Returns the reason why the layer itself has lost writes. See [`BlockDevice::lost_writes`].
+    fn own_lost_writes(&self) -> Option<String> {
+        None
     }
 
     /// Implements [`BlockDevice::acknowledge_lost_writes`].
@@ -81,7 +81,8 @@ impl<L: Layer> BlockDevice for L {
     }
 
     fn lost_writes(&self) -> Option<String> {
-        Layer::lost_writes(self)
+        self.own_lost_writes()
+            .or_else(|| self.beneath().lost_writes())
     }
 
     fn acknowledge_lost_writes(&self) -> bool {
@@ -98,6 +99,17 @@ impl<L: Layer> BlockDevice for L {
 
     fn usage(&self) -> Result<Usage, BlockError> {
         self.beneath().usage()
+    }
+
+    fn ask_condition(&self) -> Asked<'_> {
+        let beneath = self.beneath().ask_condition();
+        Box::new(move || {
+            let condition = beneath();
+            Condition {
+                lost_writes: self.own_lost_writes().or(condition.lost_writes),
+                ..condition
+            }
+        })
     }
 
     fn reopenings(&self) -> u64 {

@@ -217,6 +217,20 @@ pub struct Suspension {
     pub stops_reads: bool,
 }
 
+/// Condition of a device, as administrators are told.
+#[derive(Debug)]
+pub struct Condition {
+    /// See [`BlockDevice::suspension`].
+    pub suspension: Option<Suspension>,
+    /// See [`BlockDevice::lost_writes`].
+    pub lost_writes: Option<String>,
+    /// See [`BlockDevice::usage`].
+    pub usage: Result<Usage, BlockError>,
+}
+
+/// Condition of a device that was asked for: the call waits for the answer.
+pub type Asked<'a> = Box<dyn FnOnce() -> Condition + 'a>;
+
 /// Space, in bytes, of the file system or pool beneath a device that takes space when it is
 /// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,6 +364,16 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
 
     /// Returns the space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
+
+    /// Asks for the device's condition. Whoever asks many devices before the first answer waits
+    /// once, and not for each. May block; never called from an event loop.
+    fn ask_condition(&self) -> Asked<'_> {
+        Box::new(|| Condition {
+            suspension: self.suspension(),
+            lost_writes: self.lost_writes(),
+            usage: self.usage(),
+        })
+    }
 
     /// Returns how often the device was opened anew beneath its users. Each time it may have lost
     /// writes that were not flushed. Blocks read from then on may hold the data from before those

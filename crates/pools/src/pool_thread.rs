@@ -278,6 +278,27 @@ impl<T> Slot<T> {
     }
 }
 
+/// Answer that was asked for.
+#[must_use]
+pub(super) struct Awaiting<T> {
+    value: Arc<Mutex<Option<T>>>,
+    is_filled: Receiver<()>,
+    shared: Arc<Shared>,
+}
+
+impl<T> Awaiting<T> {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// The pool is no longer open, or its engine failed.
+    pub(super) fn wait(self) -> Result<T, PoolError> {
+        // An order that was dropped unanswered closes the channel and leaves no value.
+        let _ = self.is_filled.recv();
+        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        value.take().ok_or_else(|| self.shared.ended())
+    }
+}
+
 #[derive(Default)]
 struct Inbox {
     orders: Vec<Order>,
@@ -431,7 +452,15 @@ impl PoolThread {
         &self,
         question: impl FnOnce(&Pool) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        self.answer_of(|slot| Order::Ask(Box::new(move |pool| slot.fill(question(pool)))))
+        self.begin_ask(question).wait()
+    }
+
+    /// Queries the engine, and waits for no answer yet.
+    pub(super) fn begin_ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Pool) -> T + Send + 'static,
+    ) -> Awaiting<T> {
+        self.begin_answer(|slot| Order::Ask(Box::new(move |pool| slot.fill(question(pool)))))
     }
 
     /// Asks the engine's thread for a turn. A thread that opens the pool anew is not asked, because
@@ -454,7 +483,15 @@ impl PoolThread {
         &self,
         work: impl FnOnce(&mut Hands<'_>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        self.answer_of(|slot| Order::Handle(Box::new(move |hands| slot.fill(work(hands)))))
+        self.begin_handle(work).wait()
+    }
+
+    /// Begins a piece of work as [`Self::handle`] does, and waits for no answer yet.
+    pub(super) fn begin_handle<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Hands<'_>) -> T + Send + 'static,
+    ) -> Awaiting<T> {
+        self.begin_answer(|slot| Order::Handle(Box::new(move |hands| slot.fill(work(hands)))))
     }
 
     /// Waits until all changes of vdevs are in the labels.
@@ -577,20 +614,20 @@ impl PoolThread {
     }
 
     /// Waits for the value that an order fills in.
-    fn answer_of<T>(&self, order: impl FnOnce(Slot<T>) -> Order) -> Result<T, PoolError> {
+    fn begin_answer<T>(&self, order: impl FnOnce(Slot<T>) -> Order) -> Awaiting<T> {
         let (filled, is_filled) = channel();
         let value = Arc::new(Mutex::new(None));
         let slot = Slot {
             value: Arc::clone(&value),
             filled,
         };
-        if !self.shared.send(order(slot)) {
-            return Err(self.shared.ended());
+        // An order that is not taken is dropped unanswered.
+        self.shared.send(order(slot));
+        Awaiting {
+            value,
+            is_filled,
+            shared: Arc::clone(&self.shared),
         }
-        // An order that was dropped unanswered closes the channel and leaves no value.
-        let _ = is_filled.recv();
-        let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
-        value.ok_or_else(|| self.shared.ended())
     }
 
     fn wait_for(&self, order: impl FnOnce(Reply) -> Order) -> Result<(), PoolError> {

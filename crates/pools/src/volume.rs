@@ -5,6 +5,8 @@
 //! ([`store::cache`]). Everything else goes to the pool's thread. Long writes are packed and get
 //! their checksums on the calling thread: there are several calling threads, and one pool's thread.
 
+mod facts;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +20,12 @@ use store::log::group::{MAX_PAYLOAD, OpenGroup};
 use store::pool::{self, Recipe};
 use store::volume::blocks;
 
-use crate::pool_thread::PoolThread;
+use self::facts::AskedFacts;
+use crate::pool_thread::{Awaiting, PoolThread};
 use crate::read_ahead::{Ahead, Passed, Read, Readers};
 use block::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
-    Request, Submitted, Suspension, Ticket, Usage,
+    Asked, BlockDevice, BlockError, BlockErrorKind, Condition, Done, Durability, Foreseen,
+    Geometry, Lane, Request, Submitted, Suspension, Ticket, Usage,
 };
 
 /// Best size of a request, in bytes: a log group. Linux sends no longer requests than this size, so
@@ -62,9 +65,7 @@ pub struct PoolVolume {
     is_readonly: AtomicBool,
     /// Way to prepare the volume's blocks for writing, as of the last query.
     recipe: Mutex<Option<Recipe>>,
-    /// Lock that is held while the pool is queried and the answer noted. So an older answer never
-    /// replaces a newer one.
-    asking: Mutex<()>,
+    asked: AskedFacts,
     readers: Readers,
 }
 
@@ -111,7 +112,7 @@ impl PoolVolume {
             durability: AtomicU8::new(durability(sync) as u8),
             is_readonly: AtomicBool::new(is_readonly),
             recipe: Mutex::new(recipe),
-            asking: Mutex::default(),
+            asked: AskedFacts::default(),
             readers: Readers::default(),
         })
     }
@@ -282,32 +283,34 @@ impl PoolVolume {
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn asking(&self) -> MutexGuard<'_, ()> {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    fn suspension_for(&self, reason: &str) -> Suspension {
+        let pool = self.host.name();
+        Suspension {
+            reason: format!("pool {pool} takes no changes any more: {reason}"),
+            remedy: format!("check its devices, then: sandstone pool clear {pool}"),
+            stops_reads: false,
+        }
     }
 
-    /// Queries the pool. The caller notes the answer before it releases the lock.
-    fn space(&self, _asking: &MutexGuard<'_, ()>) -> Result<pool::DatasetSpace, BlockError> {
-        let (dataset, block_size) = (self.dataset, self.block_size);
-        let asked = self.host.ask(move |pool| {
-            let settings = pool.catalog().settings(dataset);
-            let recipe = Recipe::of(&settings, block_size);
-            let name = pool.catalog().full_name(dataset);
-            let told = (settings.sync, settings.is_readonly, recipe, name);
-            Some((pool.dataset_space(dataset)?, told))
-        });
-        let (space, (sync, is_readonly, recipe, name)) =
-            asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
-                let context = format!("{} was destroyed", self.name());
-                BlockError::new(BlockErrorKind::Gone, context)
-            })?;
-        self.durability
-            .store(durability(sync) as u8, Ordering::Relaxed);
-        self.is_readonly.store(is_readonly, Ordering::Relaxed);
-        *self.recipe.lock().unwrap_or_else(PoisonError::into_inner) = recipe;
-        *self.name() = name;
-        Ok(space)
+    /// Returns the suspension of a pool that has no engine.
+    fn shut(&self) -> Option<Suspension> {
+        let shut = self.host.shut()?;
+        Some(Suspension {
+            reason: shut.reason,
+            remedy: shut.next,
+            stops_reads: true,
+        })
     }
+
+    fn ask_whether_lost(&self) -> Awaiting<bool> {
+        let volume = self.dataset;
+        self.host
+            .begin_handle(move |hands| hands.unflushed.has_lost(volume))
+    }
+}
+
+fn lost_when_stopped() -> String {
+    "its pool stopped before it flushed all writes to the volume".to_owned()
 }
 
 /// Converts the property `sync` to a durability.
@@ -403,30 +406,19 @@ impl BlockDevice for PoolVolume {
     }
 
     fn suspension(&self) -> Option<Suspension> {
-        let pool = self.host.name();
-        if let Some(shut) = self.host.shut() {
-            return Some(Suspension {
-                reason: shut.reason,
-                remedy: shut.next,
-                stops_reads: true,
-            });
+        if let Some(shut) = self.shut() {
+            return Some(shut);
         }
         // A pool that no longer answers has ended, and that is reported elsewhere.
         let reason = self
             .host
             .ask(|pool| pool.suspended_because().map(str::to_owned));
-        Some(Suspension {
-            reason: format!("pool {pool} takes no changes any more: {}", reason.ok()??),
-            remedy: format!("check its devices, then: sandstone pool clear {pool}"),
-            stops_reads: false,
-        })
+        Some(self.suspension_for(&reason.ok()??))
     }
 
     fn lost_writes(&self) -> Option<String> {
-        let volume = self.dataset;
-        let lost = self.host.handle(move |hands| hands.unflushed.lost());
-        let is_lost = lost.is_ok_and(|lost| lost.contains(&volume));
-        is_lost.then(|| "its pool stopped before it flushed all writes to the volume".to_owned())
+        let is_lost = self.ask_whether_lost().wait().unwrap_or(false);
+        is_lost.then(lost_when_stopped)
     }
 
     fn acknowledge_lost_writes(&self) -> bool {
@@ -454,20 +446,27 @@ impl BlockDevice for PoolVolume {
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {
-        let space = self.space(&self.asking())?;
-        Ok(Usage {
-            allocated: space.referenced,
-            pool: Some(PoolSpace {
-                available: space.available,
-                capacity: space.capacity,
-            }),
+        Ok(self.note(self.ask_facts())?.usage())
+    }
+
+    fn ask_condition(&self) -> Asked<'_> {
+        let shut = self.shut();
+        let (facts, is_lost) = (self.ask_facts(), self.ask_whether_lost());
+        Box::new(move || {
+            let facts = self.note(facts);
+            // A pool that no longer answers has ended, and that is reported elsewhere.
+            let suspended = facts.as_ref().ok();
+            let suspended = suspended.and_then(|facts| facts.suspended.as_deref());
+            Condition {
+                suspension: shut.or_else(|| Some(self.suspension_for(suspended?))),
+                lost_writes: is_lost.wait().unwrap_or(false).then(lost_when_stopped),
+                usage: facts.map(|facts| facts.usage()),
+            }
         })
     }
 
     fn refresh(&self) -> Result<Geometry, BlockError> {
-        let asking = self.asking();
-        let space = self.space(&asking)?;
-        self.len.store(space.size, Ordering::Relaxed);
+        self.note_with_size(self.ask_facts())?;
         Ok(self.geometry())
     }
 }

@@ -5,30 +5,27 @@ use scsi::Hindrance as Found;
 use scsi::alua::AccessState;
 
 use super::unit::Unit;
-use block::{BlockError, Suspension, Usage};
+use block::{BlockError, Condition};
 use model::config::AluaState;
 use model::data_plane::UnitStatus;
 use model::hindrance::{AluaChoice, Clearing, Hindrance, HindranceKind, Stops};
 use model::{Error, ErrorKind};
 
 /// Returns all states that stop or refuse I/O of a served unit.
-pub fn hindrances(
-    unit: &Unit,
-    status: &UnitStatus,
-    suspension: Option<&Suspension>,
-    usage: Option<&Usage>,
-) -> Vec<Hindrance> {
+pub fn hindrances(unit: &Unit, status: &UnitStatus, condition: &Condition) -> Vec<Hindrance> {
     let mut all = Vec::new();
     if let Some(fault) = &status.fault {
+        let suspension = condition.suspension.as_ref();
         let stops_reads = suspension.is_none_or(|it| it.stops_reads);
         all.push(broken(fault, status.remedy.as_deref(), stops_reads));
     }
     let found = unit.logical.hindrances().into_iter();
     all.extend(found.map(|found| in_words(unit, &found)));
-    if let Some(reason) = unit.device.lost_writes() {
-        all.push(lost_writes(unit, &reason));
+    if let Some(reason) = &condition.lost_writes {
+        all.push(lost_writes(unit, reason));
     }
-    if usage.is_some_and(|usage| unit.is_short_of_space(usage)) {
+    let usage = condition.usage.as_ref();
+    if usage.is_ok_and(|usage| unit.is_short_of_space(usage)) {
         all.push(full(unit));
     }
     all

@@ -70,6 +70,11 @@ impl Unflushed {
         is_lost.then(|| BlockError::new(BlockErrorKind::Write, context))
     }
 
+    /// Reports whether a volume lost writes.
+    pub(crate) fn has_lost(&self, volume: DatasetId) -> bool {
+        self.lost.contains(&volume)
+    }
+
     /// Returns the volumes that lost writes.
     pub(crate) fn lost(&self) -> Vec<DatasetId> {
         self.lost.iter().copied().collect()

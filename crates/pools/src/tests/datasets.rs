@@ -3,8 +3,8 @@
 use super::super::Pools;
 use super::super::dataset::Listing;
 use super::super::served_datasets::Served;
-use super::{create_volume, pattern, pools, request, write};
-use block::Lane;
+use super::{create_volume, pattern, pools, request, with_volume, write};
+use block::{BlockDevice as _, BlockErrorKind, Lane, Usage};
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{DatasetView, Selection};
 use model::pool::vdev_request::VdevKind;
@@ -292,4 +292,41 @@ fn a_listing_begins_at_a_dataset_and_ends_at_a_depth() {
     assert!(error.message.contains("tank/c"), "{error}");
     let error = listed(Some("pond"), Some("tank/b"), None).expect_err("two pools");
     assert_eq!(error.kind, ErrorKind::Invalid);
+}
+
+/// Answers that were asked for together are waited for later, in any order.
+#[test]
+fn a_condition_is_that_of_the_moment_when_it_was_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = (VdevKind::Disk, 1);
+    let (pools, volume) = with_volume(folder.path(), place, 1 << 20, 4096);
+    let first = volume.ask_condition();
+    let change = set(&["tank/a"], &[("readonly", "on"), ("volsize", "2M")]);
+    pools.change(&change).expect("set");
+    let second = volume.ask_condition();
+    assert!(!volume.is_read_only(), "nothing was waited for");
+    let (second, first) = (second(), first());
+    assert!(
+        volume.is_read_only(),
+        "an older answer replaced a newer one"
+    );
+    assert_eq!(volume.geometry().len, 1 << 20, "it is not refreshed");
+    assert_eq!(volume.refresh().expect("it answers").len, 2 << 20);
+    for condition in [first, second] {
+        assert_eq!(condition.suspension, None);
+        assert_eq!(condition.lost_writes, None);
+        let usage = condition.usage.expect("it answers");
+        // A checkpoint may change the space that is available.
+        let capacity = |usage: Usage| usage.pool.map(|pool| pool.capacity);
+        let now = volume.usage().expect("it answers");
+        assert_eq!(capacity(usage), capacity(now));
+        assert_eq!(usage.allocated, now.allocated);
+    }
+    let third = volume.ask_condition();
+    pools.close();
+    assert!(third().usage.is_ok(), "it was asked before the end");
+    let gone = volume.ask_condition()();
+    let error = gone.usage.expect_err("the pool is closed");
+    assert_eq!(error.kind(), BlockErrorKind::Gone);
+    assert_eq!((gone.suspension, gone.lost_writes), (None, None));
 }

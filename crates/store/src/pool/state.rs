@@ -108,6 +108,8 @@ const WORK_EVERY_US: u64 = 240;
 const SERVING_US: u64 = 2_000;
 /// Time between two counts of the memory beside the cache.
 const CHARGE_EVERY_US: u64 = 50_000;
+/// Datasets that are looked at in that time.
+const CHARGE_DATASETS: usize = 1000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
 
@@ -523,7 +525,9 @@ impl Pool {
     /// Charges the pool's memory to the cap of the cache: loaded maps, data waiting to be written,
     /// and lists of space waiting to be free.
     fn charge_memory(&mut self) {
-        if self.now_us < self.charged_us + CHARGE_EVERY_US {
+        // Each dataset is looked at, so a pool with many of them counts less often.
+        let shares = 1 + (self.contents.len() / CHARGE_DATASETS) as u64;
+        if self.now_us < self.charged_us + shares * CHARGE_EVERY_US {
             return;
         }
         self.charged_us = self.now_us;

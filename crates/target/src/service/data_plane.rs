@@ -10,6 +10,7 @@ use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
 use crate::session::registry::{RegisteredSession, SessionName};
+use block::Condition;
 use config::access::HostIndex;
 use model::config::{BackendSpec, Config};
 use model::data_plane::{
@@ -23,6 +24,10 @@ use model::{Error, ErrorKind};
 use unit::hindrances;
 use unit::transition;
 use unit::unit::Unit;
+
+/// Units whose devices are asked for their condition before the first answer is waited for. A
+/// pool's thread answers all of them at once, and requests wait behind them.
+const ASKED_TOGETHER: usize = 32;
 
 impl DataPlane for Service {
     fn try_again(&self) {
@@ -119,11 +124,18 @@ impl DataPlane for Service {
         let faults = current.faults.iter();
         let faulty = faults.map(|(name, error)| faulty_status(name, error));
         let specs = current.config.units_by_name();
-        let served = current.units.values().map(|unit| {
-            let spec = specs.get(unit.name.as_str());
-            unit_status(unit, spec.is_some_and(|spec| spec.offline))
-        });
-        let mut units: Vec<UnitStatus> = served.chain(faulty).collect();
+        let mut units: Vec<UnitStatus> = faulty.collect();
+        let served: Vec<&Arc<Unit>> = current.units.values().collect();
+        for together in served.chunks(ASKED_TOGETHER) {
+            let asked: Vec<_> = together
+                .iter()
+                .map(|unit| (unit, unit.device.ask_condition()))
+                .collect();
+            units.extend(asked.into_iter().map(|(unit, condition)| {
+                let spec = specs.get(unit.name.as_str());
+                unit_status(unit, &condition(), spec.is_some_and(|spec| spec.offline))
+            }));
+        }
         units.sort_by(|a, b| a.name.cmp(&b.name));
         units
     }
@@ -150,7 +162,9 @@ impl DataPlane for Service {
         }
         let unit = current.units.get(name)?;
         let spec = current.config.unit(name);
-        Some(unit_status(unit, spec.is_some_and(|spec| spec.offline)))
+        let condition = unit.device.ask_condition()();
+        let is_offline = spec.is_some_and(|spec| spec.offline);
+        Some(unit_status(unit, &condition, is_offline))
     }
 
     fn alua_choices(&self) -> Vec<AluaChoice> {
@@ -279,10 +293,9 @@ fn faulty_status(name: &str, error: &ApplyError) -> UnitStatus {
     }
 }
 
-fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
-    let usage = unit.device.usage().ok();
-    let suspension = unit.device.suspension();
-    let (fault, remedy) = match (unit.device.fault(), &suspension) {
+fn unit_status(unit: &Unit, condition: &Condition, offline: bool) -> UnitStatus {
+    let usage = condition.usage.as_ref().ok();
+    let (fault, remedy) = match (unit.device.fault(), &condition.suspension) {
         (Some(fault), _) => (Some(fault), None),
         (None, Some(it)) => (Some(it.reason.clone()), Some(it.remedy.clone())),
         (None, None) => (None, None),
@@ -310,6 +323,6 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         written_bytes: totals.write_blocks * block_len,
         errors: unit.errors(),
     };
-    status.hindrances = hindrances::hindrances(unit, &status, suspension.as_ref(), usage.as_ref());
+    status.hindrances = hindrances::hindrances(unit, &status, condition);
     status
 }
