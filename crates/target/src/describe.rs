@@ -1,31 +1,69 @@
 //! Sessions in words, for the control plane.
 
+use std::sync::mpsc::Sender;
+
 use iscsi::negotiation::SessionParameters;
 use iscsi::target::login::SessionKind;
 
 use super::event_loop::EventLoop;
-use crate::session::connection::Role;
 use crate::session::served_session::ServedSession;
 use model::data_plane::{ConnectionInfo, SessionInfo};
+use unit::command::operation::SessionKey;
+
+/// Least number of sessions that are described in one turn of an event loop. Thousands at once
+/// would keep I/O waiting for as long.
+const IN_ONE_TURN: usize = 8;
+/// Most turns for one list. The caller waits for all of them.
+const MOST_TURNS: usize = 64;
+
+/// List of sessions that is being made.
+#[derive(Debug)]
+pub(super) struct Describing {
+    reply: Sender<Vec<SessionInfo>>,
+    /// Sessions that are described in one turn.
+    share: usize,
+    left: Vec<SessionKey>,
+    told: Vec<SessionInfo>,
+}
 
 impl EventLoop {
-    /// Returns the sessions of this loop. Counts their TCP segments first, so that the sums of
-    /// portals are as new as the sessions.
-    pub(super) fn describe(&mut self) -> Vec<SessionInfo> {
-        let counts = &self.core.shared.portal_counts;
-        for (_, connection) in &mut self.connections {
-            if let Role::Session(..) = connection.role {
-                counts.add(
-                    connection.local,
-                    &connection.stream,
-                    &mut connection.counted,
-                );
+    /// Begins to describe the sessions of this loop.
+    pub(super) fn describe(&mut self, reply: Sender<Vec<SessionInfo>>) {
+        let left: Vec<SessionKey> = self.sessions.keys().copied().collect();
+        self.describing.push_back(Describing {
+            reply,
+            share: left.len().div_ceil(MOST_TURNS).max(IN_ONE_TURN),
+            told: Vec::with_capacity(left.len()),
+            left,
+        });
+    }
+
+    /// Describes some sessions, and sends the list when it is complete. Counts their TCP segments
+    /// first, so that the sums of portals are as new as the sessions.
+    pub(super) fn describe_some(&mut self) {
+        let Some(mut list) = self.describing.pop_front() else {
+            return;
+        };
+        let some = list.left.len().saturating_sub(list.share);
+        for key in list.left.split_off(some) {
+            // A session that has ended meanwhile is not listed.
+            let Some(session) = self.sessions.get(&key) else {
+                continue;
+            };
+            for slot in session.connections.values() {
+                if let Some(connection) = self.connections.get_mut(*slot) {
+                    let (local, stream) = (connection.local, &connection.stream);
+                    let counts = &self.core.shared.portal_counts;
+                    counts.add(local, stream, &mut connection.counted);
+                }
             }
+            list.told.push(self.describe_session(session));
         }
-        self.sessions
-            .values()
-            .map(|session| self.describe_session(session))
-            .collect()
+        match list.left.is_empty() {
+            // The requester may have stopped waiting.
+            true => drop(list.reply.send(list.told)),
+            false => self.describing.push_front(list),
+        }
     }
 
     fn describe_session(&self, session: &ServedSession) -> SessionInfo {

@@ -4,7 +4,7 @@
 //! submits the resulting block requests in one batch and takes completions. It writes all output
 //! with as few system calls as possible. Nothing in a turn blocks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll};
 use slab::Slab;
 
+use super::describe::Describing;
 use super::directory::Directory;
 use super::message::Message;
 use super::router::Router;
@@ -63,6 +64,8 @@ pub(super) struct EventLoop {
     ready: Vec<usize>,
     /// Number of connections in `ready` that only let their input gather.
     gathering: usize,
+    /// Lists of sessions that are being made.
+    pub(super) describing: VecDeque<Describing>,
     pub(super) buffer: Vec<u8>,
     start: Instant,
     pub(super) now: Instant,
@@ -120,6 +123,7 @@ impl EventLoop {
             dirty: Vec::new(),
             ready: Vec::new(),
             gathering: 0,
+            describing: VecDeque::new(),
             buffer: vec![0; BUFFER],
             start: now,
             now,
@@ -165,6 +169,7 @@ impl EventLoop {
             worked |= self.block_requests(&mut completions);
             self.finish_ending();
             self.flush();
+            self.describe_some();
             self.tick_if_due();
             if worked {
                 self.spin.worked(self.now);
@@ -201,6 +206,7 @@ impl EventLoop {
     fn timeout(&mut self) -> Option<Duration> {
         if !self.ready.is_empty()
             || !self.core.orders.is_empty()
+            || !self.describing.is_empty()
             || self.core.turn.is_awaited()
             || self.spin.go_on(Instant::now())
         {
@@ -345,9 +351,7 @@ impl EventLoop {
                     keys.into_iter()
                         .for_each(|key| self.dismiss_session(key, reason));
                 }
-                Message::Describe(reply) => {
-                    let _ = reply.send(self.describe());
-                }
+                Message::Describe(reply) => self.describe(reply),
                 Message::Turn(turn) => drop(turn),
                 Message::Stop => self.stop(),
             }

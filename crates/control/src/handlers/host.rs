@@ -13,7 +13,7 @@ use config::redact::redacted_host;
 use model::Error;
 use model::access::FolderGrant;
 use model::config::{Config, HostSpec, MapSpec};
-use model::data_plane::SessionInfo;
+use model::data_plane::Login;
 
 /// Adds the endpoints of this file to the routes.
 pub(super) fn serve(routes: Routes) -> Routes {
@@ -43,8 +43,8 @@ pub(super) fn list(call: Call) -> Result<Vec<HostView>, Error> {
     let config = plane.config();
     let index = HostIndex::new(&config);
     let mut sessions: HashMap<&str, usize> = HashMap::new();
-    for session in plane.transactions.data_plane().sessions() {
-        for host in index.hosts(&session.initiator) {
+    for login in plane.transactions.data_plane().logins() {
+        for host in index.hosts(&login.initiator) {
             *sessions.entry(&host.name).or_default() += 1;
         }
     }
@@ -80,15 +80,15 @@ pub(super) fn show(call: Call) -> Result<HostView, Error> {
         )
     };
     let host = config.host(&name).ok_or_else(missing)?;
-    let sessions = plane.transactions.data_plane().sessions();
-    let belongs = |session: &&SessionInfo| host.membership(&session.initiator).is_some();
+    let logins = plane.transactions.data_plane().logins();
+    let belongs = |login: &&Login| host.membership(&login.initiator).is_some();
     let maps = config.maps.iter().filter(|map| {
         let is_of = map.host.as_ref() == Some(&host.name);
         is_of && is_seen(&config, grant, map)
     });
     Ok(HostView {
         spec: redacted_host(host),
-        sessions: sessions.iter().filter(belongs).count(),
+        sessions: logins.iter().filter(belongs).count(),
         maps: maps.cloned().collect(),
     })
 }

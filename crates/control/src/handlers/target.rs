@@ -14,7 +14,7 @@ use config::diff::{Action, Difference, FieldChange};
 use config::redact::redacted_target;
 use model::Error;
 use model::config::{AluaState, TargetSpec};
-use model::data_plane::SessionInfo;
+use model::data_plane::Login;
 use model::hindrance::AluaChoice;
 
 /// Adds the endpoints of this file to the routes.
@@ -36,12 +36,13 @@ pub(super) fn serve(routes: Routes) -> Routes {
 
 pub(super) fn list(call: Call) -> Result<Vec<TargetView>, Error> {
     let Call { plane, .. } = call;
-    let sessions = plane.transactions.data_plane().sessions();
+    let logins = plane.transactions.data_plane().logins();
+    let choices = plane.transactions.data_plane().alua_choices();
     Ok(plane
         .config()
         .targets
         .iter()
-        .map(|target| view(&plane, target, &sessions))
+        .map(|target| view(&plane, target, &logins, &choices))
         .collect())
 }
 
@@ -56,8 +57,9 @@ pub(super) fn show(call: Call) -> Result<TargetView, Error> {
         )
     };
     let target = config.target(&iqn).ok_or_else(missing)?;
-    let sessions = plane.transactions.data_plane().sessions();
-    Ok(view(&plane, target, &sessions))
+    let logins = plane.transactions.data_plane().logins();
+    let choices = plane.transactions.data_plane().alua_choices();
+    Ok(view(&plane, target, &logins, &choices))
 }
 
 pub(super) fn create(call: Call<Commit, CreateTarget>) -> Result<Committed, Error> {
@@ -138,25 +140,29 @@ fn ends(choice: &AluaChoice, state: AluaState) -> Difference {
     }
 }
 
-fn view(plane: &Plane, target: &TargetSpec, sessions: &[SessionInfo]) -> TargetView {
+fn view(
+    plane: &Plane,
+    target: &TargetSpec,
+    logins: &[Login],
+    choices: &[AluaChoice],
+) -> TargetView {
     let data_plane = plane.transactions.data_plane();
-    let mut alua_choices = data_plane.alua_choices();
-    let groups = &target.portal_groups;
-    alua_choices.retain(|choice| {
+    let is_of = |choice: &&AluaChoice| {
         let group = choice.target_port_group;
-        groups.iter().any(|of| of.target_port_group == group)
-    });
+        let mut groups = target.portal_groups.iter();
+        groups.any(|of| of.target_port_group == group)
+    };
     TargetView {
-        alua_choices,
+        alua_choices: choices.iter().filter(is_of).cloned().collect(),
         spec: redacted_target(target),
         portals: data_plane
             .portals()
             .into_iter()
             .filter(|portal| portal.target == target.iqn)
             .collect(),
-        sessions: sessions
+        sessions: logins
             .iter()
-            .filter(|session| session.target.as_ref() == Some(&target.iqn))
+            .filter(|login| login.target == target.iqn)
             .count(),
     }
 }

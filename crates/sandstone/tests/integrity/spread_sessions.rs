@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::memory::MemoryDevice;
 use iscsi::initiator::LoginSettings;
@@ -112,5 +113,38 @@ fn a_session_with_many_connections_has_its_loop_for_itself() {
     others.iter_mut().for_each(PipelinedSession::cut);
     further.iter_mut().for_each(PipelinedSession::cut);
     first.cut();
+    served.stop();
+}
+
+/// Event loops describe some sessions in each turn, and sessions come and go meanwhile.
+#[test]
+fn a_list_of_many_sessions_has_each_one_that_stays() {
+    let (served, portal) = serve();
+    let mut stay: Vec<PipelinedSession> = (0..50).map(|number| logged_in(portal, number)).collect();
+    let service = served.service();
+    let told = |service: &dyn DataPlane| -> Vec<u16> {
+        let sessions = service.sessions().into_iter();
+        sessions.map(|session| session.tsih).collect()
+    };
+    let expected = told(&*service);
+    assert_eq!(expected.len(), 50);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let listing = {
+        let (is_over, expected) = (Arc::clone(&is_over), expected.clone());
+        std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let mut listed = told(&*service);
+                assert!(listed.is_sorted_by(|a, b| a < b), "{listed:?}");
+                listed.retain(|tsih| expected.contains(tsih));
+                assert_eq!(listed, expected);
+            }
+        })
+    };
+    for number in 50..80 {
+        logged_in(portal, number).cut();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    listing.join().expect("every list is complete");
+    stay.iter_mut().for_each(PipelinedSession::cut);
     served.stop();
 }
