@@ -133,7 +133,8 @@ impl Drop for Snapshots {
 struct Accumulator {
     /// Time since 1970 at which counting began.
     began: Duration,
-    units: HashMap<String, UnitSums>,
+    /// Sums of units, by name. Their histograms take kilobytes, and stay where they are.
+    units: HashMap<String, Box<UnitSums>>,
     port_groups: HashMap<(String, u16), PortGroupSums>,
     /// Devices behind the initiator at the last reading that told them.
     devices: Vec<DeviceFigures>,
@@ -175,12 +176,14 @@ impl Accumulator {
     /// Adds what was counted since the last reading. Objects that are gone are forgotten.
     fn add(&mut self, at: Duration, figures: Figures) -> Snapshot {
         let mut before = std::mem::take(&mut self.units);
+        self.units.reserve(figures.units.len());
         let mut units = Vec::with_capacity(figures.units.len());
         for read in figures.units {
-            let mut sums = before.remove(&read.name).unwrap_or_default();
+            let known = before.remove_entry(&read.name);
+            let (name, mut sums) = known.unwrap_or_else(|| (read.name.clone(), Box::default()));
             sums.add(read);
             units.push(sums.snapshot());
-            self.units.insert(sums.name.clone(), sums);
+            self.units.insert(name, sums);
         }
         let mut before = std::mem::take(&mut self.port_groups);
         let mut port_groups = Vec::with_capacity(figures.port_groups.len());
@@ -241,7 +244,7 @@ impl UnitSums {
         (self.naa, self.under_way) = (read.naa, read.under_way);
         if let Some(latency) = read.latency {
             add_between(&mut self.latency, &self.latency_read, &latency);
-            self.latency_read = latency;
+            self.latency_read = *latency;
         }
         self.name = read.name;
     }
@@ -350,7 +353,7 @@ mod tests {
                 },
                 ..RareSums::default()
             },
-            latency: Some(latency),
+            latency: Some(Box::new(latency)),
             ..UnitFigures::default()
         }
     }

@@ -165,8 +165,8 @@ pub struct UnitFigures {
     /// Sums of discards, flushes and failures.
     pub rare: RareSums,
     /// Latencies of reads, and those of writes. `None` means that they are those of the last
-    /// reading.
-    pub latency: Option<[LatencyCounts; WITH_HISTOGRAM]>,
+    /// reading. Most units rest, so that the space of the counters is not part of every unit.
+    pub latency: Option<Box<[LatencyCounts; WITH_HISTOGRAM]>>,
 }
 
 /// Commands of units at the last reading, by the number of the object that counts. Most units of a

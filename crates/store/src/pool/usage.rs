@@ -189,7 +189,12 @@ impl Pool {
             let figures = lists.iter().map(|of| self.dead(*of, after, Moment::Now));
             figures.fold(Figure::default(), Figure::and)
         };
-        let (lost, by_snapshots) = (sum(Epoch(0)), sum(since));
+        let lost = sum(Epoch(0));
+        // A volume that is no clone owns all that it has lost.
+        let by_snapshots = match origin {
+            None => lost,
+            Some(_) => sum(since),
+        };
         let origin_has = origin.and_then(|origin| self.contents.get(&origin));
         let origin_has = origin_has.map(|of| self.referenced(of, Moment::Now));
         let shared = origin_has.map_or(0, |of| of.sectors);

@@ -27,7 +27,7 @@ use unit::unit::Unit;
 
 /// Units whose devices are asked for their condition before the first answer is waited for. A
 /// pool's thread answers all of them at once, and requests wait behind them.
-const ASKED_TOGETHER: usize = 32;
+const ASKED_TOGETHER: usize = 128;
 
 impl DataPlane for Service {
     fn try_again(&self) {
@@ -272,7 +272,7 @@ fn unit_figures(unit: &Unit, read: &CommandsRead) -> UnitFigures {
         totals,
         errors: unit.errors(),
         rare: unit.tally.rare(),
-        latency: (!rests).then(|| unit.tally.latency()),
+        latency: (!rests).then(|| Box::new(unit.tally.latency())),
     }
 }
 
