@@ -34,6 +34,7 @@ pub(crate) fn page_of_alert(alert: &AlertView) -> String {
         (_, "initiator") => format!("/sessions?q={}", escape(object)),
         (_, "disk of another machine") => format!("/initiator?q={}", escape(object)),
         (_, "disk of this machine") => format!("/wizards/locate?disk={}", escape(object)),
+        (_, "certificate") => "/certificate".to_owned(),
         (_, "way out") => "/alerts#ways".to_owned(),
         _ => format!("/alerts/{}", alert.number),
     }
@@ -116,6 +117,7 @@ fn label(alert: &AlertView) -> &'static str {
         (_, "initiator") => "Show its sessions",
         (_, "disk of another machine") => "Show its paths",
         (_, "disk of this machine") => "Locate the disk",
+        (_, "certificate") => "Show the certificate",
         (_, "way out") => "Show the ways out",
         _ => "Show what it means",
     }

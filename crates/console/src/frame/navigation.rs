@@ -50,6 +50,7 @@ const GROUPS: &[(&str, &[Entry])] = &[
         &[
             entry("/initiator", "Initiator", Role::Viewer),
             entry("/config", "Configuration", Role::Viewer),
+            entry("/certificate", "Certificate", Role::Viewer),
             entry("/access", "Users and tokens", Role::Admin),
             entry("/audit", "Audit", Role::Admin),
         ],

@@ -4,6 +4,7 @@ mod access;
 mod alerts;
 mod audit;
 mod bench;
+mod certificate;
 mod chap;
 mod config;
 pub(crate) mod events;
@@ -46,6 +47,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         bench::routes,
         audit::routes,
         access::routes,
+        certificate::routes,
         config::routes,
     ];
     each.into_iter().fold(routes, |routes, add| add(routes))

@@ -73,6 +73,7 @@ fn pages_of_an_empty_daemon_say_what_to_do_next() {
         ("/volumes", "No pool yet"),
         ("/maps", "Nothing to draw"),
         ("/initiator", "initiator login"),
+        ("/certificate", "serves no console"),
         ("/access", "No user yet"),
         ("/audit", "<h1>Audit</h1>"),
         ("/config", "<h1>Configuration</h1>"),

@@ -11,8 +11,10 @@ use block::BlockDevice;
 use block::memory::MemoryDevice;
 use config::change::{AddMap, Change, CreateHost, CreateTarget, CreateUnit};
 use config::store::Store;
+use control::answer::ConsoleStatus;
+use control::endpoint::tls::{TlsSource, TlsView};
 use control::transaction::Commit;
-use control::{Author, Plane, Snapshots, Transactions};
+use control::{Author, ConsoleCertificate, Plane, Snapshots, Transactions};
 use model::Error;
 use model::access::{AddToken, Role};
 use model::config::{AluaMode, BackendSpec, Config, TargetParameters};
@@ -195,11 +197,64 @@ pub(crate) struct Site {
     thread: Option<JoinHandle<()>>,
 }
 
+fn console_status() -> ConsoleStatus {
+    let TlsView {
+        url,
+        fingerprint,
+        names,
+        ends,
+        trouble,
+        ..
+    } = Certificate.view();
+    ConsoleStatus {
+        url,
+        fingerprint,
+        names,
+        ends,
+        is_own: true,
+        first_login: None,
+        trouble,
+    }
+}
+
+/// Certificate of a console that the tests reach without TLS.
+struct Certificate;
+
+impl ConsoleCertificate for Certificate {
+    fn view(&self) -> TlsView {
+        TlsView {
+            url: "https://san1:8443".into(),
+            fingerprint: "00:11".into(),
+            names: vec!["san1".into()],
+            ends: 2_000_000_000,
+            source: TlsSource::Own,
+            trouble: None,
+            pem: "-----BEGIN CERTIFICATE-----".into(),
+        }
+    }
+
+    fn give(&self, _: &str, key: &str) -> Result<TlsView, Error> {
+        match key.is_empty() {
+            true => Err(Error::invalid("the key cannot be used", "give another one")),
+            false => Ok(self.view()),
+        }
+    }
+
+    fn make(&self) -> Result<TlsView, Error> {
+        Ok(self.view())
+    }
+
+    fn reload(&self) -> Result<TlsView, Error> {
+        Ok(self.view())
+    }
+}
+
 impl Site {
     /// Serves a console of a daemon with one unit, target, host and map. Its first start is past.
     pub(crate) fn with_one_of_each() -> Self {
         let site = Self::empty();
         site.plane.access.demo_link().expect("a link");
+        site.plane.console.set(console_status, Certificate);
         site.change(Change::CreateTarget(CreateTarget {
             iqn: "iqn.2026-01.io.sandstone:one".into(),
             alias: String::new(),

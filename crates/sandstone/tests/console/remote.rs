@@ -5,6 +5,9 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use model::access::Role;
+
+use super::html::coded;
 use super::site::Site;
 
 /// Runs the command line against the console over TLS, away from the daemon's folder.
@@ -157,4 +160,68 @@ fn a_certificate_that_ends_soon_is_an_alert(site: &Site) {
     assert!(told.contains("certificate-ends console"), "{told}");
     assert!(told.contains("It ends in 9 days"), "{told}");
     assert!(told.contains("sandstone tls give"), "{told}");
+}
+
+/// Returns the body of a form with a certificate and its key.
+fn form(certificate: &str, key: &str) -> String {
+    format!("certificate={}&key={}", coded(certificate), coded(key))
+}
+
+#[test]
+fn the_certificate_is_shown_made_and_given_from_its_page() {
+    let site = Site::start();
+    site.add_user("ann", Role::Admin);
+    let admin = site.token("boss", "--role admin");
+    let viewer = site.token("reader", "--role viewer");
+    let fingerprint = || -> String {
+        let shown: serde_json::Value = serde_json::from_str(&site.done("tls show --json")).unwrap();
+        shown["fingerprint"].as_str().unwrap().to_owned()
+    };
+    let first = fingerprint();
+    let page = site.get("/certificate", &viewer);
+    assert!(page.page().contains(&first), "{page:?}");
+    assert!(!page.body.contains("/certificate/make"), "{page:?}");
+    assert_eq!(site.post("/certificate/make", &viewer, "").status, 403);
+
+    let asks = site.post("/certificate/make", &admin, "");
+    assert!(asks.body.contains("refuse the console until"), "{asks:?}");
+    assert_eq!(fingerprint(), first, "nothing was confirmed");
+    let made = site.post("/certificate/make", &admin, "confirmed=yes");
+    assert_eq!(made.header("location"), Some("/certificate"), "{made:?}");
+    let second = fingerprint();
+    assert_ne!(second, first);
+    let page = site.get("/certificate", &viewer);
+    assert!(page.body.contains(&second), "{page:?}");
+    assert!(
+        page.body.contains("this machine, which made it"),
+        "{page:?}"
+    );
+
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let other = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let (key, other) = (key.serialize_pem(), other.serialize_pem());
+    let secret = |pem: &str| pem.lines().nth(1).unwrap().to_owned();
+    let refused = site.post("/certificate/give", &admin, &form(&certificate, &other));
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body.contains("What was refused"), "{refused:?}");
+    assert!(!refused.body.contains(&secret(&other)), "a key is shown");
+    assert_eq!(fingerprint(), second, "the present one stays");
+    let given = site.post("/certificate/give", &admin, &form(&certificate, &key));
+    assert_eq!(given.status, 303, "{given:?}");
+    let page = site.get("/certificate", &admin);
+    assert!(
+        page.body.contains("an administrator, who gave it"),
+        "{page:?}"
+    );
+    assert!(!page.body.contains(&secret(&key)), "a key is shown");
+    assert_ne!(fingerprint(), second);
+    let audit = site.done("audit list --json");
+    assert!(
+        !audit.contains(&secret(&key)) && !audit.contains(&secret(&other)),
+        "{audit}"
+    );
+    let unread = site.post("/certificate/reload", &viewer, "");
+    assert_eq!(unread.status, 403);
 }
