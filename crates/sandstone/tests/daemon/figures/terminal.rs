@@ -174,6 +174,13 @@ fn near(told: f64, expected: f64, what: &str) {
 
 #[test]
 fn a_benchmark_of_known_rate_shows_alike_everywhere() {
+    let is_known = (0..5).any(|_| benchmark_shows_alike().is_some());
+    assert!(is_known, "the moment of a snapshot was missed each time");
+}
+
+/// Runs a benchmark of known rate, and compares all that tells of it. Returns `None` if this
+/// machine stalled so that the moment of a snapshot was missed: the rates cannot be added up then.
+fn benchmark_shows_alike() -> Option<()> {
     let process = Process::start();
     let portal = serve(&process);
     // The session makes the host and the port group known before the columns are fixed.
@@ -237,26 +244,23 @@ fn a_benchmark_of_known_rate_shows_alike_everywhere() {
     stop.store(true, Ordering::Relaxed);
     noting.join().unwrap();
     let moments = moments.lock().unwrap();
-    let sum = |object, counter| {
-        let sum = batch.sum(&moments, object, counter);
-        sum.unwrap_or_else(|| panic!("a row without a snapshot: {:?} {moments:?}", batch.rows))
-    };
+    let sum = |object, counter| batch.sum(&moments, object, counter);
     for object in ["SCSI Device(naa.", "Physical Disk Adapter("] {
-        near(sum(object, "Reads/sec"), reads, object);
-        near(sum(object, "Writes/sec"), writes, object);
+        near(sum(object, "Reads/sec")?, reads, object);
+        near(sum(object, "Writes/sec")?, writes, object);
         near(
-            sum(object, "MBytes Read/sec") * 1048576.0,
+            sum(object, "MBytes Read/sec")? * 1048576.0,
             read_bytes,
             object,
         );
         near(
-            sum(object, "MBytes Written/sec") * 1048576.0,
+            sum(object, "MBytes Written/sec")? * 1048576.0,
             writes * SIZE,
             object,
         );
     }
     // The benchmark's session was gone before a snapshot had its last commands.
-    let of_host = sum("Virtual Disk(bench:scsi0:0)", "Reads/sec");
+    let of_host = sum("Virtual Disk(bench:scsi0:0)", "Reads/sec")?;
     assert!(
         of_host > 0.0 && of_host <= reads * 1.02,
         "{of_host} of {reads}"
@@ -277,6 +281,7 @@ fn a_benchmark_of_known_rate_shows_alike_everywhere() {
     let (r, w) = (disk["r/s"].as_f64().unwrap(), disk["w/s"].as_f64().unwrap());
     let expected = sums(&all, "reads", "commands") / sums(&all, "writes", "commands");
     assert!((r / w / expected - 1.0).abs() < 0.02, "{disk}");
+    Some(())
 }
 
 /// Discards, flushes and failures reach the figures with their bytes.
