@@ -88,7 +88,9 @@ impl Console {
     fn start_demo(options: &ConsoleOptions, plane: &Arc<Plane>) -> Result<Self, Error> {
         let at = |port| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
         let usual = Self::listen(at(CONSOLE_PORT), options, plane);
-        usual.or_else(|_| Self::listen(at(0), options, plane))
+        let console = usual.or_else(|_| Self::listen(at(0), options, plane))?;
+        console.show_in_status(plane);
+        Ok(console)
     }
 
     fn listen(

@@ -79,6 +79,21 @@ fn the_history_names_the_demo_and_its_user() {
 }
 
 #[test]
+fn a_demo_tells_of_its_console_and_certificate() {
+    let state = tempfile::tempdir().unwrap();
+    let port = free_port().to_string();
+    let demo = Demo::start(state.path(), &["--json", "--port", &port]);
+    let told = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .args(["tls", "show", "--state"])
+        .arg(state.path())
+        .output()
+        .unwrap();
+    drop(demo);
+    let text = String::from_utf8_lossy(&told.stdout);
+    assert!(text.contains("made by the daemon"), "{told:?}");
+}
+
+#[test]
 fn a_second_demo_moves_where_somebody_took_the_port_of_the_first() {
     let state = tempfile::tempdir().unwrap();
     let port = free_port();
