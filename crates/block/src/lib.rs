@@ -365,8 +365,9 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Returns the space in use. May block; never called from an event loop.
     fn usage(&self) -> Result<Usage, BlockError>;
 
-    /// Asks for the device's condition. Whoever asks many devices before the first answer waits
-    /// once, and not for each. May block; never called from an event loop.
+    /// Asks for the device's condition. A caller that asks many devices before it waits for the
+    /// first answer waits once, and not for each. The call that is returned may block, and is never
+    /// made from an event loop.
     fn ask_condition(&self) -> Asked<'_> {
         Box::new(|| Condition {
             suspension: self.suspension(),

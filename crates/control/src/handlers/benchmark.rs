@@ -330,8 +330,9 @@ fn user_of<'a>(config: &Config, logins: &'a [Login], naa: &str) -> Option<&'a Lo
 /// ends when a host begins to use the unit.
 fn guard(plane: Weak<Plane>, unit: &UnitSpec, writes: bool) -> Guard {
     let (name, naa) = (unit.name.clone(), unit.naa.clone());
-    // Generation and logins at the last look. As long as both stay, the answer does: to find what
-    // thousands of sessions see takes longer than the time between two looks.
+    // Generation and logins at the last look that found no user. As long as both stay, none is
+    // looked for: to find what thousands of sessions see takes longer than the time between two
+    // looks.
     let last = Mutex::new(None);
     Box::new(move || {
         let plane = plane.upgrade()?;
@@ -352,8 +353,11 @@ fn guard(plane: Weak<Plane>, unit: &UnitSpec, writes: bool) -> Guard {
         if *last == now {
             return None;
         }
-        let (_, logins) = last.insert(now?);
-        let user = user_of(&config, logins, &naa)?;
-        Some(format!("{} began to use lu {name}", user.initiator))
+        let (_, logins) = now.as_ref()?;
+        if let Some(user) = user_of(&config, logins, &naa) {
+            return Some(format!("{} began to use lu {name}", user.initiator));
+        }
+        *last = now;
+        None
     })
 }

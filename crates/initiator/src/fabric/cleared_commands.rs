@@ -11,19 +11,18 @@ use super::traffic::cookie;
 use super::{ERRAND, Fabric};
 
 impl Fabric {
-    /// Aborts what is under way on a logical unit if a command ended with sense data that tells of
-    /// aborted commands. `ended` is the cookie of the command with the sense data.
-    #[inline]
+    /// Aborts what is under way on a logical unit if the sense data of a CHECK CONDITION tells of
+    /// aborted commands. `ended` is the cookie of the command that ended with it.
+    #[cold]
     pub(super) fn heed_cleared_commands(
         &mut self,
-        (at, lun): (usize, u64),
+        at: usize,
+        lun: u64,
         ended: u64,
-        (status, sense): (Option<u8>, &[u8]),
+        sense: &[u8],
         now: u64,
     ) {
-        if status == Some(0x02)
-            && SenseCode::decode(sense).is_some_and(|code| code.tells_of_aborted_commands())
-        {
+        if SenseCode::decode(sense).is_some_and(|code| code.tells_of_aborted_commands()) {
             self.abort_what_is_under_way(at, lun, Some(ended), now);
         }
     }

@@ -293,8 +293,9 @@ impl Fabric {
                     .is_some_and(|errand| errand.nexus == at);
                 if is_ours && let Some(errand) = self.errands.try_remove(key) {
                     self.forget_abort(at, cookie);
-                    let place = (at, errand.lun);
-                    self.heed_cleared_commands(place, cookie, (status, &sense), now);
+                    if status == Some(0x02) {
+                        self.heed_cleared_commands(at, errand.lun, cookie, &sense, now);
+                    }
                     self.errand_ended(errand, status, &sense, now);
                 }
                 continue;
@@ -303,8 +304,10 @@ impl Fabric {
             self.nexuses[at].has_served |= status == Some(0);
             let (device, io) = device_and_io(cookie);
             self.note_lost_writes(device, io, status, &sense);
-            let lun = self.devices[device].paths[path_of(cookie).0 as usize].lun;
-            self.heed_cleared_commands((at, lun), cookie, (status, &sense), now);
+            if status == Some(0x02) {
+                let lun = self.devices[device].paths[path_of(cookie).0 as usize].lun;
+                self.heed_cleared_commands(at, lun, cookie, &sense, now);
+            }
             let how = how_it_ended(status, &sense);
             let policy = &mut self.devices[device].policy;
             policy.ended(io, path_of(cookie), how, now, &mut self.actions);
