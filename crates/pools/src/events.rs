@@ -11,7 +11,7 @@ use store::vdev::{DeviceErrorKind, LeafId, VdevEvent, VdevState};
 
 use super::fullness::{Fill, Fullness};
 use crate::import::opening::wall_clock_s;
-use crate::pool_thread::Shared;
+use crate::shared::Shared;
 use model::event::Severity;
 use model::pool::history::Happening;
 use model::quantity::format_size;

@@ -21,7 +21,8 @@ use store::pool::{self, Recipe};
 use store::volume::blocks;
 
 use self::facts::AskedFacts;
-use crate::pool_thread::{Awaiting, PoolThread};
+use crate::order::Awaiting;
+use crate::pool_thread::PoolThread;
 use crate::read_ahead::{Ahead, Passed, Read, Readers};
 use block::{
     Asked, BlockDevice, BlockError, BlockErrorKind, Condition, Done, Durability, Foreseen,

@@ -7,7 +7,7 @@ use store::pool::{TrimRefused, TrimState, TrimStatus};
 use store::vdev::{Class, LeafId, TopLevelKind};
 
 use crate::administer::vdevs::is_meant;
-use crate::pool_thread::Hands;
+use crate::order::Hands;
 use crate::registry::Pools;
 use model::pool::trim::{Trim, TrimAction, TrimView};
 use model::quantity::format_size;

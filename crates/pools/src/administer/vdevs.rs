@@ -19,7 +19,7 @@ use store::vdev::{LeafStatus, ShapeError, ShapeErrorKind};
 
 use crate::devices::disks::Disks;
 use crate::import::multihost;
-use crate::pool_thread::Hands;
+use crate::order::Hands;
 use crate::registry::{OpenPool, Pools};
 use crate::status::layout;
 use model::pool::status::PoolView;

@@ -4,7 +4,7 @@ use store::pool::{Pool, Stop};
 use store::vdev::{LeafStatus, VdevState};
 
 use crate::import::reopening::is_troubled;
-use crate::pool_thread::Shared;
+use crate::shared::Shared;
 use model::device_name::is_remote;
 
 /// Disks that the pool lacks now and will use again when they return. They are missing, or they are

@@ -5,7 +5,8 @@ use store::pool::{PoolError, PoolErrorKind};
 
 use super::{Absence, Closing, Engine, PATIENCE, Waiter};
 use crate::engine::answer::block_error;
-use crate::pool_thread::{Order, Shut};
+use crate::order::Order;
+use crate::shared::Shut;
 
 impl Engine {
     /// Stops the pool because another host has it, or may have it. All waiting callers are told,

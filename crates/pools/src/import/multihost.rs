@@ -21,7 +21,7 @@ use store::vdev::layout::label_offset;
 use super::opening::Clock;
 use crate::devices::label;
 use crate::fence::{Named, PoolFence};
-use crate::pool_thread::Hands;
+use crate::order::Hands;
 use crate::registry::{OpenPool, Pools};
 use block::lane::Outcome;
 use block::{BlockDevice, Done, Lane, Request, Submitted, Ticket};

@@ -11,7 +11,7 @@ use store::pool::{
 use store::vdev::{self, DeviceOutcome, IoId};
 
 use crate::import::opened_devices::Devices;
-use crate::pool_thread::{Begin, Place, Setup};
+use crate::setup::{Begin, Place, Setup};
 use block::BlockDevice;
 
 /// Engine clock, in microseconds since the pool was opened. The clock keeps running while the

@@ -20,7 +20,7 @@ use store::vdev::VdevState;
 use super::unasked::expands;
 use crate::devices::known::KnownPool;
 use crate::opener_turn::Turn;
-use crate::pool_thread::Hands;
+use crate::order::Hands;
 use crate::registry::{OpenPool, Pools};
 use model::device_name::is_remote;
 use model::pool::vdev_change::VdevChange;

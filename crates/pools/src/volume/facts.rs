@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::pool::{DatasetSpace, Recipe};
 
 use super::{PoolVolume, durability};
-use crate::pool_thread::Awaiting;
+use crate::order::Awaiting;
 use block::{BlockError, BlockErrorKind, Durability, PoolSpace, Usage};
 
 /// Answers of the pool so far.

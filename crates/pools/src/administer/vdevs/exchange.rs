@@ -6,7 +6,7 @@ use store::vdev::VdevState;
 
 use super::new_device::settle_in;
 use super::{Site, is_same};
-use crate::pool_thread::Place;
+use crate::setup::Place;
 use model::{Error, ErrorKind};
 
 impl Site<'_> {

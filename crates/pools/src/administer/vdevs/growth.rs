@@ -11,7 +11,7 @@ use super::super::vdev_request::check;
 use super::{Site, failed, in_turn, is_meant, refused};
 use crate::devices::label;
 use crate::import::opening::paths;
-use crate::pool_thread::Hands;
+use crate::order::Hands;
 use model::pool::vdev_request::{Additions, VdevRequest};
 use model::{Error, ErrorKind};
 

@@ -9,7 +9,7 @@ use store::vdev::{ShapeErrorKind, VdevState};
 use super::{Named, Site, failed, in_turn, refused};
 use crate::devices::identity::{Identity, Located, locate};
 use crate::devices::label::{self, Said};
-use crate::pool_thread::Place;
+use crate::setup::Place;
 use block::BlockDevice;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};

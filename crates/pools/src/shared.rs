@@ -1,0 +1,306 @@
+//! State that a pool's thread shares with its callers: the inbox of orders, and facts about the
+//! pool that need no question to the thread.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use store::cache::Cache;
+use store::pool::{Pool, PoolError, PoolErrorKind};
+
+use crate::devices::disks::Disks;
+use crate::events::EventLog;
+use crate::fence::PoolFence;
+use crate::import::opening;
+use crate::order::Order;
+use crate::setup::{Place, Setup};
+use block::lane::Waker;
+use model::event::{Occurrence, Severity, Teller, Topic};
+
+/// State that the thread and its callers share.
+pub(crate) struct Shared {
+    name: String,
+    is_read_only: bool,
+    cache: Arc<Cache>,
+    places: Mutex<BTreeMap<u64, Place>>,
+    event_log: Mutex<EventLog>,
+    events: Teller,
+    reopenings: AtomicU64,
+    /// Generation of the configuration that all labels hold, or 0 if it is not known yet.
+    generation: AtomicU64,
+    shut: Mutex<Option<Shut>>,
+    /// Time until which this host surely owns the pool, in microseconds since boot.
+    owned_until_us: Arc<AtomicU64>,
+    fence: Mutex<Option<PoolFence>>,
+    disks: Disks,
+    inbox: Mutex<Inbox>,
+    /// Whether the inbox holds orders. The flag saves the lock when the inbox is empty, and the
+    /// waker when it was already called.
+    filled: AtomicBool,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Inbox {
+    orders: Vec<Order>,
+    /// Whether no thread takes orders any more.
+    is_ended: bool,
+    /// Whether the pool is to be opened anew, until it was.
+    is_opening: bool,
+}
+
+/// Reason why a host has no engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shut {
+    /// Reason, as a sentence without a full stop.
+    pub(crate) reason: String,
+    /// Remedy, as a clause without a full stop.
+    pub(crate) next: String,
+    /// Whether the pool is to be reopened.
+    pub(crate) is_to_be_reopened: bool,
+}
+
+impl Shut {
+    /// Describes an engine that failed through a defect.
+    pub(crate) fn defect(pool: &str) -> Self {
+        Self {
+            reason: format!("the engine of pool {pool} failed (a defect; the log says where)"),
+            next: "keep the daemon's log, restart the daemon, and report this".to_owned(),
+            is_to_be_reopened: false,
+        }
+    }
+
+    /// Describes a pool that stopped because another host has it, or may have it.
+    pub(crate) fn stopped(pool: &str, reason: &str) -> Self {
+        Self {
+            reason: format!("pool {pool} is not served any more: {reason}"),
+            next: format!(
+                "decide which host shall have the pool. To continue on this host, use `sandstone pool clear \
+                 {pool}`: it watches the devices, and opens the pool if no other host uses it. To leave the \
+                 pool to the other host, use `sandstone pool export {pool}`: this host only forgets it"
+            ),
+            is_to_be_reopened: true,
+        }
+    }
+
+    /// Describes a pool that was let go because it took no more changes.
+    pub(crate) fn suspended(pool: &str, reason: &str) -> Self {
+        Self {
+            reason: format!("pool {pool} takes no changes and must be reopened: {reason}"),
+            next: format!("check its devices, then use `sandstone pool clear {pool}`"),
+            is_to_be_reopened: true,
+        }
+    }
+}
+
+impl Shared {
+    /// Makes the state of a pool that is about to begin. `waker` wakes its thread.
+    pub(crate) fn new(name: String, setup: &Setup, waker: Waker) -> Self {
+        Self {
+            name,
+            is_read_only: setup.is_read_only,
+            cache: Arc::clone(&setup.cache),
+            places: Mutex::new(setup.places.clone()),
+            event_log: Mutex::default(),
+            events: setup.events.clone(),
+            reopenings: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            shut: Mutex::default(),
+            owned_until_us: Arc::new(AtomicU64::new(u64::MAX)),
+            fence: Mutex::default(),
+            disks: setup.disks.clone(),
+            inbox: Mutex::default(),
+            filled: AtomicBool::new(false),
+            waker,
+        }
+    }
+
+    /// Returns the generation of the configuration that all labels hold, if it is known.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        (generation > 0).then_some(generation)
+    }
+
+    /// Notes the generation that all labels surely hold.
+    pub(crate) fn note_generation(&self, pool: &Pool) {
+        if pool.is_config_durable() {
+            let generation = pool.config().generation;
+            self.generation.store(generation, Ordering::Relaxed);
+        }
+    }
+
+    /// Queues an order, and reports whether the thread will take it.
+    pub(crate) fn send(&self, order: Order) -> bool {
+        self.queue(self.lock(), order)
+    }
+
+    /// Queues an order, unless the thread opens the pool anew.
+    pub(crate) fn send_unless_opening(&self, order: impl FnOnce() -> Order) {
+        let inbox = self.lock();
+        if !inbox.is_opening {
+            self.queue(inbox, order());
+        }
+    }
+
+    fn queue(&self, mut inbox: MutexGuard<'_, Inbox>, order: Order) -> bool {
+        if inbox.is_ended {
+            return false;
+        }
+        inbox.is_opening |= matches!(order, Order::Reopen { .. });
+        inbox.orders.push(order);
+        drop(inbox);
+        if !self.filled.swap(true, Ordering::AcqRel) {
+            (self.waker)();
+        }
+        true
+    }
+
+    /// Appends the orders that arrived since the last call.
+    pub(crate) fn take(&self, orders: &mut VecDeque<Order>) {
+        if self.filled.swap(false, Ordering::AcqRel) {
+            orders.extend(self.lock().orders.drain(..));
+        }
+    }
+
+    /// Notes that the pool was opened anew, or could not be.
+    pub(crate) fn end_opening(&self) {
+        self.lock().is_opening = false;
+    }
+
+    /// Reports whether the thread takes no orders any more, and never will.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_ended
+    }
+
+    /// Accepts no more orders, and returns those that were not taken.
+    pub(crate) fn end(&self) -> Vec<Order> {
+        let mut inbox = self.lock();
+        inbox.is_ended = true;
+        std::mem::take(&mut inbox.orders)
+    }
+
+    /// Replaces the fence that keeps other hosts from the pool's devices.
+    pub(crate) fn keep_fence(&self, fence: Option<PoolFence>) {
+        if let Some(fence) = &fence {
+            fence.follow(&self.owned_until_us);
+        }
+        *self.lock_fence() = fence;
+    }
+
+    /// Returns the fence that keeps other hosts from the pool's devices, if there is one.
+    pub(crate) fn fence(&self) -> Option<PoolFence> {
+        self.lock_fence().clone()
+    }
+
+    fn lock_fence(&self) -> MutexGuard<'_, Option<PoolFence>> {
+        // Every change is one assignment: a panic leaves nothing half done.
+        self.fence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the cache of the pool's blocks.
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Returns the pool's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reports whether the pool was opened only to be read.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Returns the source of devices.
+    pub(crate) fn disks(&self) -> &Disks {
+        &self.disks
+    }
+
+    /// Returns the places of leaves and spares.
+    pub(crate) fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+        // Every change is one insertion or removal: a panic leaves nothing half done.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the log of the pool's events.
+    pub(crate) fn event_log(&self) -> MutexGuard<'_, EventLog> {
+        // One line more or less does no harm.
+        self.event_log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an event of the pool, and reports it to the daemon.
+    pub(crate) fn note(&self, severity: Severity, text: &str) {
+        self.event_log().note(text);
+        let told = Occurrence::new(severity, Topic::Pool, &self.name, text);
+        let next = format!("sandstone pool status {}", self.name);
+        self.events.tell(match severity {
+            Severity::Info => told,
+            _ => told.next(next),
+        });
+    }
+
+    /// Returns the error with which orders are refused.
+    pub(crate) fn ended(&self) -> PoolError {
+        let context = match &*self.lock_shut() {
+            Some(shut) => shut.reason.clone(),
+            None => format!("pool {} does not answer any more", self.name),
+        };
+        PoolError::new(PoolErrorKind::Suspended, context)
+    }
+
+    /// Returns the reason why there is no engine, or `None` if there is one.
+    pub(crate) fn why_shut(&self) -> Option<Shut> {
+        self.lock_shut().clone()
+    }
+
+    /// Notes the reason why there is no engine, or `None` if there is one.
+    pub(crate) fn shut(&self, why: Option<Shut>) {
+        *self.lock_shut() = why;
+    }
+
+    fn lock_shut(&self) -> MutexGuard<'_, Option<Shut>> {
+        // Every change is one assignment: a panic leaves nothing half done.
+        self.shut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the time until which this host surely owns the pool.
+    pub(crate) fn own_until(&self, since_boot_us: u64) {
+        // Only the pool's thread writes the value. Storing an unchanged value would take the cache
+        // line from the readers.
+        if self.owned_until_us.load(Ordering::Relaxed) != since_boot_us {
+            self.owned_until_us.store(since_boot_us, Ordering::Release);
+        }
+    }
+
+    /// Reports whether this host surely owns the pool.
+    pub(crate) fn is_owned(&self) -> bool {
+        let until_us = self.owned_until_us.load(Ordering::Acquire);
+        until_us == u64::MAX || opening::since_boot_us() < until_us
+    }
+
+    /// Returns how often the pool was let go to be reopened.
+    pub(crate) fn reopenings(&self) -> u64 {
+        self.reopenings.load(Ordering::Acquire)
+    }
+
+    /// Counts that volumes may have lost writes that were not promised. This happens before any
+    /// read can show the loss.
+    pub(crate) fn count_reopening(&self) {
+        self.reopenings.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Throws out all blocks: no reader may see bytes that the pool's devices may not have.
+    pub(crate) fn empty_cache(&self) {
+        let cap = self.cache.cap();
+        self.cache.resize(0);
+        self.cache.resize(cap);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Every change is one push or take: a panic leaves nothing half done.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
