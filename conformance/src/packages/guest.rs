@@ -22,8 +22,8 @@ use crate::servers::server::ServerKind;
 
 /// Limit, which a busy machine also keeps.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Time for which the host loads its unit. It must outlast the restart of an upgrade, and the
-/// watchdog.
+/// Least time for which the host loads its unit: the load must outlast the restart of an upgrade,
+/// and the watchdog. The guest adds to it as much as it is slow.
 const LOAD_S: u64 = 120;
 const DISK_MIB: u64 = 2048;
 const POOL_MIB: u64 = 1024;
