@@ -161,8 +161,12 @@ impl TaskSets {
 }
 
 impl NexusTasks {
-    /// Returns the number of commands of the nexus that run, and of those that wait.
+    /// Returns the number of commands of the nexus that run, and of those that wait. As long as the
+    /// gate is open, none waits, and no lock is taken.
     pub fn under_way(&self) -> (u32, u32) {
+        if !self.place.gate.load(SeqCst) {
+            return (self.place.running.load(Relaxed), 0);
+        }
         let order = self.sets.lock();
         order
             .members

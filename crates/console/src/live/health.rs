@@ -44,7 +44,7 @@ impl Shown {
 pub(crate) struct Health {
     latest: Mutex<Option<(Instant, Arc<Status>)>>,
     /// Held by the reader that asks. All others wait for its answer, rather than ask as well.
-    asking: Mutex<()>,
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl Health {
@@ -61,10 +61,28 @@ impl Health {
         if let Some(status) = self.young() {
             return Some(status);
         }
-        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(status) = self.young() {
+        let _asking = self.asking.blocking_lock();
+        self.young().or_else(|| self.ask(console, asker))
+    }
+
+    /// Returns the status for a stream, if the asker may know it. Streams that wait for the answer
+    /// to one of them keep no thread.
+    pub(crate) async fn status_for_stream(
+        console: &Arc<Console>,
+        asker: &Asker,
+    ) -> Option<Arc<Status>> {
+        console.door.admit(asker, &status::STATUS).ok()?;
+        let health = &console.live.health;
+        let _asking = health.asking.lock().await;
+        if let Some(status) = health.young() {
             return Some(status);
         }
+        let (console, asker) = (Arc::clone(console), asker.clone());
+        let ask = move || console.live.health.ask(&console, &asker);
+        tokio::task::spawn_blocking(ask).await.ok()?
+    }
+
+    fn ask(&self, console: &Console, asker: &Asker) -> Option<Arc<Status>> {
         let status = Arc::new(console.door.call(asker, &status::STATUS, &[]).ok()?);
         let mut place = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some((Instant::now(), Arc::clone(&status)));

@@ -1,7 +1,6 @@
 //! Events with the rows of a moment. Viewers who watch the same objects share one text, so a wall
 //! of screens costs little more than one.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
@@ -13,7 +12,7 @@ use super::moment::Moment;
 
 /// Events of one moment, by the objects that they show.
 #[derive(Debug, Default)]
-pub(crate) struct RowEvents(Mutex<HashMap<Arc<[String]>, Bytes>>);
+pub(crate) struct RowEvents(Mutex<Vec<(Arc<[String]>, Bytes)>>);
 
 impl RowEvents {
     /// Returns the event with the rows of objects, made once for all viewers.
@@ -25,11 +24,12 @@ impl RowEvents {
         names: &HostNames,
     ) -> Bytes {
         let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(event) = events.get(ids) {
+        // There are few viewers, and lists differ early: comparing costs less than hashing.
+        if let Some((_, event)) = events.iter().find(|(known, _)| known == ids) {
             return event.clone();
         }
         let event = Bytes::from(written(moment, ids, config, names));
-        events.insert(Arc::clone(ids), event.clone());
+        events.push((Arc::clone(ids), event.clone()));
         event
     }
 }

@@ -26,7 +26,7 @@ use model::{Error, ErrorKind};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::health;
+use super::health::{self, Health};
 use super::moment::Moment;
 use crate::benchmark_figures;
 use crate::event_table;
@@ -299,9 +299,7 @@ impl Viewer {
 
     /// Writes the health and the generation, if they changed.
     async fn state(&mut self, out: &mut String) {
-        let (console, asker) = (Arc::clone(&self.console), self.asker.clone());
-        let look = move || console.live.health.status(&console, &asker);
-        let Ok(Some(status)) = tokio::task::spawn_blocking(look).await else {
+        let Some(status) = Health::status_for_stream(&self.console, &self.asker).await else {
             return;
         };
         let shown = health::shown(&status);

@@ -314,12 +314,14 @@ impl RegisteredSession {
     pub(crate) fn lun_figures(&self) -> Vec<LunFigures> {
         let nexuses = self.nexuses();
         let used = nexuses.iter().filter_map(|seen| {
+            // A unit that was never used has no figures, and is not asked.
+            let totals = seen.tally.totals()?;
             let under_way = seen.mapped.upgrade().map(|mapped| mapped.under_way());
             Some(LunFigures {
                 lun: seen.lun,
                 unit: seen.tally.unit.name().to_owned(),
                 under_way: under_way.unwrap_or_default(),
-                totals: seen.tally.totals()?,
+                totals,
             })
         });
         used.collect()
