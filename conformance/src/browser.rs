@@ -2,6 +2,8 @@
 //! browser's own DevTools commands through it). It has a profile of its own, which is removed with
 //! it, and looks for no network.
 
+pub(crate) mod hand;
+
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -112,6 +114,11 @@ impl Browser {
         )
     }
 
+    fn get(&self, path: &str) -> Result<Value> {
+        let path = format!("/session/{}{path}", self.session);
+        request(self.port, "GET", &path, None)
+    }
+
     fn devtools(&self, command: &str, parameters: &Value) -> Result<Value> {
         self.post(
             "/goog/cdp/execute",
@@ -211,7 +218,8 @@ impl Browser {
     /// # Errors
     /// The browser cannot make it.
     pub(crate) fn picture(&self, width: u32, height: u32) -> Result<Vec<u8>> {
-        let picture = self.screenshot(width, height, &json!({ "format": "png" }))?;
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+        let picture = self.screenshot(&clip, &json!({ "format": "png" }))?;
         ensure!(
             picture.starts_with(b"\x89PNG"),
             "the browser's picture is no PNG"
@@ -224,8 +232,28 @@ impl Browser {
     /// # Errors
     /// The browser cannot make it.
     pub(crate) fn small_picture(&self, width: u32, height: u32) -> Result<Vec<u8>> {
+        self.small(&json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 }))
+    }
+
+    /// Returns what is within the page's header, navigation and footer, down to its end or to
+    /// `height` pixels, as a WebP.
+    ///
+    /// # Errors
+    /// The browser cannot make it.
+    pub(crate) fn small_picture_of_main(&self, height: u32) -> Result<Vec<u8>> {
+        let clip = self.run(&format!(
+            "const main = document.querySelector('main');
+             const {{ x, y, width }} = main.getBoundingClientRect();
+             const end = main.lastElementChild.getBoundingClientRect().bottom;
+             const height = Math.min(end - y + 16, {height});
+             return {{ x: x + scrollX, y: y + scrollY, width, height, scale: 1 }};"
+        ))?;
+        self.small(&clip)
+    }
+
+    fn small(&self, clip: &Value) -> Result<Vec<u8>> {
         let format = json!({ "format": "webp", "quality": 90 });
-        let picture = self.screenshot(width, height, &format)?;
+        let picture = self.screenshot(clip, &format)?;
         ensure!(
             picture.starts_with(b"RIFF") && picture[8..].starts_with(b"WEBP"),
             "the browser's picture is no WebP"
@@ -233,11 +261,11 @@ impl Browser {
         Ok(picture)
     }
 
-    /// Takes a picture of the page in a format.
-    fn screenshot(&self, width: u32, height: u32, format: &Value) -> Result<Vec<u8>> {
+    /// Takes a picture of a part of the page in a format.
+    fn screenshot(&self, clip: &Value, format: &Value) -> Result<Vec<u8>> {
         let mut wanted = format.clone();
         wanted["captureBeyondViewport"] = json!(true);
-        wanted["clip"] = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+        wanted["clip"] = clip.clone();
         let answer = self.devtools("Page.captureScreenshot", &wanted)?;
         let text = answer["data"]
             .as_str()

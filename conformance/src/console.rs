@@ -2,6 +2,7 @@
 //! initiators read and write: light, dark, on a phone, by keyboard and without scripts.
 
 mod benchmarks;
+mod newcomer;
 mod page;
 mod pictures;
 mod roles;
@@ -32,6 +33,12 @@ pub(crate) const LABS: &[Lab] = &[
         about: "every page of the console under load in chromium: light, dark, phone, keyboard, no scripts, roles; axe",
         room: Room::Shared,
         run,
+    },
+    Lab {
+        name: "console-newcomer",
+        about: "a first LUN from bare disks, and a failed disk found and replaced, by clicks in chromium",
+        room: Room::Shared,
+        run: newcomer::run,
     },
     Lab {
         name: "pictures",

@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::newcomer;
 use super::page::screen;
 use super::site::{Load, Site, TARGET};
+use crate::browser::hand::Hand;
 use crate::browser::{self, Browser, Screen};
 use crate::lab::{Bench, Outcome};
+use crate::machine::loop_disk::LoopDisk;
+use crate::machine::scratch;
 use crate::servers::server::ServerKind;
 
 /// Time after which the charts of the last five minutes are full.
@@ -18,6 +22,16 @@ const FULL: Duration = Duration::from_secs(305);
 
 /// Most bytes of a picture.
 const MOST_BYTES: usize = 150_000;
+
+/// Most bytes of a picture of the guide, which has several.
+const MOST_BYTES_OF_GUIDE: usize = 60_000;
+
+/// Screen of the pictures of the guide. They show what is beside the navigation, up to a height.
+const GUIDE: Screen = screen(1120, 700, "light");
+const TALLEST: u32 = 640;
+
+/// Size of the disks in the guide: 960 GB, as usual ones have.
+const GUIDE_DISK: u64 = 960_197_124_096;
 
 /// Pictures: the file, the page, and the screen.
 const PICTURES: &[(&str, &str, Screen)] = &[
@@ -37,29 +51,54 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
         .pictures
         .as_deref()
         .context("--pictures names no folder")?;
+    let browser = Browser::start()?;
+    let of_guide = guide(&browser, program, folder)?;
     let mut site = Site::start(program)?;
     furnish(&mut site)?;
     std::thread::sleep(FULL);
-    let browser = Browser::start()?;
     site.log_in(&browser, "admin")?;
     for (name, path, screen) in PICTURES {
         browser.show_on(*screen)?;
         browser.go(&site.page(path))?;
-        keep(&browser, folder, name, *screen)?;
+        let picture = browser.small_picture(screen.width, screen.height)?;
+        keep(&picture, folder, name, MOST_BYTES)?;
     }
     site.check_alive()?;
     Ok(Outcome::passed(format!(
         "{} pictures in {}",
-        PICTURES.len(),
+        of_guide + PICTURES.len(),
         folder.display()
     )))
 }
 
-fn keep(browser: &Browser, folder: &Path, name: &str, screen: Screen) -> Result<()> {
-    let picture = browser.small_picture(screen.width, screen.height)?;
+/// Makes the first LUN as a new user does, with a picture of each step for the guide. Returns their
+/// number.
+fn guide(browser: &Browser, program: &Path, folder: &Path) -> Result<usize> {
+    let files = scratch::folder("disks")?;
+    let disks = ["1", "2", "3", "4"].map(|name| {
+        let file = files.path().join(name);
+        LoopDisk::attach(&file, GUIDE_DISK)
+    });
+    let disks = disks.into_iter().collect::<Result<Vec<LoopDisk>>>()?;
+    let mut site = Site::start_with(program, &disks)?;
+    browser.show_on(GUIDE)?;
+    site.log_in(browser, "admin")?;
+    let mut number = 0;
+    let picked = ["/dev/disk/by-id/disk-1", "/dev/disk/by-id/disk-2"];
+    newcomer::first_lun(&mut Hand::new(browser), picked, |step| {
+        number += 1;
+        let picture = browser.small_picture_of_main(TALLEST)?;
+        let name = format!("first-lun-{step}");
+        keep(&picture, folder, &name, MOST_BYTES_OF_GUIDE)
+    })?;
+    site.check_alive()?;
+    Ok(number)
+}
+
+fn keep(picture: &[u8], folder: &Path, name: &str, most_bytes: usize) -> Result<()> {
     ensure!(
-        picture.len() <= MOST_BYTES,
-        "the picture {name} has {} bytes, and at most {MOST_BYTES} are wanted",
+        picture.len() <= most_bytes,
+        "the picture {name} has {} bytes, and at most {most_bytes} are wanted",
         picture.len()
     );
     let file = folder.join(format!("{name}.webp"));

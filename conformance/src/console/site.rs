@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
 use crate::browser::Browser;
+use crate::machine::loop_disk::LoopDisk;
 use crate::machine::process::{self, Running};
 use crate::machine::scratch;
 use crate::servers::server;
@@ -21,6 +22,22 @@ pub(super) const TARGET: &str = "iqn.2026-01.io.sandstone:san1";
 
 /// Roles, the least first. A user of each has its name.
 pub(super) const ROLES: [&str; 3] = ["viewer", "operator", "admin"];
+
+/// Script that gives a program disks of its own: the loop devices that its first argument names.
+/// The other arguments are the program.
+const ONLY_THESE_DISKS: &str = "\
+mkdir -p /dev/disk
+mount -t tmpfs none /sys/class/block
+mount -t tmpfs none /dev/disk
+mkdir /dev/disk/by-id
+number=1
+for name in $1; do
+    ln -s ../../devices/virtual/block/$name /sys/class/block/$name
+    ln -s ../../$name /dev/disk/by-id/disk-$number
+    number=$((number + 1))
+done
+shift
+exec \"$@\"";
 
 /// Load on a unit.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +67,27 @@ impl Site {
     /// # Errors
     /// The daemon does not come up.
     pub(super) fn start(program: &Path) -> Result<Self> {
+        Self::start_by(Command::new(program), program)
+    }
+
+    /// Starts a daemon as [`Site::start`] does, which sees these disks and no other ones. They are
+    /// below /dev/disk/by-id as `disk-1`, `disk-2` and so on.
+    ///
+    /// # Errors
+    /// The daemon does not come up, or this user may not mount.
+    pub(super) fn start_with(program: &Path, disks: &[LoopDisk]) -> Result<Self> {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-ec", ONLY_THESE_DISKS, "sh"]);
+        let names = disks.iter().map(|it| it.node().trim_start_matches("/dev/"));
+        command.arg(names.collect::<Vec<_>>().join(" "));
+        command.arg(program);
+        Self::start_by(command, program)
+    }
+
+    /// Starts a daemon by a command, which lacks the daemon's options.
+    fn start_by(mut command: Command, program: &Path) -> Result<Self> {
         let folder = scratch::folder("console")?;
         let (console, portal) = (server::free_port()?, server::free_port()?);
-        let mut command = Command::new(program);
         command
             .args(["serve", "--cache", "64M", "--console"])
             .arg(format!("127.0.0.1:{console}"))
@@ -86,6 +121,11 @@ impl Site {
     /// Returns the address at which targets listen.
     pub(super) fn portal(&self) -> String {
         format!("127.0.0.1:{}", self.portal)
+    }
+
+    /// Returns the port at which targets listen.
+    pub(super) const fn port(&self) -> u16 {
+        self.portal
     }
 
     /// Returns the path of a file in the folder of this lab.
@@ -122,8 +162,16 @@ impl Site {
     /// # Errors
     /// The load cannot be started.
     pub(super) fn load(&mut self, load: Load<'_>) -> Result<()> {
+        self.load_at(TARGET, load)
+    }
+
+    /// Reads and writes a unit at a target until the daemon ends.
+    ///
+    /// # Errors
+    /// The load cannot be started.
+    pub(super) fn load_at(&mut self, target: &str, load: Load<'_>) -> Result<()> {
         let url = format!(
-            "iscsi://{}/{TARGET}/{}?initiator_name={}",
+            "iscsi://{}/{target}/{}?initiator_name={}",
             self.portal(),
             load.lun,
             load.initiator

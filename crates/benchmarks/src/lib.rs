@@ -34,6 +34,7 @@ mod view;
 pub use comparison::{BenchmarkComparison, ComparisonRow, ComparisonVerdict, FactDifference};
 pub use keeper::{Benchmarks, MOST_KEPT, Subject};
 pub use order::{BenchmarkKind, OUTSTANDING, Plan, ROUNDS, StartBenchmark, SweepOrder, TIME_MS};
+pub use progress::MEASURING;
 pub use rows::RowView;
 pub use runner::Guard;
 pub use sweep_table::SweepView;

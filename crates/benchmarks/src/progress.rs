@@ -6,6 +6,9 @@ use super::view::ProgressView;
 use bench::measure::window::Second;
 use bench::run::measure::Phase;
 
+/// Word for the phase whose seconds count.
+pub const MEASURING: &str = "measuring";
+
 /// Measurement under way.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -69,7 +72,7 @@ impl Progress {
             run: self.run,
             workload: self.workload.clone(),
             phase: match self.phase {
-                Phase::Measure => "measuring",
+                Phase::Measure => MEASURING,
                 Phase::RampUp => "ramping up",
                 Phase::Fill => "filling",
                 Phase::ReadBack => "reading back",

@@ -101,6 +101,7 @@ function findCharts() {
       ticks: [...svg.querySelectorAll("text[data-tick]")],
       now: [...figure.querySelectorAll("[data-now]")],
       decimals: Number(svg.dataset.decimals),
+      seconds: Number(svg.dataset.seconds),
     });
   }
 }
@@ -127,11 +128,11 @@ function draw(chart) {
     let isDrawing = false;
     columns[at].forEach((value, index) => {
       const age = (end - times[index]) / 1000;
-      if (value === null || age > POINTS) {
+      if (value === null || age > chart.seconds) {
         isDrawing = false;
         return;
       }
-      const x = chart.left + chart.width * (1 - age / POINTS);
+      const x = chart.left + chart.width * (1 - age / chart.seconds);
       const y = chart.top + chart.height * (1 - value / limit);
       path += `${isDrawing ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
       isDrawing = true;

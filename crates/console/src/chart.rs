@@ -1,4 +1,4 @@
-//! Charts of the last five minutes as SVG. The script goes on drawing into them by the same rules,
+//! Charts of the last minutes as SVG. The script goes on drawing into them by the same rules,
 //! so a page without scripts shows what a page with scripts shows at first. Charts of longer times
 //! are in `past/`.
 
@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::live::points::{KEPT, Point};
+use crate::format::duration;
+use crate::live::points::Point;
 
 /// Width and height of the drawing, and of the room for lines in it.
 pub(crate) const WIDTH: f64 = 480.0;
@@ -33,16 +34,19 @@ pub(crate) struct Chart<'a> {
     pub(crate) lines: &'a [&'a str],
     /// Decimals of the values in words.
     pub(crate) decimals: usize,
+    /// Seconds from the left end to the right one, which is now.
+    pub(crate) seconds: u64,
 }
 
 impl Chart<'_> {
     /// Draws the points, the oldest first.
-    pub(crate) fn draw(&self, points: &[Point]) -> Markup {
+    pub(crate) fn draw<const N: usize>(&self, points: &[Point<N>]) -> Markup {
         let range = self.first..self.first + self.lines.len();
         let all = points.iter().flat_map(|point| &point.values[range.clone()]);
         let greatest = all.flatten().copied().fold(0.0, f64::max);
         let limit = nice_limit(greatest);
         let last = points.last().copied().unwrap_or_default();
+        let ago = duration(self.seconds);
         html! {
             figure.chart {
                 figcaption {
@@ -55,19 +59,20 @@ impl Chart<'_> {
                         }
                     }
                 }
-                svg role="img" aria-label=(format!("{} of the last five minutes, in {}", self.title, self.unit))
+                svg role="img" aria-label=(format!("{} of the last {ago}, in {}", self.title, self.unit))
                     viewBox=(format!("0 0 {WIDTH} {HEIGHT}"))
                     data-first=(self.first) data-left=(LEFT) data-top=(TOP) data-width=(PLOT_WIDTH)
-                    data-height=(PLOT_HEIGHT) data-decimals=(self.decimals) {
+                    data-height=(PLOT_HEIGHT) data-decimals=(self.decimals)
+                    data-seconds=(self.seconds) {
                     @for share in [0.0, 0.5, 1.0] {
                         @let y = TOP + PLOT_HEIGHT * (1.0 - share);
                         line.grid x1=(LEFT) x2=(LEFT + PLOT_WIDTH) y1=(y) y2=(y) {}
                         text data-tick=(share) x=(LEFT - 6.0) y=(y + 4.0) text-anchor="end" { (tick(limit * share)) }
                     }
-                    text x=(LEFT) y=(HEIGHT - 5.0) { "5 min ago" }
+                    text x=(LEFT) y=(HEIGHT - 5.0) { (ago) " ago" }
                     text x=(LEFT + PLOT_WIDTH) y=(HEIGHT - 5.0) text-anchor="end" { "now" }
                     @for at in 0..self.lines.len() {
-                        path.(class(at)) data-s=(at) d=(path(points, self.first + at, limit)) {}
+                        path.(class(at)) data-s=(at) d=(self.path(points, self.first + at, limit)) {}
                     }
                 }
                 (self.table(points))
@@ -83,8 +88,30 @@ impl Chart<'_> {
         )
     }
 
+    /// Returns the outline of a line. It has a gap where a value is not known.
+    fn path<const N: usize>(&self, points: &[Point<N>], value: usize, limit: f64) -> String {
+        let end = points.last().map_or(0, |point| point.at_ms);
+        let seconds = self.seconds as f64;
+        let mut path = String::new();
+        let mut is_drawing = false;
+        let skipped = points.len().saturating_sub(1) % STEP;
+        for point in points.iter().skip(skipped).step_by(STEP) {
+            let age = (end - point.at_ms) as f64 / 1000.0;
+            let Some(value) = point.values[value].filter(|_| age <= seconds) else {
+                is_drawing = false;
+                continue;
+            };
+            let x = LEFT + PLOT_WIDTH * (1.0 - age / seconds);
+            let y = TOP + PLOT_HEIGHT * (1.0 - value / limit);
+            // Writing to a text cannot fail.
+            let _ = write!(path, "{}{x:.1} {y:.1}", if is_drawing { 'L' } else { 'M' });
+            is_drawing = true;
+        }
+        path
+    }
+
     /// Draws the figures as a table.
-    fn table(&self, points: &[Point]) -> Markup {
+    fn table<const N: usize>(&self, points: &[Point<N>]) -> Markup {
         let last = points.last().map_or(0, |point| point.at_ms);
         html! {
             details {
@@ -115,27 +142,6 @@ impl Chart<'_> {
 /// Returns the class of a line by its number.
 pub(crate) fn class(line: usize) -> &'static str {
     ["c1", "c2", "c3", "c4", "c5"][line % 5]
-}
-
-/// Returns the outline of a line. It has a gap where a value is not known.
-fn path(points: &[Point], value: usize, limit: f64) -> String {
-    let end = points.last().map_or(0, |point| point.at_ms);
-    let mut path = String::new();
-    let mut is_drawing = false;
-    let skipped = points.len().saturating_sub(1) % STEP;
-    for point in points.iter().skip(skipped).step_by(STEP) {
-        let age = (end - point.at_ms) as f64 / 1000.0;
-        let Some(value) = point.values[value].filter(|_| age <= KEPT as f64) else {
-            is_drawing = false;
-            continue;
-        };
-        let x = LEFT + PLOT_WIDTH * (1.0 - age / KEPT as f64);
-        let y = TOP + PLOT_HEIGHT * (1.0 - value / limit);
-        // Writing to a text cannot fail.
-        let _ = write!(path, "{}{x:.1} {y:.1}", if is_drawing { 'L' } else { 'M' });
-        is_drawing = true;
-    }
-    path
 }
 
 /// Rounds up to 1, 2 or 5 times a power of ten.
@@ -178,7 +184,16 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn point(at: u64, value: Option<f64>) -> Point {
+    const CHART: Chart<'static> = Chart {
+        title: "<b>",
+        unit: "ms",
+        first: 0,
+        lines: &["<i>"],
+        decimals: 3,
+        seconds: 300,
+    };
+
+    fn point(at: u64, value: Option<f64>) -> Point<1> {
         let mut point = Point {
             at_ms: at * 1000,
             ..Point::default()
@@ -207,10 +222,10 @@ mod tests {
 
     #[test]
     fn a_line_ends_now_and_has_gaps() {
-        let points: Vec<Point> = (0..10)
+        let points: Vec<Point<1>> = (0..10)
             .map(|at| point(at, (at != 6).then_some(1.0)))
             .collect();
-        let drawn = path(&points, 0, 2.0);
+        let drawn = CHART.path(&points, 0, 2.0);
         let right = LEFT + PLOT_WIDTH;
         let middle = TOP + PLOT_HEIGHT / 2.0;
         assert!(
@@ -218,22 +233,21 @@ mod tests {
             "{drawn}"
         );
         assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
-        assert_eq!(path(&[], 0, 1.0), "");
+        assert_eq!(CHART.path::<1>(&[], 0, 1.0), "");
+        let short = Chart {
+            seconds: 3,
+            ..CHART
+        };
+        let drawn = short.path(&points, 0, 2.0);
+        assert!(drawn.starts_with(&format!("M{right:.1} ")), "{drawn}");
     }
 
     #[test]
     fn a_chart_has_its_table_and_names_only_as_text() {
-        let chart = Chart {
-            title: "<b>",
-            unit: "ms",
-            first: 0,
-            lines: &["<i>"],
-            decimals: 3,
-        };
-        let points: Vec<Point> = (0..31).map(|at| point(at, Some(1.0))).collect();
-        let drawn = chart.draw(&points).into_string();
+        let points: Vec<Point<1>> = (0..31).map(|at| point(at, Some(1.0))).collect();
+        let drawn = CHART.draw(&points).into_string();
         assert!(!drawn.contains("<b>") && !drawn.contains("<i>"));
         assert_eq!(drawn.matches("<th scope=\"row\">").count(), 3);
-        assert!(chart.draw(&[]).into_string().contains("–"));
+        assert!(CHART.draw::<1>(&[]).into_string().contains("–"));
     }
 }

@@ -61,7 +61,7 @@ fn columns() -> Vec<Column<'static, Row>> {
     vec![
         Column::text("time", "Time", |row: &Row| {
             let text = time(row.event.time_ms / 1000);
-            Cell::text(text.as_str()).markup(html! { span data-v="0" { (text) } })
+            Cell::text(text.as_str()).markup(html! { span.when data-v="0" { (text) } })
         }),
         Column::text("severity", "Severity", |row: &Row| {
             let (class, text) = severity(&row.event);
@@ -79,11 +79,11 @@ fn columns() -> Vec<Column<'static, Row>> {
         }),
         Column::text("event", "Event", |row: &Row| {
             let text = row.event.text.as_str();
-            Cell::text(text).markup(html! { span data-v="4" { (text) } })
+            Cell::text(text).markup(html! { span.prose data-v="4" { (text) } })
         }),
         Column::text("next", "What to do", |row: &Row| {
             let next = row.event.next.as_deref().unwrap_or(NONE);
-            Cell::text(next).markup(html! { span data-v="5" { (next) } })
+            Cell::text(next).markup(html! { span.prose data-v="5" { (next) } })
         }),
     ]
 }

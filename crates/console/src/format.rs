@@ -82,6 +82,21 @@ pub(crate) fn now() -> u64 {
     now.unwrap_or_default().as_secs()
 }
 
+/// Joins names to a list, of which at most `most` are told.
+pub(crate) fn listed(names: &[String], most: usize) -> String {
+    let told = names[..names.len().min(most)].join(", ");
+    match names.len().saturating_sub(most) {
+        0 => told,
+        others => format!("{told}, and {others} more"),
+    }
+}
+
+/// Returns the milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Encodes text as one segment of a path, or as one value of a query.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,7 +1,7 @@
 //! Previews: a form that changes something first shows what would change, and which sessions lose
 //! something. The confirmation carries what was seen, so that nothing else is done.
 
-use config::diff::{Action, Difference};
+use config::diff::{Action, Difference, FieldChange};
 use config::validate::SECRET_NOT_SHOWN;
 use control::Endpoint;
 use control::transaction::{Commit, Committed, SessionEffect};
@@ -184,7 +184,7 @@ pub(crate) fn differences(all: &[Difference]) -> Markup {
                     strong { (difference.object) " " (difference.name) } " " span.quiet { (word) }
                     @if difference.action != Action::Remove && !difference.fields.is_empty() {
                         ul.fields {
-                            @for field in &difference.fields {
+                            @for field in difference.fields.iter().filter(|it| tells(it)) {
                                 li {
                                     code { (field.field) } ": "
                                     @if let Some(old) = &field.old { del { (plain(old)) } " → " }
@@ -201,6 +201,15 @@ pub(crate) fn differences(all: &[Difference]) -> Markup {
             @if all.len() > MOST { li { "and " (all.len() - MOST) " more" } }
         }
     }
+}
+
+/// Reports whether a field says something: one that was not set and is empty now does not.
+fn tells(field: &FieldChange) -> bool {
+    field.old.is_some()
+        || field
+            .new
+            .as_deref()
+            .is_some_and(|new| !plain(new).is_empty())
 }
 
 /// Returns the text of a JSON string without its quotes. The mark of a secret becomes words.

@@ -4,6 +4,7 @@
 //! One thread makes the moments, for all viewers. Viewers who watch the same rows share
 //! their text.
 
+pub(crate) mod benchmark_points;
 pub(crate) mod health;
 pub(crate) mod host_names;
 pub(crate) mod moment;

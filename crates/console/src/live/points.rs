@@ -1,27 +1,37 @@
 //! Points of the charts: one a second, for five minutes.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use model::figures::latency::Latencies;
 use model::figures::{KindSums, LatencyByStage, PortGroupSnapshot, Snapshot};
 
 use super::rates::{Rates, quantile_us};
 
-/// Points that are kept.
+/// Points that are kept, one for each second.
 pub(crate) const KEPT: usize = 300;
-/// Number of values of a point.
+/// Number of values of a point of the overview.
 pub(crate) const VALUES: usize = 14;
 
 /// Point of the charts. Values that are not known are `None`: without commands there is no latency.
 ///
-/// The values are: reads and writes per second, MiB read and written per second; then in
-/// milliseconds the medians and the 99th percentiles, each whole and of the four stages.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Point {
+/// The values of the overview are: reads and writes per second, MiB read and written per second;
+/// then in milliseconds the medians and the 99th percentiles, each whole and of the four stages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point<const N: usize = VALUES> {
     /// Time in milliseconds since 1970.
     pub(crate) at_ms: u64,
     /// Values in their order.
-    pub(crate) values: [Option<f64>; VALUES],
+    pub(crate) values: [Option<f64>; N],
+}
+
+impl<const N: usize> Default for Point<N> {
+    fn default() -> Self {
+        Self {
+            at_ms: 0,
+            values: [None; N],
+        }
+    }
 }
 
 /// Numbers of the first values.
@@ -84,9 +94,11 @@ impl Point {
         }
         Self { at_ms, values }
     }
+}
 
+impl<const N: usize> Point<N> {
     /// Writes the values as JSON, with four significant digits.
-    pub(crate) fn json(&self) -> String {
+    fn json(&self) -> String {
         let values = self.values.iter().map(|value| match value {
             None => "null".to_owned(),
             Some(value) if *value >= 1000.0 => format!("{value:.0}"),
@@ -95,6 +107,19 @@ impl Point {
         });
         format!("[{}]", values.collect::<Vec<_>>().join(","))
     }
+}
+
+/// Writes points as an event of a stream.
+pub(crate) fn write_event<const N: usize>(points: &[Point<N>], out: &mut String) {
+    let times: Vec<String> = points.iter().map(|it| it.at_ms.to_string()).collect();
+    let values: Vec<String> = points.iter().map(Point::json).collect();
+    // Writing to a text cannot fail.
+    let _ = write!(
+        out,
+        "event: points\ndata: {{\"t\":[{}],\"v\":[{}]}}\n\n",
+        times.join(","),
+        values.join(",")
+    );
 }
 
 fn all(by_stage: &LatencyByStage) -> [&Latencies; 5] {

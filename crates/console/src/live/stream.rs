@@ -26,11 +26,13 @@ use model::{Error, ErrorKind};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
+use super::benchmark_points;
 use super::health::{self, Health};
 use super::moment::Moment;
+use super::points::write_event;
 use crate::benchmark_figures;
 use crate::event_table;
-use crate::format::escape;
+use crate::format::{escape, now_ms};
 use crate::state::Console;
 use crate::visit::{Fields, Theme, Visit};
 
@@ -40,6 +42,14 @@ const SILENCE: Duration = Duration::from_secs(15);
 const HEALTH_EVERY: u64 = 5;
 /// Most objects that a viewer may watch.
 const MOST_OBJECTS: usize = 400;
+
+/// Field of the query that names the benchmark whose charts the page has.
+const BENCHMARK: &str = "benchmark";
+
+/// Returns the address of the stream for the page of a benchmark that runs.
+pub(crate) fn address_of_benchmark(id: u64) -> String {
+    address("page", &format!("{BENCHMARK}={id}"))
+}
 
 /// Returns the address of a stream for a page.
 pub(crate) fn address(view: &str, query: &str) -> String {
@@ -142,7 +152,7 @@ fn begin(console: &Arc<Console>, asker: Asker, query: &Fields) -> Result<Viewer,
         console: Arc::clone(console),
         asker,
         ids: ids.into(),
-        has_charts: view == "overview",
+        charts: Charts::of(&view, query),
         told: Value::Null,
         events: (view == "events").then_some((visit, 0)),
         _place: place,
@@ -166,13 +176,33 @@ impl Drop for WatchedPools {
     }
 }
 
+/// Charts of a page that the stream goes on drawing.
+enum Charts {
+    /// The page has none.
+    None,
+    /// Those of the overview.
+    Overview,
+    /// Those of the benchmark with this number, which runs.
+    Benchmark(u64),
+}
+
+impl Charts {
+    fn of(view: &str, query: &Fields) -> Self {
+        let benchmark = || query.some(BENCHMARK)?.parse().ok().map(Self::Benchmark);
+        match view {
+            "overview" => Self::Overview,
+            _ => benchmark().unwrap_or(Self::None),
+        }
+    }
+}
+
 /// Viewer of live figures.
 struct Viewer {
     console: Arc<Console>,
     asker: Asker,
     principal: Principal,
     ids: Arc<[String]>,
-    has_charts: bool,
+    charts: Charts,
     /// State that was told last.
     told: Value,
     /// Visit whose list of events is watched, and the number of the last event that was told.
@@ -184,11 +214,9 @@ struct Viewer {
 impl Viewer {
     async fn run(mut self, outbox: mpsc::Sender<Bytes>) {
         let mut moments = self.console.live.latest.subscribe();
-        if self.has_charts {
-            let points = self.past();
-            if outbox.send(points).await.is_err() {
-                return;
-            }
+        let past = self.past();
+        if !past.is_empty() && outbox.send(past.into()).await.is_err() {
+            return;
         }
         moments.mark_changed();
         loop {
@@ -219,17 +247,21 @@ impl Viewer {
             .is_some_and(|role| role >= status::FIGURES.role)
     }
 
-    /// Returns the event with all points so far.
-    fn past(&self) -> Bytes {
-        let points = self.console.live.points();
-        let times: Vec<u64> = points.iter().map(|point| point.at_ms).collect();
-        let values: Vec<String> = points.iter().map(super::points::Point::json).collect();
-        let text = format!(
-            "event: points\ndata: {{\"t\":{},\"v\":[{}]}}\n\n",
-            json!(times),
-            values.join(",")
-        );
-        Bytes::from(text)
+    /// Returns the event with all points so far, if the page has charts.
+    fn past(&self) -> String {
+        let mut text = String::new();
+        match self.charts {
+            Charts::None => {}
+            Charts::Overview => write_event(&self.console.live.points(), &mut text),
+            Charts::Benchmark(id) => {
+                let benchmarks = &self.console.door.plane().benchmarks;
+                if let Ok(detail) = benchmarks.show(id) {
+                    let points = benchmark_points::so_far(&detail.seconds, now_ms());
+                    write_event(&points, &mut text);
+                }
+            }
+        }
+        text
     }
 
     /// Returns the event with the rows of a moment.
@@ -241,14 +273,19 @@ impl Viewer {
 
     /// Returns the event with the point of the charts, if the page has charts.
     fn point(&self, moment: &Moment) -> String {
-        match self.has_charts && moment.number > 0 {
-            false => String::new(),
-            true => format!(
-                "event: points\ndata: {{\"t\":[{}],\"v\":[{}]}}\n\n",
-                moment.point.at_ms,
-                moment.point.json()
-            ),
+        let mut text = String::new();
+        match self.charts {
+            Charts::Overview if moment.number > 0 => write_event(&[moment.point], &mut text),
+            Charts::Benchmark(id) => {
+                let view = self.console.door.plane().benchmarks.view(id).ok();
+                let point = view.and_then(|view| benchmark_points::latest(&view, now_ms()));
+                if let Some(point) = point {
+                    write_event(&[point], &mut text);
+                }
+            }
+            Charts::None | Charts::Overview => {}
         }
+        text
     }
 
     /// Writes the figures of benchmarks that the page shows.

@@ -72,7 +72,7 @@ fn table(rows: Vec<AlertView>, is_ended: bool) -> Table<'static, AlertView> {
             Cell::text(alert.object.as_str()).link(page_of_alert(alert))
         }),
         Column::text("since", "Since", |alert: &AlertView| {
-            Cell::text(time(alert.since_ms / 1000))
+            Cell::time(alert.since_ms / 1000)
         }),
         Column::text("found", "Found", |alert: &AlertView| {
             Cell::text(alert.text.as_str())
@@ -80,7 +80,8 @@ fn table(rows: Vec<AlertView>, is_ended: bool) -> Table<'static, AlertView> {
     ];
     if is_ended {
         columns.push(Column::text("ended", "Ended", |alert: &AlertView| {
-            Cell::text(alert.ended_ms.map_or(NONE.to_owned(), |at| time(at / 1000)))
+            let ended = alert.ended_ms.map(|at| Cell::time(at / 1000));
+            ended.unwrap_or_else(|| Cell::text(NONE))
         }));
     } else {
         columns.push(Column::text("next", "What to do", |alert: &AlertView| {

@@ -6,7 +6,7 @@ use model::Error;
 use model::access::AuditLine;
 
 use crate::answer::Answer;
-use crate::format::{count, time};
+use crate::format::count;
 use crate::frame::Page;
 use crate::mark::State;
 use crate::routes::Routes;
@@ -57,7 +57,7 @@ fn table(lines: Vec<AuditLine>) -> Table<'static, AuditLine> {
     Table {
         word: "line",
         columns: vec![
-            Column::text("time", "Time", |line: &AuditLine| Cell::text(time(line.at))),
+            Column::text("time", "Time", |line: &AuditLine| Cell::time(line.at)),
             Column::text("who", "User", |line: &AuditLine| {
                 Cell::text(if line.who.is_empty() {
                     "unknown"

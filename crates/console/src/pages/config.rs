@@ -8,7 +8,6 @@ use model::Error;
 
 use crate::answer::Answer;
 use crate::form::{Field, button, form, submit};
-use crate::format::time;
 use crate::frame::Page;
 use crate::mark::State;
 use crate::preview::{Asking, change};
@@ -42,6 +41,9 @@ fn show(visit: &Visit) -> Result<Answer, Error> {
     .into())
 }
 
+/// Objects of a change that its row tells.
+const TOLD_OBJECTS: usize = 8;
+
 fn table(visit: &Visit, generations: Vec<GenerationView>) -> Table<'_, GenerationView> {
     Table {
         word: "generation",
@@ -54,8 +56,7 @@ fn table(visit: &Visit, generations: Vec<GenerationView>) -> Table<'_, Generatio
                 false => Cell::state(State::Quiet, "kept"),
             }),
             Column::text("time", "Time", |it: &GenerationView| {
-                it.time_s
-                    .map_or_else(Cell::unknown, |at| Cell::text(time(at)))
+                it.time_s.map_or_else(Cell::unknown, Cell::time)
             }),
             Column::text("author", "Author", |it: &GenerationView| {
                 Cell::text(authors(it))
@@ -99,21 +100,25 @@ fn authors(view: &GenerationView) -> String {
     names.join(", ")
 }
 
-fn objects(change: &NotedChange) -> String {
+/// Returns the objects of a change, of which at most `most` are told.
+fn objects(change: &NotedChange, most: usize) -> String {
     let objects = change
         .objects
         .iter()
         .map(|it| format!("{} {} {}", it.action.as_str(), it.object, it.name));
     let mut all: Vec<String> = objects.collect();
-    if change.others > 0 {
-        all.push(format!("and {} more", change.others));
+    let others = change.others + all.len().saturating_sub(most);
+    all.truncate(most);
+    if others > 0 {
+        all.push(format!("and {others} more"));
     }
     all.join(", ")
 }
 
 fn words(view: &GenerationView) -> String {
     let changes = view.changes.iter().flatten();
-    changes.map(objects).collect::<Vec<_>>().join("; ")
+    let all = changes.map(|it| objects(it, usize::MAX));
+    all.collect::<Vec<_>>().join("; ")
 }
 
 fn changes(view: &GenerationView) -> Markup {
@@ -121,7 +126,7 @@ fn changes(view: &GenerationView) -> Markup {
         @match &view.changes {
             None => span.quiet { "not known" },
             Some(changes) => @for change in changes {
-                (objects(change))
+                (objects(change, TOLD_OBJECTS))
                 @if !change.command.is_empty() { br; code.quiet { (change.command) } br; }
             },
         }

@@ -12,7 +12,7 @@ use super::maps::map_table;
 use super::{chap, figures};
 use crate::answer::Answer;
 use crate::form::{Field, button, form, hidden, submit};
-use crate::format::{at, duration, escape, number_of};
+use crate::format::{at, duration, escape, listed, number_of};
 use crate::frame::Page;
 use crate::live::rates::Rates;
 use crate::live::stream::address;
@@ -21,6 +21,9 @@ use crate::preview::{Asking, change};
 use crate::routes::Routes;
 use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
+
+/// Initiators that a row of the list tells.
+const TOLD_INITIATORS: usize = 2;
 
 /// Adds the routes of this file.
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -77,7 +80,9 @@ pub(super) fn table(visit: &Visit) -> Result<Table<'static, Row>, Error> {
             }
         }),
         Column::text("initiators", "Initiators", |row: &Row| {
-            Cell::text(row.view.spec.initiators.join(", "))
+            let all = &row.view.spec.initiators;
+            let told = listed(all, TOLD_INITIATORS);
+            Cell::text(all.join(", ")).markup(html! { span.t { (told) } })
         }),
         Column::text("chap", "CHAP", |row: &Row| match &row.view.spec.chap {
             Some(chap) => Cell::text(format!("as {}", chap.user)),
@@ -168,11 +173,11 @@ fn initiators(visit: &Visit, view: &HostView) -> Markup {
     html! {
         section aria-label="Initiators" {
             h2 { "Initiators" }
-            ul {
+            ul.tasks {
                 @for initiator in &view.spec.initiators {
-                    li {
-                        span.name { (initiator) } " "
-                        a href=(format!("/maps?host={}&initiator={}#explain", escape(name), escape(initiator))) { "what it sees" } " "
+                    li.row-buttons {
+                        span.name { (initiator) }
+                        a.button href=(format!("/maps?host={}&initiator={}#explain", escape(name), escape(initiator))) { "What it sees" }
                         (button(visit, host::REMOVE_INITIATOR.role, "/hosts/initiators/remove", "Remove",
                             &[("host", name), ("initiator", initiator)]))
                     }

@@ -15,7 +15,7 @@ use crate::form::{lead, sentence};
 use crate::format::{at, number_of};
 use crate::frame::Page;
 use crate::live::health::shown;
-use crate::live::points::value;
+use crate::live::points::{KEPT, value};
 use crate::live::rates::Rates;
 use crate::live::stream::address;
 use crate::past;
@@ -109,6 +109,7 @@ fn first_steps(visit: &Visit, has_no_pool: bool) -> Markup {
 fn charts(visit: &Visit) -> Markup {
     let points = visit.console.live.points();
     let stages = ["whole", "wire in", "queue", "device", "reply"];
+    let seconds = KEPT as u64;
     let charts = [
         Chart {
             title: "Throughput",
@@ -116,6 +117,7 @@ fn charts(visit: &Visit) -> Markup {
             first: value::BYTES,
             lines: &["read", "written"],
             decimals: 1,
+            seconds,
         },
         Chart {
             title: "Commands",
@@ -123,6 +125,7 @@ fn charts(visit: &Visit) -> Markup {
             first: value::COMMANDS,
             lines: &["reads", "writes"],
             decimals: 0,
+            seconds,
         },
         Chart {
             title: "Median latency",
@@ -130,6 +133,7 @@ fn charts(visit: &Visit) -> Markup {
             first: value::P50,
             lines: &stages,
             decimals: 3,
+            seconds,
         },
         Chart {
             title: "99th percentile",
@@ -137,6 +141,7 @@ fn charts(visit: &Visit) -> Markup {
             first: value::P99,
             lines: &stages,
             decimals: 3,
+            seconds,
         },
     ];
     html! {

@@ -264,6 +264,11 @@ pub(crate) fn what_to_type(visit: &Visit, view: &UnitView, open: Option<Client>)
         .take(4)
         .filter_map(|map| access(&config, view, map));
     let accesses: Vec<(String, Access)> = accesses.collect();
+    // The client that the reader has comes first.
+    let others = Client::ALL
+        .into_iter()
+        .filter(|client| open != Some(*client));
+    let clients: Vec<Client> = open.into_iter().chain(others).collect();
     html! {
         section #clients aria-label="What to type on each client" {
             h2 { "What to type on each client" }
@@ -272,8 +277,8 @@ pub(crate) fn what_to_type(visit: &Visit, view: &UnitView, open: Option<Client>)
             }
             @for (host, access) in &accesses {
                 h3 { (host) }
-                @for client in Client::ALL {
-                    details open[open == Some(client)] {
+                @for client in &clients {
+                    details open[open == Some(*client)] {
                         summary { (client.title()) }
                         pre { @for line in client.commands(access) { (line) "\n" } }
                     }

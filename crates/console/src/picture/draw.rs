@@ -19,7 +19,7 @@ const LINE_STEP: f64 = 15.0;
 const TOP: f64 = 30.0;
 const EDGE: f64 = 4.0;
 /// Letters of a label that fit into a node.
-const LETTERS: usize = 16;
+const LETTERS: usize = 15;
 
 /// Place of a node's left upper corner.
 type Place = (f64, f64);
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(short("iqn.2026-01.io.sandstone:demo", LETTERS), "demo");
         assert_eq!(
             short("a-very-long-name-of-a-unit-0042", LETTERS),
-            "a-very-…nit-0042"
+            "a-very-…it-0042"
         );
         assert_eq!(short("short", LETTERS), "short");
     }

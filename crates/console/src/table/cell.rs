@@ -44,6 +44,7 @@ pub(crate) struct Cell {
     state: Option<State>,
     markup: Option<Markup>,
     depth: usize,
+    is_time: bool,
 }
 
 /// Classes of texts by their depth in a tree.
@@ -60,6 +61,15 @@ impl Cell {
             state: None,
             markup: None,
             depth: 0,
+            is_time: false,
+        }
+    }
+
+    /// Returns a cell with a point in time, in seconds since 1970.
+    pub(crate) fn time(unix_s: u64) -> Self {
+        Self {
+            is_time: true,
+            ..Self::text(format::time(unix_s))
         }
     }
 
@@ -130,7 +140,10 @@ impl Cell {
     pub(super) fn show_text(&self) -> Markup {
         match (&self.markup, &self.link, self.state) {
             (None, None, None) if !self.text.is_empty() => {
-                let class = DEPTHS[self.depth.min(DEPTHS.len() - 1)];
+                let class = match self.is_time {
+                    true => "t when",
+                    false => DEPTHS[self.depth.min(DEPTHS.len() - 1)],
+                };
                 html! { span class=(class) { (self.text) } }
             }
             _ => self.show(),

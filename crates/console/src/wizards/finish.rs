@@ -45,10 +45,10 @@ pub(super) fn show(visit: &Visit) -> Result<Answer, Error> {
         .crumb("Wizards", "/wizards")
         .live(address("page", ""))
         .body(html! {
-            p { "Now the host logs in. Type what is below there, from the first line to the last." }
+            p { "One thing is left: the host logs in. Type these lines there, from the first to the last." }
             (unit::what_to_type(visit, &view, client))
             (unit::users(visit, &view)?)
-            p { "When the host is logged in, it is in this table: look again then." }
+            p { "Then look again: this list has the host as soon as it is logged in." }
             div.buttons {
                 a.button href=(format!("/wizards/done?unit={}&client={}", escape(name), escape(wanted))) { "Look again" }
                 a.button href=(at("/units", &[name])) { "Go to the unit" }

@@ -194,7 +194,8 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
     let layout = layout(visit, &picked)?;
     let made = made(visit, &picked)?;
     let request = volume::unit(visit)?;
-    let committed = host::preview(visit, host::share(visit, request.clone())?)?;
+    let share = host::share(visit, request.clone())?;
+    let committed = host::preview(visit, share.clone())?;
     let wanted = request.new_volume.unwrap_or_default();
     let lost = picked.iter().filter_map(|it| Some((it, it.holds()?)));
     let lost: Vec<(&Picked, &str)> = lost.filter(|_| made.is_none()).collect();
@@ -221,6 +222,7 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
                     (warning(html! { "That is more than the pool has. Writes fail when it is full, so watch its fill." }))
                 }
             }
+            (host::told(&share, &committed))
             (effects(&committed))
         },
         facts: format!(

@@ -254,6 +254,42 @@ pub(super) fn share(visit: &Visit, create: CreateUnit) -> Result<Share, Error> {
     })
 }
 
+/// Shows in words what the host gets, and where.
+pub(super) fn told(share: &Share, committed: &Committed) -> Markup {
+    let fields = |object: &str| {
+        let mut all = committed.differences.iter();
+        let found = all.find(|it| it.object == object);
+        found.map(|it| it.fields.as_slice()).unwrap_or_default()
+    };
+    let lun = fields("map").iter().find(|it| it.field == "lun");
+    let lun = lun.and_then(|it| it.new.as_deref());
+    let portals: Vec<String> = share.portals.iter().map(portal_in_words).collect();
+    html! {
+        section aria-label="The host" {
+            h2 { "The host" }
+            p {
+                @match share.host.as_str() {
+                    ANY => "Any host",
+                    host => span.name { (host) },
+                }
+                " sees it" @if let Some(lun) = lun { " as LUN " (lun) }
+                @if let Some(target) = &share.target {
+                    " of the target " span.name { (target) }
+                    @if !portals.is_empty() { ", which is new and listens at " (portals.join(", ")) }
+                }
+                "."
+            }
+        }
+    }
+}
+
+fn portal_in_words(portal: &SocketAddr) -> String {
+    match portal.ip().is_unspecified() {
+        true => format!("every address of this machine, port {}", portal.port()),
+        false => portal.to_string(),
+    }
+}
+
 /// Fields of a new unit that the change itself draws, so a preview cannot tell them.
 const DRAWN: [&str; 2] = ["naa", "serial"];
 

@@ -242,7 +242,8 @@ pub(super) fn check_host(visit: &Visit) -> Result<(), Error> {
 
 fn preview(visit: &Visit) -> Result<Preview, Error> {
     let request = unit(visit)?;
-    let committed = host::preview(visit, host::share(visit, request.clone())?)?;
+    let share = host::share(visit, request.clone())?;
+    let committed = host::preview(visit, share.clone())?;
     let pool = visit.call(&pool::SHOW, &[visit.form.get("pool")])?;
     let volume = request.new_volume.unwrap_or_default();
     Ok(Preview {
@@ -258,6 +259,7 @@ fn preview(visit: &Visit) -> Result<Preview, Error> {
                     }))
                 }
             }
+            (host::told(&share, &committed))
             (effects(&committed))
         },
         facts: format!("{volume:?} {:?} {}", pool.guid, facts_of(&committed)),

@@ -136,7 +136,15 @@ fn the_stream_tells_of_a_benchmark_until_it_is_over() {
     );
     let page = site.get("/bench/1", &operator);
     assert!(page.body.contains("data-id=\"b:1\""), "{}", page.body);
-    let mut stream = site.watch("view=page&ids=b:1%0Ab:9", &site.token(Role::Viewer));
+    assert!(page.body.contains("benchmark=1"), "{}", page.body);
+    assert_eq!(page.body.matches("data-seconds=\"300\"").count(), 2);
+    let viewer = site.token(Role::Viewer);
+    let mut stream = site.watch("view=page&ids=b:1%0Ab:9&benchmark=1", &viewer);
+    // The charts grow as soon as something is measured.
+    let mut point = stream.event("points").expect("points");
+    while !point.ends_with("]]}") || point.contains("null") || point.contains("[]") {
+        point = stream.event("points").expect("points");
+    }
     let mut told = || loop {
         let rows = stream.event("rows").expect("rows");
         if rows.contains("b:1") {

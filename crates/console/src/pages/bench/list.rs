@@ -8,7 +8,7 @@ use model::Error;
 use crate::answer::Answer;
 use crate::benchmark_figures::{page, place, state, stream_id, texts};
 use crate::form::lead;
-use crate::format::{at, mib, rate, time};
+use crate::format::{at, mib, rate};
 use crate::frame::Page;
 use crate::pages::list::stream;
 use crate::table::{Cell, Column, Table, View};
@@ -102,7 +102,7 @@ fn columns() -> Vec<Column<'static, BenchmarkView>> {
             Cell::text(row.comment.clone().unwrap_or_default())
         }),
         Column::text("started", "Started", |row: &BenchmarkView| {
-            Cell::text(time(row.started_unix_s))
+            Cell::time(row.started_unix_s)
         }),
         Column::text("by", "By", |row: &BenchmarkView| {
             Cell::text(row.by.as_str())

@@ -12,11 +12,13 @@ use super::fields::of_order;
 use super::{path, sweep};
 use crate::answer::Answer;
 use crate::benchmark_figures::{page, place, state, stream_id, texts};
+use crate::chart::Chart;
 use crate::form::{button, lead, sentence};
-use crate::format::{at, duration, escape, mib, rate, time};
+use crate::format::{at, duration, escape, mib, now, now_ms, rate, time};
 use crate::frame::Page;
 use crate::line_chart::{Axis, Line, LineChart, MOST_LINES};
-use crate::live::stream::address;
+use crate::live::benchmark_points::{so_far, value};
+use crate::live::stream::{address, address_of_benchmark};
 use crate::preview::{Asking, confirm};
 use crate::table::{Cell, Column, Table, View};
 use crate::visit::Visit;
@@ -40,7 +42,10 @@ pub(super) fn show(visit: &Visit) -> Result<Answer, Error> {
     let shown = Page::new(format!("Benchmark {} of {}", of.id, of.unit))
         .crumb("Benchmarks", "/bench")
         .actions(actions(visit, &detail))
-        .live(address("page", ""));
+        .live(match is_running {
+            true => address_of_benchmark(of.id),
+            false => address("page", ""),
+        });
     Ok(shown
         .body(html! {
             @if is_running { (running(of, &detail.seconds)) } @else { (over(of)) }
@@ -75,7 +80,10 @@ fn actions(visit: &Visit, detail: &BenchmarkDetail) -> Markup {
     }
 }
 
-/// Shows a benchmark under way: the last second, live, and the seconds so far.
+/// Widths of the charts of a benchmark under way, in seconds.
+const WIDTHS: [u64; 4] = [30, 60, 120, 300];
+
+/// Shows a benchmark under way: the last second and the seconds so far, both live.
 fn running(of: &BenchmarkView, seconds: &[Second]) -> Markup {
     let now = texts(of);
     let figure = |number: usize, words: &str| {
@@ -95,9 +103,37 @@ fn running(of: &BenchmarkView, seconds: &[Second]) -> Markup {
             p { a data-v=(place::RESULTS) { (now[place::RESULTS]) } ". "
                 a href=(page(of.id)) { "Look again" } }
         }
-        @if !seconds.is_empty() {
-            div.charts { (charts_of(&[("so far".to_owned(), seconds)])) }
-        }
+        (live_charts(of, seconds))
+    }
+}
+
+/// Draws the seconds so far. The charts are as wide as the benchmark is long, up to a bound.
+fn live_charts(of: &BenchmarkView, measured: &[Second]) -> Markup {
+    let left = of.progress.as_ref().map_or(0, |progress| progress.left_s);
+    let whole = now().saturating_sub(of.started_unix_s) + left;
+    let seconds = WIDTHS.into_iter().find(|width| *width >= whole);
+    let seconds = seconds.unwrap_or(WIDTHS[WIDTHS.len() - 1]);
+    let charts = [
+        Chart {
+            title: "Accesses",
+            unit: "per second",
+            first: value::ACCESSES,
+            lines: &["all"],
+            decimals: 0,
+            seconds,
+        },
+        Chart {
+            title: "Latency, 99th percentile",
+            unit: "ms",
+            first: value::P99,
+            lines: &["all"],
+            decimals: 3,
+            seconds,
+        },
+    ];
+    let points = so_far(measured, now_ms());
+    html! {
+        div.charts { @for chart in &charts { (chart.draw(&points)) } }
     }
 }
 
