@@ -91,6 +91,27 @@ lab.overhang = (width) => {
   return [`${document.documentElement.scrollWidth} pixels wide`, ...out.slice(0, 3).map(name)];
 };
 
+// Returns the rows of tables whose first lines do not stand on one line. Cells with controls are
+// higher than a line, and are left out.
+lab.crooked = () => {
+  const firstLine = (cell) => {
+    if (cell.querySelector("button, select, .button, input:not([type=checkbox], [type=radio])")) return null;
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const range = document.createRange();
+      range.selectNodeContents(texts.currentNode);
+      const [line] = texts.currentNode.data.trim() ? range.getClientRects() : [];
+      if (line) return (line.top + line.bottom) / 2;
+    }
+    return null;
+  };
+  const crooked = [...document.querySelectorAll("tbody tr")].filter((row) => {
+    const lines = [...row.cells].map(firstLine).filter((line) => line !== null);
+    return Math.max(...lines) - Math.min(...lines) > 4;
+  });
+  return crooked.slice(0, 3).map((row) => `the row ${name(row)} is crooked`);
+};
+
 // Asks axe, and returns its findings that keep a person from using the page.
 lab.axe = async (rules) => {
   const options = { resultTypes: ["violations"], runOnly: rules };

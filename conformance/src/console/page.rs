@@ -119,6 +119,7 @@ impl<'a> Look<'a> {
         self.browser.go(self.address)?;
         self.axe(ALL_RULES)?;
         self.note_all("return lab.overhang(innerWidth)")?;
+        self.note_all("return lab.crooked()")?;
         self.keyboard()?;
         self.figures_move()?;
         self.end_of_mode(DESKTOP)
@@ -138,6 +139,7 @@ impl<'a> Look<'a> {
         self.browser.show_on(PHONE)?;
         self.browser.go(self.address)?;
         self.note_all(&format!("return lab.overhang({})", PHONE.width))?;
+        self.note_all("return lab.crooked()")?;
         self.axe(RULES_OF_SIZE)?;
         self.end_of_mode(PHONE)?;
         self.browser.run(OUTLINE)

@@ -132,6 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_many_names_the_first_are_told() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(listed(&names, 3), "a, b, c");
+        assert_eq!(listed(&names, 2), "a, b, and 1 more");
+        assert_eq!(listed(&[], 2), "");
+    }
+
+    #[test]
     fn figures_have_fixed_decimals() {
         assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!((count(0), count(999)), ("0".to_owned(), "999".to_owned()));
