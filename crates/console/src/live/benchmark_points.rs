@@ -1,4 +1,5 @@
-//! Points of a benchmark's charts: accesses per second and their latency, one a second while it runs.
+//! Points of a benchmark's charts: accesses per second and their latency, one a second while the
+//! benchmark runs.
 
 use ::bench::measure::window::Second;
 use ::benchmarks::{BenchmarkView, MEASURING};

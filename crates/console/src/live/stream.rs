@@ -180,9 +180,9 @@ impl Drop for WatchedPools {
 enum Charts {
     /// The page has none.
     None,
-    /// Those of the overview.
+    /// Charts of the overview.
     Overview,
-    /// Those of the benchmark with this number, which runs.
+    /// Charts of the benchmark with this number, while it runs.
     Benchmark(u64),
 }
 
