@@ -4,6 +4,8 @@
 //! Rolling back changes data under hosts, so the units of the volume are offline meanwhile. They
 //! come back even if the rollback is refused.
 
+use std::collections::HashMap;
+
 use config::change::{CreateUnit, ModifyUnit, Share};
 use control::endpoint::volume::{self, How, Listed};
 use control::endpoint::{host, lu, map, target};
@@ -56,6 +58,8 @@ pub(super) static WIZARD: Wizard = Wizard {
     commit,
 };
 
+/// Volumes that stand beside buttons of their own. More are a list to choose from.
+const MOST_BUTTONS: usize = 20;
 /// Snapshots that the list shows. Older ones are named.
 const MOST: usize = 60;
 
@@ -99,28 +103,49 @@ fn check_volume(visit: &Visit) -> Result<(), Error> {
 
 fn show_volumes(visit: &Visit) -> Result<Markup, Error> {
     let all = datasets(visit, None)?;
-    let count = |volume: &DatasetView| {
-        let snapshots = all.iter().filter(|it| it.kind == "snapshot");
-        let own = snapshots.filter(|it| it.name.split('@').next() == Some(&volume.name));
-        own.count()
-    };
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let snapshots = all.iter().filter(|it| it.kind == "snapshot");
+    for (volume, _) in snapshots.filter_map(|it| it.name.split_once('@')) {
+        *counts.entry(volume).or_default() += 1;
+    }
     let volumes = all.iter().filter(|it| it.kind == "volume");
-    let counted: Vec<(&DatasetView, usize)> = volumes.map(|it| (it, count(it))).collect();
-    let with_any = counted.iter().filter(|(_, count)| *count > 0);
-    let choices: Vec<Choice<'_>> = with_any
-        .map(|(volume, count)| {
-            let words = html! { span.name { (volume.name) } ", " (size(volume.size.unwrap_or(0))) };
-            Choice::new(&volume.name, words).hint(html! { (number_of(*count, "snapshot")) "." })
-        })
+    let counted: Vec<(&DatasetView, usize)> = volumes
+        .filter_map(|it| Some((it, *counts.get(it.name.as_str())?)))
         .collect();
     let chosen = chosen_volume(visit).unwrap_or_default();
     Ok(html! {
-        @if choices.is_empty() {
+        @if counted.is_empty() {
             p { strong { "No snapshot yet." } " Snapshots are taken on the page of a " a href="/volumes" { "volume" } "." }
+        } @else if counted.len() > MOST_BUTTONS {
+            (Field::new("volume", "Which volume?").value(&chosen).choice(&volume_names(&counted)))
         } @else {
-            (one_of("volume", "Which volume?", &chosen, &choices))
+            (one_of("volume", "Which volume?", &chosen, &volume_choices(&counted)))
         }
     })
+}
+
+/// Returns the volumes as answers beside buttons, each with the number of its snapshots.
+fn volume_choices<'a>(counted: &[(&'a DatasetView, usize)]) -> Vec<Choice<'a>> {
+    let choice = |(volume, count): &(&'a DatasetView, usize)| {
+        let words = html! { span.name { (volume.name) } ", " (size(volume.size.unwrap_or(0))) };
+        Choice::new(&volume.name, words).hint(html! { (number_of(*count, "snapshot")) "." })
+    };
+    counted.iter().map(choice).collect()
+}
+
+/// Returns the volumes as entries of a list. The first one stands for none.
+fn volume_names(counted: &[(&DatasetView, usize)]) -> Vec<(String, String)> {
+    let none = (String::new(), "Choose one".to_owned());
+    let names = counted.iter().map(|(volume, count)| {
+        let bytes = size(volume.size.unwrap_or(0));
+        let told = format!(
+            "{}, {bytes}, {}",
+            volume.name,
+            number_of(*count, "snapshot")
+        );
+        (volume.name.clone(), told)
+    });
+    [none].into_iter().chain(names).collect()
 }
 
 /// Returns the snapshots of a volume, the newest first.

@@ -108,6 +108,10 @@ fn a_first_lun_comes_from_bare_disks_in_few_clicks() {
     let disks = Disks::new();
     let mut walker = to_first_preview(&site, &disks.lines(&["d0", "d1"]));
     walker.says("A new pool tank: One mirror of 2 disks. One disk may fail.");
+    walker.says(&format!("{ESX} sees it as LUN 0 of the target "));
+    // What is empty and stays so says nothing.
+    let body = &walker.page.body;
+    assert!(!body.contains("<code>alias</code>"), "{body}");
     walker.says("A new volume tank/esx-ds1 of 64M, in blocks of 16K.");
     walker.says("No session notices it.");
     assert!(
@@ -397,6 +401,36 @@ fn a_volume_goes_back_to_a_snapshot_with_all_that_is_lost_told() {
         !config.unit("esx-ds1").expect("a unit").offline,
         "it is online again"
     );
+}
+
+#[test]
+fn of_many_volumes_one_is_chosen_from_a_list() {
+    let site = Site::empty();
+    site.plane.access.demo_link().expect("a link");
+    let disks = Disks::new();
+    with_volume(&site, &disks);
+    for number in 0..20 {
+        let volume = DatasetChange::Create {
+            name: format!("tank/v{number}"),
+            size: Some(1 << 20),
+            block_size: None,
+            sparse: true,
+            parents: false,
+            properties: Default::default(),
+        };
+        change_datasets(&site, volume);
+    }
+    let all = DatasetChange::Snapshot {
+        names: vec!["tank@monday".to_owned()],
+        recursive: true,
+        properties: Default::default(),
+    };
+    change_datasets(&site, all);
+    let mut walker = Walker::open(&site, site.token(Role::Admin), "/wizards/restore");
+    walker.at("Volume").says("tank/v7, 1M, 1 snapshot");
+    walker.refused(400, "Volume", "No volume is chosen.");
+    walker.enter("volume", "tank/v7").next("Snapshot");
+    walker.says("monday");
 }
 
 #[test]
