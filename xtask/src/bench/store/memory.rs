@@ -78,7 +78,7 @@ impl Bench<'_> {
         self.in_order()
     }
 
-    /// Measures reads of blocks that the cache holds. The file has no cache, so nothing is compared.
+    /// Measures reads of blocks that the cache holds. The file has no cache, so none is demanded.
     fn cached(&mut self) -> Result<(), String> {
         let within = self.options.cache / CACHED;
         let warm = Load::sequential_read(MIB as u32, 4).within(within);
