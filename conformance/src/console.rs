@@ -30,15 +30,9 @@ const EYES: &str = include_str!("../clients/console_page.js");
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "console",
-        about: "every page of the console under load in chromium: light, dark, phone, keyboard, no scripts, roles; axe",
+        about: "every page of the console under load in chromium: light, dark, phone, keyboard, no scripts, roles; axe; first LUN and disk replacement by clicks",
         room: Room::Shared,
         run,
-    },
-    Lab {
-        name: "console-newcomer",
-        about: "a first LUN from bare disks, and a failed disk found and replaced, by clicks in chromium",
-        room: Room::Shared,
-        run: newcomer::run,
     },
     Lab {
         name: "pictures",
@@ -67,6 +61,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
             )));
         }
     };
+    let of_newcomer = newcomer::walk(program).context("as a new user")?;
     // Another machine's target, so that the daemon is an initiator too.
     let other = bench.serve(Spec::default())?;
     let mut site = Site::start(program)?;
@@ -103,7 +98,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
         faults.join("\n")
     );
     Ok(Outcome::passed(format!(
-        "{} pages in three roles, {} of them in five ways",
+        "{} pages in three roles, {} of them in five ways; {of_newcomer}",
         pages.len(),
         chosen.len()
     )))

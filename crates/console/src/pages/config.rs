@@ -126,8 +126,12 @@ fn changes(view: &GenerationView) -> Markup {
         @match &view.changes {
             None => span.quiet { "not known" },
             Some(changes) => @for change in changes {
-                (objects(change, TOLD_OBJECTS))
-                @if !change.command.is_empty() { br; code.quiet { (change.command) } br; }
+                @let told = objects(change, TOLD_OBJECTS);
+                (told)
+                @if !change.command.is_empty() {
+                    @if !told.is_empty() { br; }
+                    code.quiet { (change.command) } br;
+                }
             },
         }
     }
