@@ -1,0 +1,247 @@
+//! Test of all advice: every command that any part of the program tells people to type is one that
+//! the grammar takes.
+//!
+//! Advice stands in texts of all crates: errors, status and alerts, pages of the console. A verb
+//! that was renamed, or an argument that is missing, would be found by an engineer at night. So the
+//! test reads the texts where they are written: in the sources.
+
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+
+/// Words that stand for names and numbers in the texts. One of them fits each place.
+const NAMES: &[&str] = &[
+    "tank",
+    "7",
+    "tank/a",
+    "tank/a@b",
+    "iqn.2026-01.org.example:a",
+    "naa.652534e0000000000000100000000001",
+    "127.0.0.1:3260",
+    "10G",
+];
+/// Least number of commands in the sources. If the test finds fewer, it no longer reads them.
+const AT_LEAST: usize = 300;
+
+#[test]
+fn every_command_that_a_text_advises_is_one_that_the_grammar_takes() {
+    let grammar = crate::command();
+    let mut wrong = Vec::new();
+    let mut found = 0;
+    for path in sources() {
+        let source = std::fs::read_to_string(&path).expect("a source");
+        for text in literals(without_tests(&source)) {
+            for advice in commands(&text, &grammar) {
+                found += 1;
+                if !advice.is_taken(&grammar) {
+                    wrong.push(format!("{}: {}", path.display(), advice.words.join(" ")));
+                }
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(found >= AT_LEAST, "only {found} commands were found");
+}
+
+#[test]
+fn advice_that_cannot_be_typed_is_found() {
+    let grammar = crate::command();
+    let is_taken = |text: &str| {
+        let all = commands(text, &grammar);
+        assert_eq!(all.len(), 1, "{text}");
+        all[0].is_taken(&grammar)
+    };
+    assert!(is_taken("see `sandstone pool status {name}`"));
+    assert!(is_taken("sandstone map explain {name} shows what it may see"));
+    assert!(is_taken("use 'sandstone pool clear {}' when it is removed"));
+    for wrong in [
+        "see `sandstone pool stat {name}`",
+        "replace it with 'sandstone pool replace'.",
+        "`sandstone lu list --colour`",
+        "sandstone lu list --colour shows it",
+        "sandstone pool clean {name}",
+    ] {
+        assert!(!is_taken(wrong), "{wrong}");
+    }
+    assert!(commands("where sandstone is at work", &grammar).is_empty());
+}
+
+/// A command in a text.
+struct Advice {
+    words: Vec<String>,
+    /// Whether the text shows where the command ends.
+    is_closed: bool,
+}
+
+impl Advice {
+    fn is_taken(&self, grammar: &Command) -> bool {
+        let ends = match self.is_closed {
+            true => self.words.len()..=self.words.len(),
+            false => 1..=self.words.len(),
+        };
+        ends.rev().any(|end| {
+            // An option belongs to the command, whatever follows it.
+            let is_cut_short = self.words.get(end).is_some_and(|next| next.starts_with('-'));
+            !is_cut_short && NAMES.iter().any(|name| parses(grammar, &self.words[..end], name))
+        })
+    }
+}
+
+fn parses(grammar: &Command, words: &[String], name: &str) -> bool {
+    let words = words.iter().map(|word| filled(word, name));
+    let line = std::iter::once("sandstone".to_owned()).chain(words);
+    let help = |kind| {
+        matches!(
+            kind,
+            clap::error::ErrorKind::DisplayHelp | clap::error::ErrorKind::DisplayVersion
+        )
+    };
+    match grammar.clone().try_get_matches_from(line) {
+        Ok(_) => true,
+        Err(error) => help(error.kind()),
+    }
+}
+
+/// Puts a name into each brace of a word.
+fn filled(word: &str, name: &str) -> String {
+    let mut out = String::new();
+    let mut rest = word;
+    while let Some((before, behind)) = rest.split_once('{') {
+        let end = behind.find('}').map_or(behind.len(), |at| at + 1);
+        out.push_str(before);
+        out.push_str(name);
+        rest = &behind[end..];
+    }
+    out + rest
+}
+
+/// Returns the commands in a text. Those between grave accents or quotes end there. Others end
+/// where the sentence goes on.
+fn commands(text: &str, grammar: &Command) -> Vec<Advice> {
+    let mut all = Vec::new();
+    for (at, _) in text.match_indices("sandstone ") {
+        let before = text[..at].chars().next_back();
+        let behind = &text[at + "sandstone ".len()..];
+        let end = match before {
+            Some(mark @ ('`' | '\'')) => behind.find(mark),
+            Some(mark) if mark.is_alphanumeric() || "-_/.".contains(mark) => continue,
+            _ => None,
+        };
+        let is_closed = end.is_some();
+        let stops = ["; ", ", ", " (", ")", ": ", "\n", "`", " | ", "'", "…", " <"];
+        let open = || stops.iter().filter_map(|stop| behind.find(stop)).min();
+        let line = &behind[..end.or_else(open).unwrap_or(behind.len())];
+        let line = line.trim_end_matches(['.', ',', ';', ':', '"']);
+        let words: Vec<String> = words(line);
+        let Some(first) = words.first() else {
+            continue;
+        };
+        let mut verbs = grammar.get_subcommands();
+        let is_verb = verbs.any(|verb| {
+            verb.get_name() == first || verb.get_all_aliases().any(|alias| alias == first)
+        });
+        if is_verb || (is_closed && !first.starts_with(['{', '-'])) {
+            all.push(Advice { words, is_closed });
+        }
+    }
+    all
+}
+
+/// Splits a command at its spaces, but not within a brace: a name of the source stands there.
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace()
+        .map(|word| word.trim_matches('"').to_owned())
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// Returns all sources of the program, without files of tests.
+fn sources() -> Vec<PathBuf> {
+    fn collect(folder: &Path, all: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            let is_test = name == "tests" || name == "tests.rs" || name == "advised.rs";
+            match path.is_dir() {
+                _ if is_test => {}
+                true => collect(&path, all),
+                false if path.extension().is_some_and(|it| it == "rs") => all.push(path),
+                false => {}
+            }
+        }
+    }
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut all = Vec::new();
+    for of in std::fs::read_dir(crates).expect("the crates").flatten() {
+        let folder = of.path().join("src");
+        if folder.is_dir() && of.file_name() != "testing" {
+            collect(&folder, &mut all);
+        }
+    }
+    all.sort();
+    all
+}
+
+fn without_tests(source: &str) -> &str {
+    let end = source.find("#[cfg(test)]\nmod tests {");
+    &source[..end.unwrap_or(source.len())]
+}
+
+/// Returns the string literals of a source, as the program has them.
+fn literals(source: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut rest = source;
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        let before = &rest[..at];
+        let here = &rest[at..];
+        if here.starts_with("//") {
+            rest = &here[here.find('\n').unwrap_or(here.len())..];
+        } else if here.starts_with("'\"'") || here.starts_with("'\\\"'") {
+            rest = &here[here[1..].find('\'').map_or(here.len(), |end| end + 2)..];
+        } else if here.starts_with('"') {
+            let hashes = before.len() - before.trim_end_matches('#').len();
+            let is_raw = before[..before.len() - hashes].ends_with('r');
+            let (text, length) = match is_raw {
+                true => raw(&here[1..], hashes),
+                false => escaped(&here[1..]),
+            };
+            all.push(text);
+            rest = &here[1 + length..];
+        } else {
+            rest = &here[1..];
+        }
+    }
+    all
+}
+
+fn raw(text: &str, hashes: usize) -> (String, usize) {
+    let close = format!("\"{}", "#".repeat(hashes));
+    let end = text.find(&close).unwrap_or(text.len());
+    (text[..end].to_owned(), (end + close.len()).min(text.len()))
+}
+
+fn escaped(text: &str) -> (String, usize) {
+    let mut out = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return (out, at + 1),
+            '\\' => match letters.next() {
+                // The line goes on at the next word.
+                Some((at, '\n')) => {
+                    let behind = &text[at + 1..];
+                    let gap = behind.len() - behind.trim_start().len();
+                    letters = text.char_indices();
+                    let _ = letters.by_ref().take_while(|(it, _)| *it < at + gap).count();
+                }
+                Some((_, 'n')) => out.push('\n'),
+                Some((_, of)) => out.push(of),
+                None => {}
+            },
+            letter => out.push(letter),
+        }
+    }
+    (out, text.len())
+}
