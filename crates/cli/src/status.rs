@@ -170,11 +170,7 @@ fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth, alerts: &[AlertView]) -> 
     };
     writeln!(t.out)?;
     let errors = Some(&pool.errors).filter(|errors| *errors != NO_ERRORS);
-    let told = [
-        ("status", status),
-        ("action", action),
-        ("errors", errors),
-    ];
+    let told = [("status", status), ("action", action), ("errors", errors)];
     for (title, words) in told {
         if let Some(words) = words {
             writeln!(t.out, "  {title}  {}", wrapped(words, 72, "          "))?;

@@ -20,6 +20,21 @@ const NAMES: &[&str] = &[
     "127.0.0.1:3260",
     "10G",
 ];
+/// Words for places whose values the grammar knows, by what stands there in the texts.
+const VALUES: &[(&str, &str)] = &[
+    ("ROLE", "viewer"),
+    ("PERCENT", "80"),
+    ("ADDRESS:PORT", "127.0.0.1:3260"),
+    ("HOST:{}", "127.0.0.1:3260"),
+    ("{administrator}", "active"),
+    ("{yes}", "yes"),
+    ("{word}", "lost-writes"),
+    ("{verb}", "import"),
+    ("{kind}", "pool"),
+    ("{text}", "comment=a"),
+    ("--{option}", "--queue-depth"),
+    ("{value}", "7"),
+];
 /// Least number of commands in the sources. If the test finds fewer, it no longer reads them.
 const AT_LEAST: usize = 300;
 
@@ -54,11 +69,13 @@ fn advice_that_cannot_be_typed_is_found() {
         all[0].is_taken(&grammar)
     };
     assert!(is_taken("see `sandstone pool status {name}`"));
-    assert!(is_taken("sandstone map explain {name} shows what it may see"));
+    assert!(is_taken(
+        "sandstone map explain {name} shows what it may see"
+    ));
     assert!(is_taken("use 'sandstone pool clear {}' when it is removed"));
     for wrong in [
         "see `sandstone pool stat {name}`",
-        "replace it with 'sandstone pool replace'.",
+        "replace it with 'sandstone pool replace tank DEVICE NEW ANOTHER'.",
         "`sandstone lu list --colour`",
         "sandstone lu list --colour shows it",
         "sandstone pool clean {name}",
@@ -83,29 +100,92 @@ impl Advice {
         };
         ends.rev().any(|end| {
             // An option belongs to the command, whatever follows it.
-            let is_cut_short = self.words.get(end).is_some_and(|next| next.starts_with('-'));
-            !is_cut_short && NAMES.iter().any(|name| parses(grammar, &self.words[..end], name))
+            let is_cut_short = self
+                .words
+                .get(end)
+                .is_some_and(|next| next.starts_with('-'));
+            let words = &self.words[..end];
+            !is_cut_short && (is_mention(grammar, words) || parses_somehow(grammar, words))
         })
     }
 }
 
-fn parses(grammar: &Command, words: &[String], name: &str) -> bool {
-    let words = words.iter().map(|word| filled(word, name));
-    let line = std::iter::once("sandstone".to_owned()).chain(words);
-    let help = |kind| {
-        matches!(
-            kind,
-            clap::error::ErrorKind::DisplayHelp | clap::error::ErrorKind::DisplayVersion
-        )
+/// Reports whether the words only name a verb, as in: "`sandstone pool reguid` ends that".
+fn is_mention(grammar: &Command, words: &[String]) -> bool {
+    let mut verb = grammar;
+    let mut rest = words.iter().filter(|word| !word.starts_with('-'));
+    rest.all(|word| {
+        let mut of = verb.get_subcommands();
+        of.find(|it| it.get_name() == word || it.get_all_aliases().any(|alias| alias == word))
+            .inspect(|found| verb = found)
+            .is_some()
+    }) && words
+        .iter()
+        .skip_while(|word| !word.starts_with('-'))
+        .all(|option| {
+            // An option without its value, or a flag.
+            let mut all = verb.get_arguments();
+            all.any(|it| {
+                let long = it
+                    .get_long()
+                    .is_some_and(|long| *option == format!("--{long}"));
+                long || it
+                    .get_short()
+                    .is_some_and(|short| *option == format!("-{short}"))
+            })
+        })
+}
+
+/// Reports whether the command parses with one name in all its places. A place that is glued to a
+/// word is a part of its own, which may be absent.
+fn parses_somehow(grammar: &Command, words: &[String]) -> bool {
+    let glued = |word: &str| {
+        let at = word.find('{').filter(|at| *at > 0)?;
+        (!word[..at].ends_with(['/', '@', '=', '-', ':'])).then_some(at)
     };
-    match grammar.clone().try_get_matches_from(line) {
+    let absent = |word: &String| match glued(word) {
+        Some(at) => vec![word[..at].to_owned()],
+        None => vec![word.clone()],
+    };
+    let apart = |word: &String| match glued(word) {
+        Some(at) => vec![word[..at].to_owned(), "{}".to_owned()],
+        None => vec![word.clone()],
+    };
+    let ways = [
+        words.to_vec(),
+        words.iter().flat_map(absent).collect(),
+        words.iter().flat_map(apart).collect(),
+    ];
+    let mut fits = ways
+        .iter()
+        .flat_map(|words| NAMES.iter().map(move |name| (words, name)));
+    fits.any(|(words, name)| parses(grammar, words, name))
+}
+
+fn parses(grammar: &Command, words: &[String], name: &str) -> bool {
+    let words: Vec<String> = words.iter().map(|word| filled(word, name)).collect();
+    // The noun alone is quicker than the whole grammar, and lacks its options for all nouns.
+    let noun = words.first().and_then(|noun| grammar.find_subcommand(noun));
+    let of_noun = noun.map(|noun| noun.clone().try_get_matches_from(&words));
+    let outcome = match of_noun {
+        Some(Err(error)) if error.kind() != clap::error::ErrorKind::UnknownArgument => Err(error),
+        Some(Ok(matches)) => Ok(matches),
+        _ => {
+            let line = std::iter::once("sandstone").chain(words.iter().map(String::as_str));
+            grammar.clone().try_get_matches_from(line)
+        }
+    };
+    match outcome {
         Ok(_) => true,
-        Err(error) => help(error.kind()),
+        Err(error) => error.kind() == clap::error::ErrorKind::DisplayHelp,
     }
 }
 
 /// Puts a name into each brace of a word.
 fn filled(word: &str, name: &str) -> String {
+    if let Some((_, value)) = VALUES.iter().find(|(place, _)| *place == word) {
+        return (*value).to_owned();
+    }
     let mut out = String::new();
     let mut rest = word;
     while let Some((before, behind)) = rest.split_once('{') {
@@ -130,7 +210,9 @@ fn commands(text: &str, grammar: &Command) -> Vec<Advice> {
             _ => None,
         };
         let is_closed = end.is_some();
-        let stops = ["; ", ", ", " (", ")", ": ", "\n", "`", " | ", "'", "…", " <"];
+        let stops = [
+            "; ", ", ", " (", ")", ": ", "\n", "`", " | ", "'", "…", " <",
+        ];
         let open = || stops.iter().filter_map(|stop| behind.find(stop)).min();
         let line = &behind[..end.or_else(open).unwrap_or(behind.len())];
         let line = line.trim_end_matches(['.', ',', ';', ':', '"']);
@@ -234,7 +316,10 @@ fn escaped(text: &str) -> (String, usize) {
                     let behind = &text[at + 1..];
                     let gap = behind.len() - behind.trim_start().len();
                     letters = text.char_indices();
-                    let _ = letters.by_ref().take_while(|(it, _)| *it < at + gap).count();
+                    let _ = letters
+                        .by_ref()
+                        .take_while(|(it, _)| *it < at + gap)
+                        .count();
                 }
                 Some((_, 'n')) => out.push('\n'),
                 Some((_, of)) => out.push(of),

@@ -8,7 +8,9 @@ use super::daemon::Daemon;
 /// Returns the commands of Sandstone in a text.
 fn commands(text: &str) -> Vec<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
-    quoted.filter_map(|it| it.strip_prefix("sandstone ")).collect()
+    quoted
+        .filter_map(|it| it.strip_prefix("sandstone "))
+        .collect()
 }
 
 /// Returns an object of a kind that the daemon of these tests has.

@@ -169,9 +169,15 @@ fn words_that_a_terminal_or_a_shell_would_obey_are_refused() {
     let guid = "00000000000000ff";
     type Change = Box<dyn Fn(&mut Backup)>;
     let hostile: Vec<(&str, Change)> = vec![
-        ("machine's name", Box::new(|it| it.machine = "a\n\u{1b}[2J".into())),
+        (
+            "machine's name",
+            Box::new(|it| it.machine = "a\n\u{1b}[2J".into()),
+        ),
         ("version", Box::new(|it| it.version = "9\u{9b}2J".into())),
-        ("pool's name", Box::new(pool("tank; reboot", guid, "/dev/sdb"))),
+        (
+            "pool's name",
+            Box::new(pool("tank; reboot", guid, "/dev/sdb")),
+        ),
         ("pool's name", Box::new(pool("-f", guid, "/dev/sdb"))),
         ("pool's name", Box::new(pool("", guid, "/dev/sdb"))),
         ("pool's number", Box::new(pool("tank", "x", "/dev/sdb"))),
@@ -212,7 +218,10 @@ fn a_value_of_a_wrong_kind_anywhere_is_told_without_a_secret() {
             // A name, a path or a comment may be any text.
             if let Err(error) = opened(&bytes, None) {
                 let told = format!("{} {} {}", error.message, error.not_changed, error.next);
-                assert!(!told.contains(SECRET) || !is_secret(place), "{place}: {told}");
+                assert!(
+                    !told.contains(SECRET) || !is_secret(place),
+                    "{place}: {told}"
+                );
                 refused += 1;
             }
         }

@@ -57,7 +57,9 @@ fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
     let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(status.contains("it has shrunk, or"), "{status}");
     for advised in [
-        format!("'sandstone pool replace tank {told} NEW' ('sandstone pool disks' lists free ones)"),
+        format!(
+            "'sandstone pool replace tank {told} NEW' ('sandstone pool disks' lists free ones)"
+        ),
         format!("'sandstone pool clear tank {told}'"),
     ] {
         assert!(status.contains(&advised), "{status}");
@@ -143,7 +145,10 @@ fn a_unit_of_a_pool_that_is_gone_for_good_tells_what_there_is_now() {
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let told_next = flat(&refused);
     assert!(told_next.contains("opens by itself"), "{refused}");
-    assert!(told_next.contains("sandstone pool export tank"), "{refused}");
+    assert!(
+        told_next.contains("sandstone pool export tank"),
+        "{refused}"
+    );
     assert!(!told_next.contains("NAME"), "{refused}");
     let forgotten = process.done("pool export -f tank");
     assert!(forgotten.contains("it is forgotten"), "{forgotten}");
