@@ -4,7 +4,6 @@
 //! file that packages install (`packaging/sandstone.toml`) shows all keys; a test holds the two
 //! together.
 
-use std::fs;
 use std::io::ErrorKind as IoErrorKind;
 use std::ops::Range;
 use std::path::Path;
