@@ -171,4 +171,16 @@ fn logins_that_are_refused_again_and_again_are_an_alert_with_the_reason() {
             .next
             .contains("map explain iqn.2026-01.io.sandstone:tester")
     );
+    // The initiator is let in: the alert asks for nothing more, and ends by itself.
+    Connection::open(portal, settings(9)).expect("it is mended");
+    let give_up = Instant::now() + PATIENCE;
+    while !open(&process).is_empty() {
+        let alert = opened(&process, "login-refused-repeatedly");
+        if alert.text.starts_with("This no longer holds: ") {
+            assert!(alert.next.starts_with("nothing: "), "{alert:?}");
+            break;
+        }
+        assert!(Instant::now() < give_up, "{alert:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
