@@ -154,18 +154,24 @@ fn a_file_of_this_version_that_breaks_a_rule_is_not_taken_for_one_of_another_ver
     assert!(error.message.contains("made by Sandstone 0.0.1"), "{error}");
 }
 
+/// Returns a change that gives a backup one pool.
+fn pool(
+    name: &'static str,
+    guid: &'static str,
+    device: &'static str,
+) -> impl Fn(&mut Backup) + 'static {
+    move |of| {
+        of.pools = vec![PoolMembers {
+            name: name.to_owned(),
+            guid: guid.to_owned(),
+            devices: vec![device.to_owned()],
+        }];
+    }
+}
+
 /// A restore shows the words of a file, and prints commands with them that people copy.
 #[test]
 fn words_that_a_terminal_or_a_shell_would_obey_are_refused() {
-    let pool = |name: &str, guid: &str, device: &str| {
-        move |it: &mut Backup| {
-            it.pools = vec![PoolMembers {
-                name: name.to_owned(),
-                guid: guid.to_owned(),
-                devices: vec![device.to_owned()],
-            }];
-        }
-    };
     let guid = "00000000000000ff";
     type Change = Box<dyn Fn(&mut Backup)>;
     let hostile: Vec<(&str, Change)> = vec![
