@@ -30,17 +30,30 @@ const VALUES: &[(&str, &str)] = &[
     ("{yes}", "yes"),
     ("{word}", "lost-writes"),
     ("{verb}", "import"),
+    ("{verb}{chosen}", "import"),
     ("{kind}", "pool"),
     ("{text}", "comment=a"),
     ("--{option}", "--queue-depth"),
     ("{value}", "7"),
+];
+/// Commands that lack something here, and the reason.
+const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "volume send SNAPSHOT --to HOST:{}",
+        "the next line gives the key",
+    ),
+    ("bench {verb}", "the rest is put together from the form"),
+    (
+        "pool check --rebuild-labels -y{named}{pool}",
+        "two parts are glued to one word",
+    ),
 ];
 /// Least number of commands in the sources. If the test finds fewer, it no longer reads them.
 const AT_LEAST: usize = 300;
 
 #[test]
 fn every_command_that_a_text_advises_is_one_that_the_grammar_takes() {
-    let grammar = crate::command();
+    let mut grammar = grammar();
     let mut wrong = Vec::new();
     let mut found = 0;
     for path in sources() {
@@ -48,8 +61,10 @@ fn every_command_that_a_text_advises_is_one_that_the_grammar_takes() {
         for text in literals(without_tests(&source)) {
             for advice in commands(&text, &grammar) {
                 found += 1;
-                if !advice.is_taken(&grammar) {
-                    wrong.push(format!("{}: {}", path.display(), advice.words.join(" ")));
+                let line = advice.words.join(" ");
+                let is_known = ELSEWHERE.iter().any(|(known, _)| *known == line);
+                if !is_known && !advice.is_taken(&mut grammar) {
+                    wrong.push(format!("{}: {line}", path.display()));
                 }
             }
         }
@@ -62,11 +77,11 @@ fn every_command_that_a_text_advises_is_one_that_the_grammar_takes() {
 
 #[test]
 fn advice_that_cannot_be_typed_is_found() {
-    let grammar = crate::command();
-    let is_taken = |text: &str| {
+    let mut grammar = grammar();
+    let mut is_taken = |text: &str| {
         let all = commands(text, &grammar);
         assert_eq!(all.len(), 1, "{text}");
-        all[0].is_taken(&grammar)
+        all[0].is_taken(&mut grammar)
     };
     assert!(is_taken("see `sandstone pool status {name}`"));
     assert!(is_taken(
@@ -85,6 +100,13 @@ fn advice_that_cannot_be_typed_is_found() {
     assert!(commands("where sandstone is at work", &grammar).is_empty());
 }
 
+/// Returns the grammar with all its verbs in place.
+fn grammar() -> Command {
+    let mut grammar = crate::command();
+    grammar.build();
+    grammar
+}
+
 /// A command in a text.
 struct Advice {
     words: Vec<String>,
@@ -93,7 +115,7 @@ struct Advice {
 }
 
 impl Advice {
-    fn is_taken(&self, grammar: &Command) -> bool {
+    fn is_taken(&self, grammar: &mut Command) -> bool {
         let ends = match self.is_closed {
             true => self.words.len()..=self.words.len(),
             false => 1..=self.words.len(),
@@ -105,40 +127,45 @@ impl Advice {
                 .get(end)
                 .is_some_and(|next| next.starts_with('-'));
             let words = &self.words[..end];
-            !is_cut_short && (is_mention(grammar, words) || parses_somehow(grammar, words))
+            let is_whole = end == self.words.len();
+            !is_cut_short
+                && (is_mention(grammar, words, is_whole) || parses_somehow(grammar, words))
         })
     }
 }
 
-/// Reports whether the words only name a verb, as in: "`sandstone pool reguid` ends that".
-fn is_mention(grammar: &Command, words: &[String]) -> bool {
+/// Reports whether the words only name a verb, as in: "`sandstone pool reguid` ends that". Where the
+/// sentence may go on, a noun alone is no verb.
+fn is_mention(grammar: &Command, words: &[String], is_whole: bool) -> bool {
+    let options = words.iter().position(|word| word.starts_with('-'));
+    let (path, options) = words.split_at(options.unwrap_or(words.len()));
     let mut verb = grammar;
-    let mut rest = words.iter().filter(|word| !word.starts_with('-'));
-    rest.all(|word| {
-        let mut of = verb.get_subcommands();
-        of.find(|it| it.get_name() == word || it.get_all_aliases().any(|alias| alias == word))
-            .inspect(|found| verb = found)
-            .is_some()
-    }) && words
-        .iter()
-        .skip_while(|word| !word.starts_with('-'))
-        .all(|option| {
-            // An option without its value, or a flag.
-            let mut all = verb.get_arguments();
-            all.any(|it| {
-                let long = it
-                    .get_long()
-                    .is_some_and(|long| *option == format!("--{long}"));
-                long || it
-                    .get_short()
-                    .is_some_and(|short| *option == format!("-{short}"))
-            })
-        })
+    for word in path {
+        match verb.find_subcommand(word) {
+            Some(found) => verb = found,
+            None => return false,
+        }
+    }
+    let is_verb = is_whole || verb.get_subcommands().next().is_none();
+    let is_value = |word: &String| word.contains('=') && !word.starts_with('-');
+    is_verb
+        && options
+            .iter()
+            .all(|word| is_value(word) || has_option(verb, word))
+}
+
+/// Reports whether a verb has an option, here without its value.
+fn has_option(verb: &Command, option: &str) -> bool {
+    verb.get_arguments().any(|it| {
+        let long = it.get_long().map(|long| format!("--{long}"));
+        let short = it.get_short().map(|short| format!("-{short}"));
+        [long, short].iter().flatten().any(|name| name == option)
+    })
 }
 
 /// Reports whether the command parses with one name in all its places. A place that is glued to a
-/// word is a part of its own, which may be absent.
-fn parses_somehow(grammar: &Command, words: &[String]) -> bool {
+/// word is a part of its own: it may be absent, and else it names devices.
+fn parses_somehow(grammar: &mut Command, words: &[String]) -> bool {
     let glued = |word: &str| {
         let at = word.find('{').filter(|at| *at > 0)?;
         (!word[..at].ends_with(['/', '@', '=', '-', ':'])).then_some(at)
@@ -148,7 +175,7 @@ fn parses_somehow(grammar: &Command, words: &[String]) -> bool {
         None => vec![word.clone()],
     };
     let apart = |word: &String| match glued(word) {
-        Some(at) => vec![word[..at].to_owned(), "{}".to_owned()],
+        Some(at) => vec![word[..at].to_owned(), "-d".to_owned(), "{}".to_owned()],
         None => vec![word.clone()],
     };
     let ways = [
@@ -162,17 +189,19 @@ fn parses_somehow(grammar: &Command, words: &[String]) -> bool {
     fits.any(|(words, name)| parses(grammar, words, name))
 }
 
-fn parses(grammar: &Command, words: &[String], name: &str) -> bool {
+fn parses(grammar: &mut Command, words: &[String], name: &str) -> bool {
     let words: Vec<String> = words.iter().map(|word| filled(word, name)).collect();
     // The noun alone is quicker than the whole grammar, and lacks its options for all nouns.
-    let noun = words.first().and_then(|noun| grammar.find_subcommand(noun));
-    let of_noun = noun.map(|noun| noun.clone().try_get_matches_from(&words));
+    let noun = words
+        .first()
+        .and_then(|noun| grammar.find_subcommand_mut(noun));
+    let of_noun = noun.map(|noun| noun.try_get_matches_from_mut(&words));
     let outcome = match of_noun {
         Some(Err(error)) if error.kind() != clap::error::ErrorKind::UnknownArgument => Err(error),
         Some(Ok(matches)) => Ok(matches),
         _ => {
             let line = std::iter::once("sandstone").chain(words.iter().map(String::as_str));
-            grammar.clone().try_get_matches_from(line)
+            grammar.try_get_matches_from_mut(line)
         }
     };
     match outcome {
