@@ -385,11 +385,16 @@ impl Lane {
             };
             // The device counts the request again while it is pending there.
             self.in_flight -= 1;
-            let token = timer.ticket.token;
             let ticket = timer.ticket;
+            // Wrappers above the delay were told that the request is pending, so they must see its
+            // end even if the device answers at once.
+            let seen_by = Ticket {
+                token: ticket.token,
+                observers: ticket.observers.clone(),
+            };
             if let Submitted::Ready(outcome) = timer.device.submit(timer.request, ticket, self) {
                 self.in_flight += 1;
-                self.finished.push((token, outcome));
+                self.complete(seen_by, outcome);
             }
         }
     }

@@ -12,7 +12,7 @@ use axum::http::header::{ACCEPT, AUTHORIZATION};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, get, on};
 use axum::{Router, middleware};
 use control::{Asker, Endpoint, origin};
@@ -185,7 +185,15 @@ async fn show_missing(
         format!("there is no page {}", visit.path()),
         "choose a page from the navigation",
     );
-    error::page(&missing).write(&visit, is_packed)
+    write_error(missing, visit, is_packed).await
+}
+
+/// Writes the page of an error on a thread where it delays no other request: the page shows the
+/// health, which may have to be asked.
+async fn write_error(error: Error, visit: Visit, is_packed: bool) -> Response {
+    let work = move || error::page(&error).write(&visit, is_packed);
+    let written = tokio::task::spawn_blocking(work).await;
+    written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 /// Answers a request for a page on a thread where it delays no other request.
@@ -223,7 +231,7 @@ async fn answer(
                 "see the daemon's log, and report this as a defect",
             );
             let error = error.not_changed("it is not known whether anything was changed");
-            error::page(&error).write(&shown, is_packed)
+            write_error(error, shown, is_packed).await
         }
     }
 }

@@ -4,11 +4,15 @@
 //! readiness, write protection. A request that changes blocks shares its range with other writers,
 //! and an order to wait for what is under way ([`super::drain`]) includes all of them.
 //!
+//! Requests count in the figures of the unit like those of an initiator, all of their time as time
+//! of the device: nothing comes in or leaves by a wire.
+//!
 //! Any thread may submit, each with a lane of its own. Nothing could resume a request on such a
 //! lane once an atomic command lets go of the range, so a request that would have to wait is
 //! refused.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use scsi::nexus::TargetPort;
 use scsi::range_lock::Hold;
@@ -20,6 +24,8 @@ use super::drain::DrainOrder;
 use super::execution::{access, durably};
 use super::loops::{Call, Seat, Token};
 use super::nexus::Nexus;
+use super::timing::CommandTimes;
+use super::timing::rare::Failure;
 use super::timing::tally::UnderWay;
 use super::unit::Unit;
 use block::lane::{Observer, Outcome};
@@ -27,6 +33,7 @@ use block::{
     BlockDevice, BlockError, BlockErrorKind, Foreseen, Geometry, Lane, LatencySplit, Request,
     Submitted, Ticket, Usage,
 };
+use model::figures::{CommandKind, CommandStage};
 
 /// A unit as a block device. The unit forgets its nexus when the device is dropped.
 #[derive(Debug)]
@@ -42,6 +49,9 @@ struct Shared {
     nexus: Arc<Nexus>,
     /// Requests under way, each with the signals that wait for its end.
     under_way: Mutex<Slab<Vec<Arc<QuietSignal>>>>,
+    /// Held by the lane that counts. Lanes of several threads end requests, and a tally has one
+    /// writer.
+    counting: Mutex<()>,
 }
 
 /// A request under way. Its end gives its range back.
@@ -49,9 +59,58 @@ struct Shared {
 struct Running {
     shared: Arc<Shared>,
     key: usize,
+    /// Number of the device among the loops, under which it counts.
+    loop_index: usize,
+    work: Work,
     /// Range of blocks that the request changes and shares.
     changes: Option<BlockRange>,
     _counted: UnderWay,
+}
+
+/// Work of a request, for the figures.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    kind: CommandKind,
+    bytes: u64,
+    begun: Instant,
+}
+
+impl Work {
+    /// Begins the work of a request now.
+    fn begin(request: &Request) -> Self {
+        let (kind, bytes) = match request {
+            Request::Read { len, .. } => (CommandKind::Read, u64::from(*len)),
+            Request::Write { data, .. } => (CommandKind::Write, data.len() as u64),
+            Request::Discard { len, .. } => (CommandKind::Discard, *len),
+            Request::Flush => (CommandKind::Flush, 0),
+            Request::WriteZeroes { .. } | Request::Extents { .. } => (CommandKind::Other, 0),
+        };
+        Self {
+            kind,
+            bytes,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Returns the times of the work, which has ended now.
+    fn times(&self) -> CommandTimes {
+        let mut stages_ns = [0; CommandStage::ALL.len()];
+        let spent = self.begun.elapsed().as_nanos();
+        stages_ns[CommandStage::Device as usize] = u64::try_from(spent).unwrap_or(u64::MAX);
+        CommandTimes {
+            kind: self.kind,
+            bytes: self.bytes,
+            stages_ns,
+        }
+    }
+
+    fn failure(&self, met_reservation: bool) -> Failure {
+        Failure {
+            kind: self.kind,
+            bytes: self.bytes,
+            met_reservation,
+        }
+    }
 }
 
 impl UnitDevice {
@@ -68,6 +127,7 @@ impl UnitDevice {
         let shared = Arc::new(Shared {
             nexus: Nexus::join(unit, name.to_owned(), Arc::new(port)),
             under_way: Mutex::default(),
+            counting: Mutex::default(),
         });
         let own = Arc::downgrade(&shared);
         let seat = loops.join(move |call| {
@@ -94,6 +154,8 @@ impl UnitDevice {
         let running = |changes| Running {
             shared: Arc::clone(&self.shared),
             key,
+            loop_index: self.seat.index(),
+            work: Work::begin(request),
             changes,
             _counted: unit.tally.operation(),
         };
@@ -128,8 +190,31 @@ impl Shared {
     }
 }
 
+impl Running {
+    /// Counts the request, which the device has answered.
+    fn count(&self, outcome: &Outcome) {
+        let (nexus, work) = (&self.shared.nexus, &self.work);
+        let unit = &nexus.unit;
+        if let Err(error) = outcome {
+            nexus.tally.add_failure(work.failure(false));
+            unit.note_error(error, Some(&nexus.itl.nexus().initiator.name));
+            return;
+        }
+        let (statistics, blocks) = (unit.logical.statistics(), unit.blocks(work.bytes));
+        match work.kind {
+            CommandKind::Read => statistics.add_read(self.loop_index, blocks),
+            CommandKind::Write => statistics.add_write(self.loop_index, blocks),
+            _ => {}
+        }
+        let counting = &self.shared.counting;
+        let _counting = counting.lock().unwrap_or_else(PoisonError::into_inner);
+        nexus.tally.add(self.loop_index, &work.times());
+    }
+}
+
 impl Observer for Running {
     fn completed(&self, _: u64, outcome: Outcome) -> Outcome {
+        self.count(&outcome);
         outcome
     }
 }
@@ -166,13 +251,23 @@ impl BlockDevice for UnitDevice {
             Err(error) => return Submitted::Ready(Err(error)),
         };
         let unit = self.unit();
-        if let Err(refusal) = self.shared.nexus.itl.admits(access(&request)) {
+        let nexus = &self.shared.nexus;
+        if let Err(refusal) = nexus.itl.admits(access(&request)) {
+            let met_reservation = refusal == Refusal::ReservationConflict;
+            nexus
+                .tally
+                .add_failure(running.work.failure(met_reservation));
             return Submitted::Ready(Err(refused(refusal)));
         }
         unit.note_request(&request);
         let (request, _) = durably(request, !unit.logical.write_cache_enabled());
-        ticket.observe(running, 0);
-        unit.device.submit(request, ticket, lane)
+        ticket.observe(Arc::clone(&running) as Arc<dyn Observer>, 0);
+        let submitted = unit.device.submit(request, ticket, lane);
+        // Nobody observes an answer that comes at once.
+        if let Submitted::Ready(outcome) = &submitted {
+            running.count(outcome);
+        }
+        submitted
     }
 
     fn reads_in_place(&self) -> bool {
@@ -338,6 +433,40 @@ mod tests {
             assert!(end(&mut lane).is_ok());
             assert!(is_over.try_recv().is_ok());
             assert_eq!(unit.tally.operations(), 0);
+        }
+    }
+
+    #[test]
+    fn requests_count_in_the_figures_of_the_unit_whether_answered_at_once_or_later() {
+        let memory = || MemoryDevice::new(1 << 20, BLOCK as u32, 1 << 20).expect("memory");
+        let later = DelayDevice::new(Arc::new(memory()), Duration::from_millis(1), None);
+        let devices: [(u64, Arc<dyn BlockDevice>); 2] =
+            [(0, Arc::new(memory())), (1_000_000, Arc::new(later))];
+        for (least_ns, beneath) in devices {
+            let unit = Unit::alone("lu".into(), beneath);
+            let device = UnitDevice::join(Arc::clone(&unit), "a benchmark").expect("room");
+            let mut lane = Lane::standing_with(false).expect("a lane");
+            let discard = Request::Discard {
+                offset: 0,
+                len: 4 * BLOCK as u64,
+            };
+            for request in [write(), read(), read(), Request::Flush, discard] {
+                assert!(now(&device, &mut lane, request).is_ok());
+            }
+            unit.logical.set_read_only(true);
+            assert!(now(&device, &mut lane, write()).is_err());
+            let [reads, writes, _] = unit.tally.totals();
+            assert_eq!((reads.commands, reads.bytes), (2, 2 * BLOCK as u64));
+            assert_eq!((writes.commands, writes.bytes), (1, BLOCK as u64));
+            let [wire_in, queue, device_ns, reply] = reads.stages_ns;
+            assert_eq!((wire_in, queue, reply), (0, 0, 0));
+            assert!(device_ns >= 2 * least_ns, "{device_ns}");
+            let rare = unit.tally.rare();
+            assert_eq!(rare.flushes.commands, 1);
+            assert_eq!(rare.discards.bytes, 4 * BLOCK as u64);
+            assert_eq!(rare.failures.writes, 1);
+            let totals = unit.logical.statistics().totals();
+            assert_eq!((totals.read_commands, totals.write_commands), (2, 1));
         }
     }
 

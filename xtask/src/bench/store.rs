@@ -6,6 +6,7 @@
 //! larger than the pool's cache, unless a line says otherwise.
 
 mod before;
+mod memory;
 mod peer;
 mod phases;
 mod process;
@@ -27,10 +28,15 @@ options:
   --rounds N      runs of each workload on each side (default 5)
   --seconds S     of each run that is not bounded by its bytes (default 4)
   --only NAME     only phases whose name contains NAME (may be repeated)
+  --memory        the table of a device in memory in place of all phases: what the pool itself costs,
+                  beside the bare file, with processor time (a folder of tmpfs, cache 64 MiB, 2 GiB)
   --before FILE   compare with an earlier build in place of btrfs; FILE is its example pool_load, and
                   each phase runs in turns
   --quick         2 GiB, one round of one second: to see that it works, not to quote
   --json          print the table as JSON";
+
+/// Folder of a device in memory.
+const MEMORY_FOLDER: &str = "/dev/shm/sandstone-bench-store";
 
 /// Options of a run.
 #[derive(Clone)]
@@ -43,6 +49,8 @@ pub(super) struct Options {
     rounds: usize,
     seconds: f64,
     only: Vec<String>,
+    /// Whether the device lies in memory.
+    in_memory: bool,
     /// Program of an earlier build.
     before: Option<PathBuf>,
     json: bool,
@@ -63,6 +71,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         rounds: 5,
         seconds: 4.0,
         only: Vec::new(),
+        in_memory: false,
         before: None,
         json: false,
     };
@@ -75,6 +84,11 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         match word.as_str() {
             "--quick" => (options.size, options.rounds, options.seconds) = (2 << 30, 1, 1.0),
             "--json" => options.json = true,
+            "--memory" => {
+                options.in_memory = true;
+                options.dir = MEMORY_FOLDER.into();
+                (options.size, options.cache) = (2 << 30, 64 << 20);
+            }
             "--dir" => options.dir = value()?.into(),
             "--before" => options.before = Some(value()?.into()),
             "--only" => options.only.push(value()?.clone()),
@@ -116,13 +130,9 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     }
     let work = Folder::make(&options.dir)?;
     let mut table = Table::new(&options)?;
-    // On btrfs, overwritten data is free only when all of its extent is overwritten.
-    let peer = match peer::Peer::start(&options.dir, 2 * options.size) {
-        Ok(peer) => Some(peer),
-        Err(why) => {
-            table.note(format!("btrfs could not be measured: {why}"));
-            None
-        }
+    let peer = match options.in_memory {
+        true => None,
+        false => start_peer(&options, &mut table),
     };
     let loader = Loader::start(&program, &options.dir, options.cache)?;
     let mut bench = phases::Bench {
@@ -133,12 +143,22 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         table: &mut table,
         has_files: false,
     };
-    let outcome = phases::NAMES.iter().try_for_each(|name| bench.run(name));
+    let outcome = match options.in_memory {
+        true => bench.run(phases::MEMORY),
+        false => phases::NAMES.iter().try_for_each(|name| bench.run(name)),
+    };
     drop(bench);
     drop(peer);
     drop(work);
     outcome?;
     table.print(options.json)
+}
+
+fn start_peer(options: &Options, table: &mut Table) -> Option<peer::Peer> {
+    // On btrfs, overwritten data is free only when all of its extent is overwritten.
+    let started = peer::Peer::start(&options.dir, 2 * options.size);
+    let noted = started.map_err(|why| table.note(format!("btrfs could not be measured: {why}")));
+    noted.ok()
 }
 
 /// Folder that holds everything. All that the benchmark made there is removed with it.
@@ -198,6 +218,9 @@ mod tests {
         assert_eq!((options.size, options.rounds), (4 << 30, 1));
         assert_eq!(options.dir, PathBuf::from("/x"));
         assert_eq!(options.only, ["aged"]);
+        let options = parse(&words("--memory --rounds 3")).expect("fine");
+        assert_eq!((options.cache, options.rounds), (64 << 20, 3));
+        assert!(options.in_memory);
     }
 
     #[test]

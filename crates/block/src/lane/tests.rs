@@ -113,6 +113,25 @@ fn timers_fire_in_order_and_say_when() {
 }
 
 #[test]
+fn observers_see_a_delayed_request_that_the_device_then_answers_at_once() {
+    let (mut lane, _) = lane();
+    let device = MemoryDevice::new(1 << 20, 512, 1 << 20).expect("a sound size");
+    let recorder = Arc::new(Recorder(Mutex::new(Vec::new())));
+    let mut ticket = Ticket::new(5);
+    for cookie in [1, 2] {
+        ticket.observe(Arc::clone(&recorder) as Arc<dyn Observer>, cookie);
+    }
+    let request = Request::Read {
+        offset: 0,
+        len: 512,
+    };
+    lane.submit_later(Instant::now(), Arc::new(device), request, ticket);
+    assert_eq!(take(&mut lane, 1)[0].0, 5);
+    assert_eq!(*recorder.0.lock().expect("no panic"), [2, 1]);
+    assert_eq!(lane.in_flight(), 0);
+}
+
+#[test]
 fn lanes_have_numbers_of_their_own() {
     assert_ne!(lane().0.number(), lane().0.number());
 }

@@ -12,6 +12,7 @@ use pages::{PAGE_SIZE, Pages, PagesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::command::Target;
+use crate::processor::ProcessorTime;
 
 /// Bytes from which writes take their data.
 const DATA: usize = 64 << 20;
@@ -75,13 +76,17 @@ pub(crate) struct Figures {
     p50_us: f64,
     p99_us: f64,
     max_us: f64,
+    /// Processor time of the process, for all loads that ran together.
+    #[serde(flatten)]
+    processor: Option<ProcessorTime>,
 }
 
 /// Runs loads at one time.
 pub(crate) fn run(loads: Vec<Load>, targets: Vec<Arc<Target>>) -> Result<Vec<Figures>, String> {
     let is_over = AtomicBool::new(false);
     let data = random_data();
-    std::thread::scope(|scope| {
+    let before = ProcessorTime::now()?;
+    let figures = std::thread::scope(|scope| {
         let threads: Vec<_> = loads
             .iter()
             .zip(&targets)
@@ -97,8 +102,14 @@ pub(crate) fn run(loads: Vec<Load>, targets: Vec<Arc<Target>>) -> Result<Vec<Fig
         let joined = threads.into_iter().map(|thread| thread.join());
         joined
             .map(|end| end.unwrap_or_else(|_| Err("a load panicked".to_owned())))
-            .collect()
-    })
+            .collect::<Result<Vec<Figures>, String>>()
+    })?;
+    let spent = ProcessorTime::now()?.since(before);
+    let told = figures.into_iter().map(|of| Figures {
+        processor: Some(spent),
+        ..of
+    });
+    Ok(told.collect())
 }
 
 /// Writes the whole device with zeros that the device does not recognize as zeros.
@@ -232,6 +243,7 @@ impl<'a> Runner<'a> {
             p50_us: us(self.latencies.value_at_quantile(0.5)),
             p99_us: us(self.latencies.value_at_quantile(0.99)),
             max_us: us(self.latencies.max()),
+            processor: None,
         })
     }
 

@@ -7,6 +7,7 @@
 
 mod command;
 mod load;
+mod processor;
 
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;

@@ -25,6 +25,8 @@ pub(super) const NAMES: [&str; 10] = [
     "resilver",
     "variants",
 ];
+/// Phase on a device in memory, which runs alone.
+pub(super) const MEMORY: &str = "memory";
 /// Phase that has a file of its own.
 const LARGE: &str = "large";
 
@@ -67,7 +69,7 @@ pub(super) struct Bench<'a> {
     pub(super) has_files: bool,
 }
 
-fn kiops(figures: &Figures) -> f64 {
+pub(super) fn kiops(figures: &Figures) -> f64 {
     figures.iops() / 1e3
 }
 
@@ -97,6 +99,7 @@ impl Bench<'_> {
             "crash" => self.crash(),
             "resilver" => self.resilver(),
             "variants" => self.variants(),
+            MEMORY => self.memory_table(),
             other => Err(format!("phase {other} is unknown")),
         }
     }
@@ -106,7 +109,7 @@ impl Bench<'_> {
     }
 
     /// Returns the bytes of a volume that fills a pool on the one device.
-    fn filling(&self) -> u64 {
+    pub(super) fn filling(&self) -> u64 {
         (self.options.size * FILL / 100) >> 20 << 20
     }
 
@@ -165,13 +168,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn new_disk_pool(&mut self, size: u64, block_size: u64) -> Result<(), String> {
+    pub(super) fn new_disk_pool(&mut self, size: u64, block_size: u64) -> Result<(), String> {
         let device = self.path("device");
         self.new_pool("disk", &[device])?;
         self.new_volume(size, block_size)
     }
 
-    fn one(&mut self, load: Load) -> Result<Figures, String> {
+    pub(super) fn one(&mut self, load: Load) -> Result<Figures, String> {
         let figures = self.loader.load(&[load])?;
         figures
             .first()
@@ -295,7 +298,7 @@ impl Bench<'_> {
     /// Fills the cache with memory of its own. The first time that a process uses memory, the
     /// machine has to find it, which has nothing to do with storage. Writes alone do not help,
     /// because the cache keeps the very pages that the load gave.
-    fn touch_memory(&mut self, volume: &str) -> Result<(), String> {
+    pub(super) fn touch_memory(&mut self, volume: &str) -> Result<(), String> {
         let bytes = 2 * self.options.cache;
         let read = Load::sequential_read(MIB as u32, 4).bytes(bytes);
         self.one(read.on(volume)).map(drop)
@@ -323,7 +326,7 @@ impl Bench<'_> {
     /// Below a virtual machine's disk there may be memory, which holds the data that was written or
     /// read last. With only the pool's blocks there, the raw file did 18 K reads in a second where
     /// it does 74 K. With the pool's written first, the pool did 42 K.
-    fn fill_sides(&mut self, sides: &[Side]) -> Result<(), String> {
+    pub(super) fn fill_sides(&mut self, sides: &[Side]) -> Result<(), String> {
         let size = self.filling();
         self.new_disk_pool(size, 4 * KIB)?;
         let slice = size.div_ceil(SLICES).next_multiple_of(MIB);
@@ -760,7 +763,7 @@ impl Bench<'_> {
     }
 }
 
-fn target(side: Side) -> &'static str {
+pub(super) fn target(side: Side) -> &'static str {
     match side {
         Side::Raw => "raw",
         Side::Pool => "tank/v",

@@ -97,6 +97,12 @@ pub(super) struct Figures {
     pub(super) bytes: u64,
     pub(super) seconds: f64,
     pub(super) p99_us: f64,
+    /// Seconds of processor time of the process, for all loads that ran together.
+    #[serde(default)]
+    pub(super) processor_s: f64,
+    /// Seconds of it that threads of pools took.
+    #[serde(default)]
+    pub(super) pools_s: f64,
 }
 
 impl Figures {

@@ -15,6 +15,8 @@ const OF_BEFORE: f64 = 0.97;
 pub(super) enum Wanted {
     /// Ratio of the pool to the raw file.
     OfRaw(f64),
+    /// Greatest ratio of the pool to the raw file, of a figure that is better if it is small.
+    AtMostOfRaw(f64),
     /// Ratio of the pool to btrfs.
     OfBtrfs(f64),
     /// Ratio of the pool to that of the earlier build, or its inverse for a duration.
@@ -105,6 +107,10 @@ impl Line {
             Wanted::OfRaw(bound) => {
                 let ratio = pool / median(&self.raw)?;
                 (ratio, format!("≥ {bound} × raw"), ratio >= bound)
+            }
+            Wanted::AtMostOfRaw(bound) => {
+                let ratio = pool / median(&self.raw)?;
+                (ratio, format!("≤ {bound} × raw"), ratio <= bound)
             }
             Wanted::OfBtrfs(bound) => {
                 let ratio = pool / median(&self.btrfs)?;
@@ -248,7 +254,7 @@ fn show(line: &Line) -> String {
         false => ("before", &line.before),
     };
     let mut text = format!(
-        "{:<52} {:>6}  pool {:<22} raw {:<22} {other} {:<22}",
+        "{:<54} {:>6}  pool {:<22} raw {:<22} {other} {:<22}",
         line.name,
         line.unit,
         figure(&line.pool),
@@ -282,6 +288,7 @@ mod tests {
         assert_eq!(judged(Wanted::OfRaw(0.9)), Some((0.9, true)));
         assert_eq!(judged(Wanted::OfRaw(0.91)), Some((0.9, false)));
         assert_eq!(judged(Wanted::AtMost(9.0)), Some((9.0, true)));
+        assert_eq!(judged(Wanted::AtMostOfRaw(0.89)), Some((0.9, false)));
         assert_eq!(judged(Wanted::OfBtrfs(10.0)), None);
         assert!(show(&line).contains("9.00 [8.00–90.00]"));
     }
