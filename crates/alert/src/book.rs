@@ -6,6 +6,7 @@
 //!   condition that comes and goes opens one alert, and is told once.
 //! - An open alert is told again each day, unless somebody acknowledged it.
 //! - An alert ends when its condition has not held for as long as a gap may be. The end is told.
+//!   Until then the alert says that its condition is over, and asks for nothing more.
 //! - Open alerts outlive a restart. Those that were not open yet begin anew.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -57,6 +58,8 @@ pub struct Book {
     ended: VecDeque<AlertView>,
     /// Number of changes of what outlives a restart.
     changes: u64,
+    /// Time of the last moment that was taken over, in milliseconds of this run.
+    taken_run_ms: u64,
 }
 
 #[derive(Debug)]
@@ -82,6 +85,20 @@ impl Entry {
     fn gap_ms(&self) -> u64 {
         (self.condition.hold_s * 1000).max(MIN_GAP_MS)
     }
+
+    /// Returns the alert as it is shown at a moment. If its condition no longer holds, its remedy
+    /// would mislead: it names devices or paths that are in order again.
+    fn shown(&self, taken_run_ms: u64) -> AlertView {
+        let mut alert = self.alert.clone();
+        if self.seen_run_ms < taken_run_ms {
+            alert.text = format!("This no longer holds: {}", alert.text);
+            alert.next = format!(
+                "nothing: the alert ends by itself when this has stayed so for {} s",
+                self.gap_ms() / 1000
+            );
+        }
+        alert
+    }
 }
 
 impl Book {
@@ -105,6 +122,7 @@ impl Book {
             alerts: kept.open.into_iter().filter_map(entry).collect(),
             ended: kept.ended.into(),
             changes: 0,
+            taken_run_ms: now.run_ms,
         }
     }
 
@@ -112,7 +130,7 @@ impl Book {
     pub fn kept(&self) -> KeptBook {
         KeptBook {
             last_number: self.last_number,
-            open: self.open(),
+            open: self.open_as(|entry| entry.alert.clone()),
             ended: self.ended.iter().cloned().collect(),
         }
     }
@@ -124,8 +142,12 @@ impl Book {
 
     /// Returns the open alerts, the gravest first, and of these the oldest first.
     pub fn open(&self) -> Vec<AlertView> {
+        self.open_as(|entry| entry.shown(self.taken_run_ms))
+    }
+
+    fn open_as(&self, view: impl Fn(&Entry) -> AlertView) -> Vec<AlertView> {
         let open = self.alerts.values().filter(|entry| entry.is_open);
-        let mut open: Vec<AlertView> = open.map(|entry| entry.alert.clone()).collect();
+        let mut open: Vec<AlertView> = open.map(view).collect();
         open.sort_by_key(|alert| {
             (
                 std::cmp::Reverse(alert.severity),
@@ -143,6 +165,7 @@ impl Book {
 
     /// Takes over the findings of a moment, and returns the news.
     pub fn take(&mut self, findings: Vec<Finding>, now: Moment) -> Vec<Notice> {
+        self.taken_run_ms = now.run_ms;
         for finding in findings {
             self.note(finding, now);
         }

@@ -153,12 +153,12 @@ conditions! {
 
     UNIT_FULL = "unit-full", Critical, 10, "logical unit";
     "Writes to the unit that need new space fail: nothing is left beneath it.";
-    "`lu list -o name,used,available LU`.";
+    "`lu list -o name,used,avail LU`.";
     "Make space in the pool or file system beneath.";
 
     UNIT_THRESHOLD = "unit-threshold", Warning, 60, "logical unit", below &["unit-full"];
     "The unit reached the soft threshold of thin provisioning that was set for it.";
-    "`lu list -o name,used,available LU`.";
+    "`lu list -o name,used,avail LU`.";
     "Make space in the pool or file system beneath, or raise the threshold with `lu modify`.";
 
     UNIT_ONE_PATH = "unit-one-path", Warning, 300, "logical unit";
@@ -252,6 +252,62 @@ conditions! {
     "Correct its address or key with `alert way modify WAY`. Queued alerts are sent for a day.";
 }
 
+/// Programs of the system that texts of conditions name beside Sandstone's own verbs.
+const OF_THE_SYSTEM: &[&str] = &["chronyc", "df", "dmesg", "journalctl", "timedatectl"];
+
+impl Condition {
+    /// Returns the place to look at for an object: with commands as they are typed.
+    pub fn look_at(&self, object: &str) -> String {
+        self.about(object, self.look)
+    }
+
+    /// Returns the remedy for an object: with commands as they are typed.
+    pub fn remedy_for(&self, object: &str) -> String {
+        self.about(object, self.remedy)
+    }
+
+    /// Returns a text with the object's name in its commands. Other words in capitals stay: the
+    /// reader chooses, for example, the new device.
+    fn about(&self, object: &str, text: &str) -> String {
+        let names: Vec<(&str, &str)> = match self.object {
+            "pool" => vec![("POOL", object)],
+            "device of a pool" => {
+                let (pool, device) = object.split_once(' ').unwrap_or((object, "DEVICE"));
+                vec![("POOL", pool), ("DEVICE", device)]
+            }
+            "disk of this machine" => vec![("DEVICE", object), ("DISK", object)],
+            "disk of another machine" => vec![("DEVICE", object)],
+            "logical unit" => vec![("LU", object)],
+            "initiator" => vec![("INITIATOR", object)],
+            "way out" => vec![("WAY", object)],
+            _ => Vec::new(),
+        };
+        // Initiators and other machines choose names too. One that a shell would read differently
+        // stands in no command.
+        let is_typed_safely = |name: &str| {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:-_/@+".contains(&byte);
+            !name.starts_with('-') && name.bytes().all(is_plain)
+        };
+        let named = |word: &str| {
+            let mut names = names.iter();
+            let known = names.find(|(wanted, name)| *wanted == word && is_typed_safely(name));
+            known.map_or(word.to_owned(), |(_, name)| (*name).to_owned())
+        };
+        let mut told = String::new();
+        for (at, part) in text.split('`').enumerate() {
+            if at % 2 == 0 {
+                told.push_str(part);
+                continue;
+            }
+            let words: Vec<String> = part.split(' ').map(named).collect();
+            let is_ours = !OF_THE_SYSTEM.contains(&words[0].as_str());
+            let program = if is_ours { "sandstone " } else { "" };
+            told.push_str(&format!("`{program}{}`", words.join(" ")));
+        }
+        told
+    }
+}
+
 /// Returns the condition of this name.
 pub fn condition(id: &str) -> Option<&'static Condition> {
     CONDITIONS.iter().copied().find(|it| it.id == id)
@@ -278,6 +334,21 @@ mod tests {
                 assert!(above.severity >= one.severity, "{}", one.id);
             }
         }
+    }
+
+    #[test]
+    fn commands_about_an_object_can_be_typed() {
+        assert_eq!(
+            DEVICE_FAULTED.remedy_for("tank /dev/sdb"),
+            "Replace it with `sandstone pool replace tank /dev/sdb NEW`; `sandstone pool clear tank /dev/sdb` \
+             trusts it again."
+        );
+        assert_eq!(
+            DAEMON_WAS_KILLED.look_at("daemon"),
+            "The log of the system: `journalctl -b -1 -u sandstone`, `dmesg` for the memory killer."
+        );
+        let hostile = LOGIN_REFUSED_REPEATEDLY.look_at("iqn.a;reboot");
+        assert!(!hostile.contains("reboot"), "{hostile}");
     }
 
     /// The document is written for people, and follows the table word for word.

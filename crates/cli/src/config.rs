@@ -3,7 +3,6 @@
 mod backup;
 mod history;
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
@@ -13,6 +12,7 @@ use super::edit::{
 };
 use super::host::SecretArgs;
 use super::lu::yes_no;
+use crate::grammar::whole_file;
 use crate::print::table;
 use crate::print::table::ListArgs;
 use crate::{Connection, Done, Failure, Program, Terminal};
@@ -342,14 +342,8 @@ fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, confi
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let bytes = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(path)
-    };
     let name = path.display();
-    let bytes = bytes.map_err(|e| {
+    let bytes = whole_file::bytes(path, whole_file::DOCUMENT).map_err(|e| {
         Error::new(
             ErrorKind::Storage,
             format!("{name} could not be read: {e}"),

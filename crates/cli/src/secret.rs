@@ -8,6 +8,7 @@ use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::{Failure, Terminal};
+use crate::grammar::whole_file;
 use config::change::SetChap;
 use model::access::Password;
 use model::{Error, ErrorKind};
@@ -134,12 +135,7 @@ pub(super) fn password(
 
 /// Reads the first line of a file, or of standard input for `-`.
 pub(super) fn from_file(path: &Path) -> Result<String, Error> {
-    let read = if path == Path::new("-") {
-        io::read_to_string(io::stdin())
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = read.map_err(|e| {
+    let text = whole_file::text(path, whole_file::SECRET).map_err(|e| {
         Error::new(
             ErrorKind::Storage,
             format!("the secret could not be read from {}: {e}", path.display()),

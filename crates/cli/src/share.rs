@@ -12,8 +12,9 @@ use crate::print::client_instructions::{Access, Client, instructions, reachable}
 use crate::print::table;
 use crate::{Connection, Done, Terminal};
 use config::change::Share;
+use control::Client as Control;
 use control::answer::Shared;
-use control::endpoint::map;
+use control::endpoint::{host, map};
 use control::transaction::Commit;
 use model::name;
 
@@ -113,9 +114,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         naa: shared.unit.naa,
         block_size: shared.unit.block_size,
         chap_user: shared.chap_user,
-        initiator: name::begins_as_name(&args.host)
-            .then(|| args.host.clone())
-            .filter(|name| name::foreign(name).is_ok()),
+        initiator: initiator_of(&args.host, &client),
     };
     write!(
         t.out,
@@ -123,4 +122,17 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         instructions(&access, args.client.map(Client::from))
     )?;
     Ok(())
+}
+
+/// Returns the name that a client in user space gives: that of a named initiator, or of the only
+/// initiator of a host. A pattern is no name.
+fn initiator_of(host: &str, client: &Control) -> Option<String> {
+    let name = match name::begins_as_name(host) {
+        true => host.to_owned(),
+        false => {
+            let mut initiators = client.call(&host::SHOW, &[host]).ok()?.spec.initiators;
+            initiators.pop().filter(|_| initiators.is_empty())?
+        }
+    };
+    (!name.contains(['*', '?']) && name::foreign(&name).is_ok()).then_some(name)
 }

@@ -87,7 +87,7 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
         )?;
     }
     for pool in &status.pools {
-        pool_lines(t, pool)?;
+        pool_lines(t, pool, &status.alerts)?;
     }
     for job in &status.jobs {
         writeln!(t.out, "job       {}: {}", job.pool, job.text)?;
@@ -155,15 +155,22 @@ fn alert_lines(t: &mut Terminal<'_>, alerts: &[AlertView]) -> Done {
     Ok(())
 }
 
-/// Prints the state of a pool. If the pool is not well, also prints what happened and what to do.
-fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth) -> Done {
-    writeln!(t.out, "pool      {} {}", pool.name, pool.state)?;
+/// Prints the state of a pool. If the pool is not well, also prints what happened and what to do,
+/// or the alert that has already said so.
+fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth, alerts: &[AlertView]) -> Done {
+    write!(t.out, "pool      {} {}", pool.name, pool.state)?;
+    let says_so =
+        |alert: &&AlertView| alert.object == pool.name && Some(&alert.text) == pool.status.as_ref();
+    let (status, action) = match alerts.iter().find(says_so) {
+        Some(alert) => {
+            write!(t.out, " (alert {})", alert.number)?;
+            (None, None)
+        }
+        None => (pool.status.as_ref(), pool.action.as_ref()),
+    };
+    writeln!(t.out)?;
     let errors = Some(&pool.errors).filter(|errors| *errors != NO_ERRORS);
-    let told = [
-        ("status", pool.status.as_ref()),
-        ("action", pool.action.as_ref()),
-        ("errors", errors),
-    ];
+    let told = [("status", status), ("action", action), ("errors", errors)];
     for (title, words) in told {
         if let Some(words) = words {
             writeln!(t.out, "  {title}  {}", wrapped(words, 72, "          "))?;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_line {
+    mod advice;
     mod api;
     mod backup;
     pub(crate) mod daemon;

@@ -26,6 +26,9 @@ pub use seal::SHORTEST_PASSPHRASE;
 
 /// Version of this Sandstone.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Most bytes that a reader of a backup has to take. It holds far more objects than a machine can
+/// serve.
+pub const MOST_BYTES: u64 = 256 << 20;
 /// The frame's name for a backup, and for a sealed one.
 const KIND: &str = "backup";
 const SEALED: &str = "sealed backup";
@@ -110,15 +113,48 @@ impl Backup {
     fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let (_, content) = open_json::<Value>(KIND, bytes).map_err(Unreadable::Frame)?;
         let version = content.get("version").and_then(Value::as_str);
-        let version = version.unwrap_or("of an unknown version").to_owned();
+        let version = shown::plain(version.unwrap_or("of an unknown version"));
         let misfit = |reason: String| Unreadable::Content { version, reason };
         match serde_json::from_value::<Self>(content) {
-            Ok(backup) => match validate(&backup.config) {
+            Ok(backup) => match validate(&backup.config).and_then(|()| backup.check_words()) {
                 Ok(()) => Ok(backup),
                 Err(error) => Err(misfit(error.message)),
             },
-            Err(error) => Err(misfit(error.to_string())),
+            // The decoder quotes what it found. That may be a secret in the wrong place.
+            Err(error) => Err(misfit(shown::without_values(&error.to_string()))),
         }
+    }
+
+    /// Refuses words that no daemon writes. They are shown, and stand in commands that people copy:
+    /// a hostile file must not talk to the terminal or the shell.
+    fn check_words(&self) -> Result<(), Error> {
+        let refused = |what: &str, word: &str| {
+            Err(Error::invalid(
+                format!("\"{}\" is no {what}", shown::plain(word)),
+                "use another backup",
+            ))
+        };
+        for (what, word) in [
+            ("version", &self.version),
+            ("machine's name", &self.machine),
+        ] {
+            if word.chars().any(shown::is_obeyed) {
+                return refused(what, word);
+            }
+        }
+        for pool in &self.pools {
+            if !is_pool_name(&pool.name) {
+                return refused("pool's name", &pool.name);
+            }
+            if pool.guid.len() != 16 || !pool.guid.bytes().all(|it| it.is_ascii_hexdigit()) {
+                return refused("pool's number", &pool.guid);
+            }
+            let mut devices = pool.devices.iter();
+            if let Some(device) = devices.find(|it| it.chars().any(shown::is_obeyed)) {
+                return refused("device's path", device);
+            }
+        }
+        Ok(())
     }
 
     /// Reports whether a file begins like a backup, sealed or not.
@@ -173,6 +209,13 @@ impl Unreadable {
                 format!("{name} cannot be used: {}", unfit.reason),
                 "copy the file again from the original, or use another backup",
             ),
+            Self::Content { version, reason } if version == VERSION => Error::invalid(
+                format!(
+                    "{name} is not as Sandstone {VERSION} made it: {reason}; somebody changed it, and its \
+                     checksum"
+                ),
+                "use another backup, or the original of this one",
+            ),
             Self::Content { version, reason } => Error::invalid(
                 format!(
                     "{name} was made by Sandstone {version}; this version, {}, does not understand it: \
@@ -183,6 +226,12 @@ impl Unreadable {
             ),
         }
     }
+}
+
+/// Reports whether a pool may have this name.
+fn is_pool_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.: ".contains(&byte);
+    name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_plain)
 }
 
 /// Reports whether the first line belongs to a frame of this kind, whole or not.

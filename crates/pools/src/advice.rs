@@ -10,10 +10,27 @@ use super::status::{has_lost_blocks, state};
 /// Worst event with its meaning, and the remedy.
 type Advice = (String, String);
 
+/// Place where the new device of a command is found.
+const FREE_DEVICES: &str = "'sandstone pool disks' lists free ones";
+
+/// Returns the name of a device for a command, or `DEVICE` if several are meant. Names stand beside
+/// each other in the status.
+fn the_one(mut guids: impl Iterator<Item = u64>, name_of: &dyn Fn(u64) -> String) -> String {
+    match (guids.next(), guids.next()) {
+        (Some(guid), None) => name_of(guid),
+        _ => "DEVICE".to_owned(),
+    }
+}
+
 /// Returns the advice for a pool, or `None` if all is well. `lost` are the volumes that lost
 /// unflushed writes. `goes_on` means that disks are missing, or may be, and the pool goes on by
-/// itself if they were the reason.
-pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Option<Advice> {
+/// itself if they were the reason. `name_of` returns the name of a device by its guid.
+pub(super) fn advice(
+    status: &PoolStatus,
+    lost: &[String],
+    goes_on: bool,
+    name_of: &dyn Fn(u64) -> String,
+) -> Option<Advice> {
     let tops = status.top_levels.iter().filter(|top| !is_log_lost(top));
     let slots = tops.flat_map(|top| &top.slots);
     let leaves: Vec<&LeafStatus> = slots.flat_map(|slot| &slot.leaves).collect();
@@ -21,8 +38,8 @@ pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Opt
         .or_else(|| of_read_only(status))
         .or_else(|| of_lost(status, lost))
         .or_else(|| of_pool(status))
-        .or_else(|| of_absent(status, &leaves))
-        .or_else(|| of_hurt(status, &leaves))
+        .or_else(|| of_absent(status, &leaves, name_of))
+        .or_else(|| of_hurt(status, &leaves, name_of))
         .or_else(|| of_space(status))
 }
 
@@ -47,7 +64,7 @@ fn of_space(status: &PoolStatus) -> Option<Advice> {
     Some((
         format!("The pool is {how}: {}. {what}", fullness.told()),
         format!(
-            "Add devices with 'sandstone pool add {name} VDEV', or destroy datasets that are not needed: \
+            "Add devices with 'sandstone pool add {name} VDEV' ({FREE_DEVICES}), or destroy datasets that are not needed: \
              'sandstone volume list -t all -r -S used {name}' lists them by the space they use."
         ),
     ))
@@ -173,21 +190,31 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
 }
 
 /// Advises about devices for blocks that are not used.
-fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
+fn of_absent(
+    status: &PoolStatus,
+    leaves: &[&LeafStatus],
+    name_of: &dyn Fn(u64) -> String,
+) -> Option<Advice> {
     let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
+    let device = |states: &[VdevState]| {
+        let meant = leaves.iter().filter(|leaf| states.contains(&leaf.state));
+        the_one(meant.map(|leaf| leaf.guid), name_of)
+    };
     let name = &status.name;
     let (what, action) = if any(&|leaf| leaf.state == VdevState::Faulted) {
+        let device = device(&[VdevState::Faulted]);
         (
             format!(
                 "One or more devices are faulted in response to persistent errors. {}",
                 sufficient(status)
             ),
             format!(
-                "Replace the faulted device with 'sandstone pool replace {name} DEVICE NEW', or use \
-                 'sandstone pool clear {name} DEVICE' to mark it repaired."
+                "Replace the faulted device with 'sandstone pool replace {name} {device} NEW' \
+                 ({FREE_DEVICES}), or use 'sandstone pool clear {name} {device}' to mark it repaired."
             ),
         )
     } else if any(&|leaf| matches!(leaf.state, VdevState::Unavailable | VdevState::Removed)) {
+        let device = device(&[VdevState::Unavailable, VdevState::Removed]);
         (
             format!(
                 "One or more devices could not be used because they are missing, in use elsewhere or not \
@@ -196,19 +223,20 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
             ),
             format!(
                 "Attach the missing device: the pool then uses it again automatically. If it stays missing, \
-                 'sandstone pool online {name} DEVICE' tells the reason; or replace it with 'sandstone pool \
-                 replace'."
+                 'sandstone pool online {name} {device}' tells the reason; or replace it with 'sandstone pool \
+                 replace {name} {device} NEW' ({FREE_DEVICES})."
             ),
         )
     } else if any(&|leaf| leaf.state == VdevState::Offline) {
+        let device = device(&[VdevState::Offline]);
         (
             format!(
                 "One or more devices has been taken offline by the administrator. {}",
                 sufficient(status)
             ),
             format!(
-                "Online the device using 'sandstone pool online {name} DEVICE' or replace it with \
-                 'sandstone pool replace'."
+                "Online the device using 'sandstone pool online {name} {device}' or replace it with \
+                 'sandstone pool replace {name} {device} NEW' ({FREE_DEVICES})."
             ),
         )
     } else {
@@ -218,7 +246,11 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
 }
 
 /// Advises about used devices with troubles, and about devices that nothing depends on.
-fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
+fn of_hurt(
+    status: &PoolStatus,
+    leaves: &[&LeafStatus],
+    name_of: &dyn Fn(u64) -> String,
+) -> Option<Advice> {
     let is_canceled = status
         .scan
         .as_ref()
@@ -226,23 +258,32 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
     let name = &status.name;
     let (what, action) = if status.top_levels.iter().any(is_log_lost) {
+        let lost = status.top_levels.iter().filter(|top| is_log_lost(top));
+        let slots = lost.flat_map(|top| &top.slots);
+        let device = the_one(slots.flat_map(|it| &it.leaves).map(|it| it.guid), name_of);
         (
             "A log device is not used any more. Durable writes now wait for the other devices, as in a pool \
              without a log; nothing is lost."
                 .to_owned(),
             format!(
-                "Use 'sandstone pool clear {name} DEVICE' when the cause is removed, or 'sandstone pool \
-                 remove {name} DEVICE' to continue without it."
+                "Use 'sandstone pool clear {name} {device}' when the cause is removed, or 'sandstone pool \
+                 remove {name} {device}' to continue without it."
             ),
         )
     } else if !status.failing.is_empty() {
+        let device = the_one(
+            (leaves.iter())
+                .filter(|leaf| status.failing.contains(&leaf.leaf))
+                .map(|leaf| leaf.guid),
+            name_of,
+        );
         (
             "One or more devices have failed too often to be trusted; their errors are corrected from the \
              other devices."
                 .to_owned(),
             format!(
-                "Replace the device with 'sandstone pool replace {name} DEVICE NEW', or use 'sandstone pool \
-                 clear {name}' if the cause is removed."
+                "Replace the device with 'sandstone pool replace {name} {device} NEW' ({FREE_DEVICES}), or \
+                 use 'sandstone pool clear {name}' if the cause is removed."
             ),
         )
     } else if let Some(short) = status.short.iter().find(|short| short.is_cut) {
@@ -275,13 +316,16 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
             "Keep the other devices attached; a resilver follows automatically.".to_owned(),
         )
     } else if any(&|leaf| leaf.errors != Default::default()) {
+        let hurt = leaves.iter().filter(|it| it.errors != Default::default());
+        let device = the_one(hurt.map(|leaf| leaf.guid), name_of);
         (
             "One or more devices has experienced an unrecoverable error. An attempt was made to correct the \
              error. Applications are unaffected."
                 .to_owned(),
             format!(
                 "Determine if the device needs to be replaced, and clear the errors using 'sandstone pool \
-                 clear {name}' or replace the device with 'sandstone pool replace'."
+                 clear {name}' or replace the device with 'sandstone pool replace {name} {device} NEW' \
+                 ({FREE_DEVICES})."
             ),
         )
     } else if status
@@ -289,12 +333,15 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
         .iter()
         .any(|cache| cache.state != VdevState::Online)
     {
+        let away = status.caches.iter();
+        let away = away.filter(|cache| cache.state != VdevState::Online);
+        let device = the_one(away.map(|cache| cache.guid), name_of);
         (
             "A cache device is not used. Reads go to the other devices instead; nothing is lost."
                 .to_owned(),
             format!(
-                "Attach the device and online it using 'sandstone pool online {name} DEVICE', or remove it \
-                 with 'sandstone pool remove {name} DEVICE'."
+                "Attach the device and online it using 'sandstone pool online {name} {device}', or remove it \
+                 with 'sandstone pool remove {name} {device}'."
             ),
         )
     } else {

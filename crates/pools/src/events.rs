@@ -355,7 +355,9 @@ fn failure(kind: DeviceErrorKind) -> &'static str {
         DeviceErrorKind::Failed => "the device failed a request",
         DeviceErrorKind::Gone => "the device is gone",
         DeviceErrorKind::TimedOut => "no answer in time",
-        DeviceErrorKind::NoSpace => "the device has no space left",
+        DeviceErrorKind::NoSpace => {
+            "the device has no room there: it has shrunk, or what it lies on is full"
+        }
         DeviceErrorKind::Unsupported => "the device does not support the request",
         DeviceErrorKind::Reserved => "another host has reserved the device",
     }

@@ -138,7 +138,7 @@ fn shut_view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
         guid: format!("{:016x}", pool.guid),
         state: "SUSPENDED".to_owned(),
         status: Some(sentence(&format!(
-            "{}. All writes that were acknowledged as durable are on the devices",
+            "{}. Writes that were acknowledged as durable were on the devices when the pool stopped",
             shut.reason
         ))),
         action: Some(sentence(&shut.next)),
@@ -205,7 +205,6 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
     let slots = status.top_levels.iter().flat_map(|top| &top.slots);
     let goes_on = places.values().any(|place| is_remote(&place.path))
         || slots.flat_map(|slot| &slot.leaves).any(is_away);
-    let (what, action) = advice(status, &asked.lost, goes_on).unzip();
     let is_resilvering = status
         .scan
         .as_ref()
@@ -218,6 +217,8 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         short: &status.short,
         trims: &asked.trims,
     };
+    let name_of = |guid| teller.name(guid);
+    let (what, action) = advice(status, &asked.lost, goes_on, &name_of).unzip();
     PoolView {
         name: status.name.clone(),
         guid: format!("{:016x}", status.guid),

@@ -433,8 +433,8 @@ impl BlockDevice for PoolVolume {
     fn space_remedy(&self) -> Option<String> {
         let pool = self.host.name();
         Some(format!(
-            "sandstone pool add {pool} VDEV, or destroy datasets that are not needed (sandstone volume list \
-             -t all -r -S used {pool})"
+            "sandstone pool add {pool} VDEV (sandstone pool disks lists free ones), or destroy datasets that \
+             are not needed (sandstone volume list -t all -r -S used {pool})"
         ))
     }
 

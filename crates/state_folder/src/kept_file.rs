@@ -24,6 +24,8 @@ pub struct KeptFile {
     highest: u64,
     /// Length of the file, in bytes, when it was last loaded or saved.
     len: usize,
+    /// Whether the file itself was found damaged, and not only older than its copy.
+    is_unfit: bool,
 }
 
 /// File as it was found.
@@ -58,6 +60,7 @@ impl KeptFile {
             stored: None,
             highest: 0,
             len: 0,
+            is_unfit: false,
         }
     }
 
@@ -92,7 +95,8 @@ impl KeptFile {
         };
         let of_main = best.as_ref().map(|(generation, _)| *generation);
         let mut damaged = Vec::new();
-        if reason.is_some() && self.path.exists() {
+        self.is_unfit = reason.is_some() && self.path.exists();
+        if self.is_unfit {
             damaged.push(self.path.clone());
         }
         for number in numbers.into_iter().rev() {
@@ -131,11 +135,12 @@ impl KeptFile {
     }
 
     /// Renames a damaged file to `….damaged`, and replaces it by the copy of `generation` if there
-    /// is one. If the folder cannot be written, everything stays as it is: the copy counts until
+    /// is one. A file that is whole and older than its copy stays until it is replaced: a kill in
+    /// the middle of a save leaves it. If the folder cannot be written, everything stays as it is: the copy counts until
     /// the file is replaced.
     pub fn put_right(&mut self, generation: Option<u64>) {
         let right = || -> io::Result<()> {
-            if self.path.exists() {
+            if self.is_unfit && self.path.exists() {
                 fs::rename(&self.path, added(&self.path, ".damaged"))?;
             }
             match generation {

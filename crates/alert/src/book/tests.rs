@@ -50,6 +50,29 @@ fn a_condition_opens_after_its_hold_and_its_end_is_told() {
 }
 
 #[test]
+fn an_alert_whose_condition_is_over_asks_for_nothing_until_it_ends() {
+    let mut book = Book::default();
+    run(&mut book, &of::POOL_DEGRADED, 0..51, |_| true);
+    assert_eq!(book.open()[0].next, "see to it");
+    run(&mut book, &of::POOL_DEGRADED, 51..52, |_| false);
+    let over = &book.open()[0];
+    assert_eq!(over.text, "This no longer holds: tank is not well");
+    assert_eq!(
+        over.next,
+        "nothing: the alert ends by itself when this has stayed so for 30 s"
+    );
+    // The words are of this moment: what is kept, and what is told at the end, are the finding.
+    let kept = book.kept();
+    assert_eq!(kept.open[0].text, "tank is not well");
+    let again = Book::restored(kept, moment(0));
+    assert_eq!(again.open()[0].next, "see to it");
+    run(&mut book, &of::POOL_DEGRADED, 52..53, |_| true);
+    assert_eq!(book.open()[0].next, "see to it");
+    run(&mut book, &of::POOL_DEGRADED, 53..90, |_| false);
+    assert_eq!(book.ended()[0].text, "tank is not well");
+}
+
+#[test]
 fn what_passes_within_its_hold_is_never_told() {
     let mut book = Book::default();
     let heard = run(&mut book, &of::POOL_DEGRADED, 0..300, |second| second < 9);

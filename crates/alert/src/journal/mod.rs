@@ -167,6 +167,8 @@ impl Shared {
         let is_refusal = occurrence.topic == Topic::Login && occurrence.severity > Severity::Info;
         if is_refusal {
             book.refusals.note(&occurrence, now_ms);
+        } else if occurrence.topic == Topic::Login {
+            book.refusals.forget(&occurrence.object);
         }
         if let Some(occurrence) = book.bursts.admit(occurrence, now_ms) {
             book.add(occurrence, now_ms);
@@ -437,5 +439,11 @@ mod tests {
         assert_eq!(journal.page(&all(0)).events.len(), 1);
         let counted = journal.refused_logins();
         assert_eq!((counted.len(), counted[0].count), (1, 6));
+        let other = Occurrence::new(Severity::Info, Topic::Login, "iqn.b", "logged in");
+        teller.tell(other);
+        assert_eq!(journal.refused_logins().len(), 1, "that is another one");
+        let accepted = Occurrence::new(Severity::Info, Topic::Login, "iqn.a", "logged in");
+        teller.tell(accepted);
+        assert!(journal.refused_logins().is_empty(), "it is mended");
     }
 }

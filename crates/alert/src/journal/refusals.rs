@@ -62,6 +62,11 @@ impl Refusals {
         refused.last = occurrence.clone();
     }
 
+    /// Forgets the refusals of an initiator that logged in: what was wrong is mended.
+    pub(super) fn forget(&mut self, initiator: &str) {
+        self.initiators.remove(initiator);
+    }
+
     /// Returns the refusals that still count, and forgets the others.
     pub(super) fn within(&mut self, now_ms: u64) -> Vec<RefusedLogins> {
         self.initiators.retain(|_, refused| {

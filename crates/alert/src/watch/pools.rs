@@ -66,6 +66,17 @@ fn device_name(pool: &PoolView, leaf: &VdevView) -> String {
     format!("{} {}", pool.name, leaf.name)
 }
 
+/// Place where the new device of a command is found.
+const FREE_DEVICES: &str = "sandstone pool disks lists free ones";
+
+/// Returns the command that replaces a device, and where the new one is found.
+fn replaced(pool: &PoolView, leaf: &VdevView) -> String {
+    format!(
+        "sandstone pool replace {} {} NEW ({FREE_DEVICES})",
+        pool.name, leaf.name
+    )
+}
+
 /// Returns the step that the pool's own status advises, or a look at it.
 fn advised(pool: &PoolView) -> String {
     let look = || format!("sandstone pool status {}", pool.name);
@@ -122,7 +133,7 @@ fn space(pool: &PoolView, before: &[Finding], found: &mut Vec<Finding>) {
     };
     let next = format!(
         "sandstone volume list -t all -r -S used {0} lists what takes the space; sandstone pool add {0} VDEV adds \
-         devices",
+         devices ({FREE_DEVICES})",
         pool.name
     );
     found.push(finding(condition, &pool.name, text, next));
@@ -147,7 +158,7 @@ fn spares(pool: &PoolView, found: &mut Vec<Finding>) {
         let text = format!("The spare {} is in use.", spare.name);
         let next = format!(
             "sandstone pool status {0} shows the device it stands for; replace that with sandstone pool replace {0} \
-             DEVICE NEW",
+             DEVICE NEW ({FREE_DEVICES})",
             pool.name
         );
         found.push(finding(
@@ -161,7 +172,10 @@ fn spares(pool: &PoolView, found: &mut Vec<Finding>) {
     if !pool.spares.is_empty() && !pool.spares.iter().any(is_ready) {
         let count = pool.spares.len();
         let text = format!("None of the pool's {count} spares can be used.");
-        let next = format!("sandstone pool add {} spare DEVICE", pool.name);
+        let next = format!(
+            "sandstone pool add {} spare DEVICE ({FREE_DEVICES})",
+            pool.name
+        );
         found.push(finding(&of::NO_SPARE_LEFT, &pool.name, text, next));
     }
 }
@@ -174,7 +188,7 @@ fn device(pool: &PoolView, leaf: &VdevView, found: &mut Vec<Finding>) {
             &of::DEVICE_FAULTED,
             device_name(pool, leaf),
             text,
-            format!("sandstone pool replace {} {} NEW", pool.name, leaf.name),
+            replaced(pool, leaf),
         ));
     }
     if leaf.checksum > 0 {
@@ -234,7 +248,7 @@ impl DeviceErrors {
                 "{}: {} reads and {} writes failed, {} reads returned wrong bytes, and more come.",
                 leaf.name, leaf.read, leaf.write, leaf.checksum
             );
-            let next = format!("sandstone pool replace {} {} NEW", pool.name, leaf.name);
+            let next = replaced(pool, leaf);
             found.push(finding(&of::DEVICE_ERRORS_GROWING, name, text, next));
         }
     }
@@ -287,7 +301,10 @@ fn forecasts(facts: &Facts, found: &mut Vec<Finding>) {
                 forecast.soonest_days
             ),
         };
-        let next = format!("sandstone pool add {} VDEV adds devices", forecast.pool);
+        let next = format!(
+            "sandstone pool add {} VDEV adds devices ({FREE_DEVICES})",
+            forecast.pool
+        );
         found.push(finding(
             &of::FULL_WITHIN_14_DAYS,
             &forecast.pool,

@@ -1,11 +1,11 @@
 //! `tls`: the certificate of the console.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use super::time;
+use crate::grammar::whole_file;
 use crate::print::table::{self, Numbers, or_dash};
 use crate::{Connection, Done, Terminal};
 use control::endpoint::tls::{self as at, GiveTls, TlsView};
@@ -78,7 +78,7 @@ pub(crate) fn run(verb: TlsVerb, connection: &Connection, t: &mut Terminal<'_>) 
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|error| {
+    whole_file::text(path, whole_file::SETTINGS).map_err(|error| {
         let next = Place::File(path).next(&error);
         let message = format!("{} could not be read: {error}", path.display());
         Error::new(ErrorKind::Invalid, message, next)

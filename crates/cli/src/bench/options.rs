@@ -8,6 +8,7 @@ use clap::Args;
 use super::saved;
 use crate::Terminal;
 use crate::grammar::completion::{profiles, size};
+use crate::grammar::whole_file;
 use crate::print::table::ListArgs;
 use bench::data::DataPattern;
 use bench::iometer::conversion::{self, Imported};
@@ -285,7 +286,7 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
             "list the built-in profiles: sandstone bench profiles",
         ));
     }
-    let bytes = std::fs::read(path)
+    let bytes = whole_file::bytes(path, whole_file::DOCUMENT)
         .map_err(|error| Error::system(Place::File(path), format!("read {name}"), error))?;
     let text = ::iometer::text::decode(&bytes);
     if text.trim_start().starts_with('{') {

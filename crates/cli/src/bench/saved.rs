@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
+use crate::grammar::whole_file;
 use bench::network::client::Direction;
 use bench::network::result::{self, NetworkResult};
 use bench::results::{self, Results};
@@ -108,7 +109,7 @@ struct Outline {
 
 fn read<T: DeserializeOwned>(path: &Path, kind: &SavedKind) -> Result<T, Error> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = whole_file::text(path, whole_file::DOCUMENT).map_err(|error| {
         let message = format!("could not read {name}: {error}");
         Error::new(ErrorKind::Storage, message, kind.next).caused_by(error)
     })?;

@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::options::{self, How};
 use super::saved;
+use crate::grammar::whole_file;
 use crate::print::table;
 use crate::{Done, Terminal};
 use bench::fio;
@@ -52,7 +53,7 @@ pub(crate) struct ExportArgs {
 
 pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
     let name = args.file.display().to_string();
-    let bytes = std::fs::read(&args.file)
+    let bytes = whole_file::bytes(&args.file, whole_file::DOCUMENT)
         .map_err(|error| Error::system(Place::File(&args.file), format!("read {name}"), error))?;
     let text = iometer::text::decode(&bytes);
     let refused = |error: iometer::read::ReadError| {

@@ -2,7 +2,6 @@
 //! back onto a bare machine.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +10,11 @@ use clap::Args;
 use super::super::edit::{EditArgs, go_on, write_differences};
 use super::super::secret::passphrase;
 use super::{here, tell_preview};
+use crate::grammar::typed::quoted;
+use crate::grammar::whole_file;
 use crate::print::table;
 use crate::{Connection, Done, Failure, Program, Terminal};
-use config::backup::{Backup, PoolMembers};
+use config::backup::{Backup, MOST_BYTES, PoolMembers};
 use config::diff::{Action, Difference};
 use config::store::{Replacement, Store};
 use control::endpoint;
@@ -133,11 +134,11 @@ struct Restored {
 /// Restores through the daemon, or in its folder if none runs.
 pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let name = args.file.display().to_string();
-    let bytes = fs::read(&args.file).map_err(|error| {
+    let bytes = whole_file::bytes(&args.file, MOST_BYTES).map_err(|error| {
         Error::new(
             ErrorKind::Storage,
             format!("{name} could not be read: {error}"),
-            "check the path",
+            "check the path: name a file that sandstone config export made",
         )
     })?;
     let file = args.passphrase_file.as_deref();
@@ -248,11 +249,11 @@ fn import(pool: &PoolMembers) -> String {
     let folders: BTreeSet<&Path> = files.filter_map(Path::parent).collect();
     let looked_in = folders
         .iter()
-        .map(|folder| format!("-d {} ", folder.display()));
+        .map(|folder| format!("-d {} ", quoted(&folder.display().to_string())));
     format!(
         "sandstone pool import {}{}",
         looked_in.collect::<String>(),
-        pool.name
+        quoted(&pool.name)
     )
 }
 

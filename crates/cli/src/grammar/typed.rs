@@ -71,7 +71,7 @@ fn without_secrets(word: &str) -> String {
 }
 
 /// Returns a word, in quotes if a shell would otherwise read it differently.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |of: char| of.is_alphanumeric() || "_@%+=:,./-".contains(of);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

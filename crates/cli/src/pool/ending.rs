@@ -8,11 +8,11 @@ use crate::grammar::completion::pool_names;
 use control::answer::UnitView;
 use control::endpoint::volume::Listed;
 use control::endpoint::{lu, pool, volume};
-use model::Error;
 use model::pool::create::ExportView;
 use model::pool::dataset::DatasetView;
 use model::pool::status::PoolView;
 use model::quantity::format_size;
+use model::{Error, ErrorKind};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Export {
@@ -55,11 +55,20 @@ pub(super) fn export(t: &mut Terminal<'_>, connection: &Connection, args: &Expor
 pub(super) fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Destroy) -> Done {
     let client = connection.client();
     if args.dry_run || !args.yes {
-        let preview = preview(connection, &args.name)?;
+        let (preview, is_served) = preview(connection, &args.name)?;
         if args.dry_run {
             return Ok(write!(t.out, "{preview}")?);
         }
         write!(t.err, "{preview}")?;
+        if is_served {
+            // Nobody is asked to agree to what is refused.
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!("logical units serve volumes of pool {}", args.name),
+                "point each of them elsewhere, or remove it, then repeat the command",
+            )
+            .into());
+        }
         confirm(
             t,
             &format!(
@@ -72,8 +81,8 @@ pub(super) fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Dest
     Ok(client.call(&pool::DESTROY, &[&args.name])?)
 }
 
-/// Returns the contents of a pool and its users, in words.
-fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
+/// Returns the contents of a pool and its users, in words, and whether there are users.
+fn preview(connection: &Connection, name: &str) -> Result<(String, bool), Error> {
     let client = connection.client();
     let pool: PoolView = client.call(&pool::SHOW, &[name])?;
     let mut datasets: Vec<DatasetView> =
@@ -89,7 +98,7 @@ fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
             serving.push((unit.spec.name.clone(), volume.to_owned()));
         }
     }
-    Ok(told(&pool, &datasets, &serving))
+    Ok((told(&pool, &datasets, &serving), !serving.is_empty()))
 }
 
 /// Most datasets that are named; the rest is counted.

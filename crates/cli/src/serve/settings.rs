@@ -4,7 +4,6 @@
 //! file that packages install (`packaging/sandstone.toml`) shows all keys; a test holds the two
 //! together.
 
-use std::fs;
 use std::io::ErrorKind as IoErrorKind;
 use std::ops::Range;
 use std::path::Path;
@@ -16,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Args, LEVELS, Service, console_address, log_format, metrics_address};
 use crate::connection::SERVICE_STATE;
 use crate::grammar::completion::size;
+use crate::grammar::whole_file;
 use crate::target::portal;
 use control::ControlAddress;
 use model::Error;
@@ -140,7 +140,7 @@ pub(super) fn fill_in(service: &mut Service) -> Result<(), Error> {
         // The file belongs to the service, not to a daemon beside it.
         None => return Ok(()),
     };
-    let text = match fs::read_to_string(path) {
+    let text = match whole_file::text(path, whole_file::SETTINGS) {
         Ok(text) => text,
         Err(error) if named.is_none() && error.kind() == IoErrorKind::NotFound => return Ok(()),
         Err(error) => {

@@ -134,6 +134,28 @@ fn a_machine_that_lost_its_configuration_and_kept_the_rest_is_itself_again() {
     assert_eq!(identity(&restored), identity(&whole));
 }
 
+/// `/dev/zero` stands for every device that somebody names by mistake: a file that is read whole
+/// would take all memory of a machine that serves disks.
+#[test]
+fn a_device_in_place_of_a_file_is_refused_before_it_takes_all_memory() {
+    let (daemon, file) = daemon();
+    for line in [
+        "config restore -y /dev/zero",
+        "config apply -y /dev/zero",
+        "host auth esx -u esx --secret-file /dev/zero",
+        "tls give --cert /dev/zero --key /dev/zero",
+        "bench report /dev/zero",
+    ] {
+        let ran = daemon.run(line);
+        assert_eq!(ran.code, 1, "{line}: {ran:?}");
+        assert!(ran.err.contains("it is longer than"), "{line}: {ran:?}");
+    }
+    let export = format!("config export --with-secrets {file} --passphrase-file /dev/zero");
+    let ran = daemon.run(&export);
+    assert!(ran.err.contains("it is longer than"), "{ran:?}");
+    assert!(!Path::new(&file).exists(), "no backup was made");
+}
+
 #[test]
 fn a_passphrase_is_asked_for_twice_to_seal_and_once_to_open() {
     let (mut daemon, file) = daemon();

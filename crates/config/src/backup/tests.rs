@@ -143,6 +143,121 @@ fn what_breaks_a_rule_is_refused_although_it_is_whole() {
 }
 
 #[test]
+fn a_file_of_this_version_that_breaks_a_rule_is_not_taken_for_one_of_another_version() {
+    let mut broken = backup();
+    broken.config.maps[0].unit = "nothing".into();
+    let error = refusal(&broken.to_bytes().expect("written"), None);
+    assert!(error.message.contains("somebody changed it"), "{error}");
+    assert!(!error.next.contains("version"), "{error}");
+    broken.version = "0.0.1".to_owned();
+    let error = refusal(&broken.to_bytes().expect("written"), None);
+    assert!(error.message.contains("made by Sandstone 0.0.1"), "{error}");
+}
+
+/// Returns a change that gives a backup one pool.
+fn pool(
+    name: &'static str,
+    guid: &'static str,
+    device: &'static str,
+) -> impl Fn(&mut Backup) + 'static {
+    move |of| {
+        of.pools = vec![PoolMembers {
+            name: name.to_owned(),
+            guid: guid.to_owned(),
+            devices: vec![device.to_owned()],
+        }];
+    }
+}
+
+/// A restore shows the words of a file, and prints commands with them that people copy.
+#[test]
+fn words_that_a_terminal_or_a_shell_would_obey_are_refused() {
+    let guid = "00000000000000ff";
+    type Change = Box<dyn Fn(&mut Backup)>;
+    let hostile: Vec<(&str, Change)> = vec![
+        (
+            "machine's name",
+            Box::new(|it| it.machine = "a\n\u{1b}[2J".into()),
+        ),
+        ("version", Box::new(|it| it.version = "9\u{9b}2J".into())),
+        (
+            "pool's name",
+            Box::new(pool("tank; reboot", guid, "/dev/sdb")),
+        ),
+        ("pool's name", Box::new(pool("-f", guid, "/dev/sdb"))),
+        ("pool's name", Box::new(pool("", guid, "/dev/sdb"))),
+        ("pool's number", Box::new(pool("tank", "x", "/dev/sdb"))),
+        ("device's path", Box::new(pool("tank", guid, "/a\u{7}"))),
+    ];
+    for (what, change) in hostile {
+        let mut of = backup();
+        change(&mut of);
+        let error = refusal(&of.to_bytes().expect("written"), None);
+        assert!(error.message.contains(&format!("is no {what}")), "{error}");
+        assert!(!error.message.contains(shown::is_obeyed), "{error:?}");
+    }
+    let mut plain = backup();
+    pool("my pool", guid, "/srv/a b/c")(&mut plain);
+    opened(&plain.to_bytes().expect("written"), None).expect("a name may have a space");
+}
+
+/// Each value of the content is replaced by each kind of other value. Whatever the decoder says of
+/// it, no secret is in the message.
+#[test]
+fn a_value_of_a_wrong_kind_anywhere_is_told_without_a_secret() {
+    let whole = serde_json::to_value(backup()).expect("JSON");
+    let mut places = Vec::new();
+    pointers(&whole, String::new(), &mut places);
+    assert!(places.len() > 40, "{places:?}");
+    let mut refused = 0;
+    for place in &places {
+        for other in [
+            Value::Null,
+            SECRET.into(),
+            u64::MAX.into(),
+            serde_json::json!({"colour": SECRET}),
+            serde_json::json!([SECRET]),
+        ] {
+            let mut content = whole.clone();
+            *content.pointer_mut(place).expect("is there") = other;
+            let bytes = seal_json(KIND, 7, &content).expect("written");
+            // A name, a path or a comment may be any text.
+            if let Err(error) = opened(&bytes, None) {
+                let told = format!("{} {} {}", error.message, error.not_changed, error.next);
+                assert!(
+                    !told.contains(SECRET) || !is_secret(place),
+                    "{place}: {told}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > places.len(), "{refused}");
+}
+
+/// Reports whether a place holds a secret, or something around one.
+fn is_secret(place: &str) -> bool {
+    place.contains("chap") || place.ends_with("/hosts") || place.ends_with("/hosts/0")
+}
+
+fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                pointers(field, format!("{at}/{name}"), all);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointers(item, format!("{at}/{index}"), all);
+            }
+        }
+        _ => {}
+    }
+    all.push(at);
+}
+
+#[test]
 fn what_is_something_else_is_no_backup() {
     for bytes in [
         &b""[..],

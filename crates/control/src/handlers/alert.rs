@@ -39,10 +39,10 @@ pub(super) fn show(call: Call) -> Result<AlertDetail, Error> {
         )
     })?;
     Ok(AlertDetail {
-        alert,
         meaning: condition.meaning.to_owned(),
-        look: condition.look.to_owned(),
-        remedy: condition.remedy.to_owned(),
+        look: condition.look_at(&alert.object),
+        remedy: condition.remedy_for(&alert.object),
+        alert,
     })
 }
 

@@ -14,6 +14,7 @@
 //!    change, which must not be undone any more.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Commit, Committed, Transactions};
@@ -83,7 +84,7 @@ impl Wanted {
             }
             Self::Backup(config) => {
                 check_generation(before, how)?;
-                restored(before, config)
+                restored(before, config, store.folder())
             }
         }
     }
@@ -306,7 +307,7 @@ fn follow(before: &Config, volumes: &dyn Volumes) -> Result<Config, Error> {
 
 /// Returns the configuration of a backup for this machine. The machine has to be bare, because
 /// everything that it serves would vanish without notice.
-fn restored(before: &Config, backup: &Config) -> Result<Config, Error> {
+fn restored(before: &Config, backup: &Config, folder: &Path) -> Result<Config, Error> {
     let nothing = Config {
         generation: before.generation,
         identity: before.identity.clone(),
@@ -316,8 +317,11 @@ fn restored(before: &Config, backup: &Config) -> Result<Config, Error> {
         return Err(Error::new(
             ErrorKind::InUse,
             "this machine has a configuration of its own, and a backup replaces all of it",
-            "stop the daemon, then repeat the command with --state DIR: it shows what is removed, and asks \
-             for confirmation",
+            format!(
+                "stop the daemon, then repeat the command with --state {}: it shows what is removed, and asks \
+                 for confirmation",
+                folder.display()
+            ),
         ));
     }
     let mut after = backup.clone();

@@ -160,7 +160,14 @@ impl Pools {
             }
         };
         let forgotten = match open {
-            Err(reason) => Some(reason),
+            Err(reason) => {
+                // Units that lie on a pool without an engine would wait for it for ever, and show
+                // its last trouble.
+                if let Ok(pool) = self.get(name) {
+                    pool.host.abandon();
+                }
+                Some(reason)
+            }
             Ok(pool) => {
                 pool.host.close(true).map_err(|error| {
                     Error::new(

@@ -151,7 +151,8 @@ fn size_of_new(path: &Path, file_size: Option<u64>) -> Result<u64, Error> {
     match file_size {
         None => Err(Error::not_found(
             format!("{} does not exist", path.display()),
-            "check the path, or give a size to make a file of, as in --size 10G",
+            "check the path (`sandstone pool disks` lists the disks of this machine), or give a size to make a \
+             file of, as in --size 10G",
         )),
         Some(size) if size < MIN_DEVICE => Err(too_small(path, size)),
         Some(size) => Ok(size - size % 4096),

@@ -485,7 +485,8 @@ mod tests {
             let error = BlockError::new(kind, "writing 4096 bytes to /a").at(512);
             Op::Write.failed(&error).to_string()
         };
-        let expected = "device has no space left: writing 4096 bytes to /a at byte 512";
+        let expected = "device has no room there: it has shrunk, or what it lies on is full: writing \
+                        4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::NoSpace), expected);
         let expected = "device is gone: writing 4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::Gone), expected);

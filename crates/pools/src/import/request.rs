@@ -163,6 +163,9 @@ impl Pools {
                 told.insert(0, error.message);
             }
             error.message = told.join("; ");
+            if error.next == IMPORT_AGAIN {
+                error.next = awaited(known);
+            }
             error.next = next.unwrap_or(error.next);
             error
         })?;
@@ -466,6 +469,22 @@ fn choose(found: &FoundPools, wanted: &str) -> Result<(FoundPool, u64), Error> {
     }
 }
 
+/// Remedy for a pool that somebody imports.
+const IMPORT_AGAIN: &str = "check that its devices are attached and not used elsewhere, and that their paths are right, \
+     then import it again, as in `sandstone pool import -d PATH NAME`; -f also uses disks that logical \
+     units had, as they are";
+
+/// Returns the remedy for a pool that this daemon had: it waits for the devices by itself, and
+/// nobody has to import it.
+fn awaited(known: &KnownPool) -> String {
+    let name = &known.name;
+    format!(
+        "attach its devices, and check that nothing else uses them: the pool then opens by itself. \
+         `sandstone pool disks` shows what is attached. If the devices are gone for good, `sandstone pool \
+         export {name}` forgets the pool"
+    )
+}
+
 /// Words why labels make no pool, with the remedy.
 fn unusable(error: &OpenError, troubles: &[String]) -> Error {
     // If no label could be read, the devices' troubles are the reason.
@@ -481,11 +500,7 @@ fn unusable(error: &OpenError, troubles: &[String]) -> Error {
             "decide which device to keep, and import the pool with it alone, as in `sandstone pool import -f \
              -d PATH NAME`; `sandstone pool replace -f NAME OTHER` then discards the other one"
         }
-        _ => {
-            "check that its devices are attached and not used elsewhere, and that their paths are right, \
-             then import it again, as in `sandstone pool import -d PATH NAME`; -f also uses disks that \
-             logical units had, as they are"
-        }
+        _ => IMPORT_AGAIN,
     };
     Error::new(ErrorKind::Refused, reasons.join("; "), next)
 }

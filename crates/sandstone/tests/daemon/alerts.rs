@@ -56,8 +56,15 @@ fn a_degraded_pool_is_an_alert_that_stays_acknowledged_over_a_kill() {
         format!("alert     {number}: error pool-degraded tank")
     );
     let status = flat(&status);
-    let advice = "next Online the device using 'sandstone pool online tank DEVICE'";
-    assert!(status.contains(advice), "{status}");
+    let advice = format!(
+        "next Online the device using 'sandstone pool online tank {}'",
+        device.display()
+    );
+    assert!(status.contains(&advice), "{status}");
+    // The same words stand there once, however often they are true.
+    assert_eq!(status.matches("Online the device using").count(), 1);
+    let pool = format!("pool tank DEGRADED (alert {number})");
+    assert!(status.contains(&pool), "{status}");
     assert!(
         status.contains("disks 4 in 2 pools (1 not in use as they should be)"),
         "{status}"
@@ -66,7 +73,8 @@ fn a_degraded_pool_is_an_alert_that_stays_acknowledged_over_a_kill() {
     for words in [
         "pool-degraded of tank, error",
         "meaning The pool serves everything, but with less redundancy",
-        "remedy Replace it with `pool replace POOL DEVICE NEW`",
+        "look at `sandstone pool status tank` shows the device",
+        "remedy Replace it with `sandstone pool replace tank DEVICE NEW`",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
@@ -163,4 +171,16 @@ fn logins_that_are_refused_again_and_again_are_an_alert_with_the_reason() {
             .next
             .contains("map explain iqn.2026-01.io.sandstone:tester")
     );
+    // The initiator is let in: the alert asks for nothing more, and ends by itself.
+    Connection::open(portal, settings(9)).expect("it is mended");
+    let give_up = Instant::now() + PATIENCE;
+    while !open(&process).is_empty() {
+        let alert = opened(&process, "login-refused-repeatedly");
+        if alert.text.starts_with("This no longer holds: ") {
+            assert!(alert.next.starts_with("nothing: "), "{alert:?}");
+            break;
+        }
+        assert!(Instant::now() < give_up, "{alert:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

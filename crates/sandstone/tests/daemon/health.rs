@@ -39,9 +39,15 @@ fn a_degraded_pool_is_told_by_status_by_exit_codes_and_by_metrics() {
     // This command only shows the state of the pools.
     assert_eq!(process.ended("pool status").0, 0);
     let told = flat(&process.done("status"));
+    // An alert that opened meanwhile says these words in place of the pool's line.
+    let online = format!(
+        "Online the device using 'sandstone pool online tank {}'",
+        device.display()
+    );
     for words in [
-        "pool tank DEGRADED status One or more devices has been taken offline",
-        "action Online the device using 'sandstone pool online tank DEVICE'",
+        "pool tank DEGRADED",
+        "One or more devices has been taken offline",
+        &online,
         "pool pond ONLINE",
     ] {
         assert!(told.contains(words), "{words}: {told}");

@@ -187,6 +187,22 @@ fn where_all_is_damaged_there_is_nothing_and_that_is_no_new_file() {
     assert_eq!(content(&load(&path).1), Some(4));
 }
 
+/// A kill between the two steps of a save leaves a copy above a whole file.
+#[test]
+fn a_file_that_is_only_older_than_its_copy_is_not_called_damaged() {
+    let (folder, path) = saved();
+    let (file, _) = load(&path);
+    fs::write(file.copy(4), sealed(4)).expect("written");
+    for put_right in [None, Some(4)] {
+        let (mut file, found) = load(&path);
+        assert_eq!(content(&found), Some(4));
+        file.put_right(put_right);
+        assert!(!folder.path().join("numbers.json.damaged").exists());
+        assert!(path.exists(), "there is a whole file at each moment");
+    }
+    assert!(load(&path).1.trouble.is_none());
+}
+
 #[test]
 fn only_so_many_generations_are_kept_and_all_are_private() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -99,7 +99,9 @@ impl fmt::Display for DeviceError {
             DeviceErrorKind::Failed => "device failed",
             DeviceErrorKind::Gone => "device is gone",
             DeviceErrorKind::TimedOut => "device did not answer in time",
-            DeviceErrorKind::NoSpace => "device has no space left",
+            DeviceErrorKind::NoSpace => {
+                "device has no room there: it has shrunk, or what it lies on is full"
+            }
             DeviceErrorKind::Unsupported => "device does not support this",
             DeviceErrorKind::Reserved => "another host has reserved the device",
         };

@@ -1,5 +1,6 @@
 //! Logins and ends of sessions as events of the daemon. Initiators choose the names in them, so
-//! refusals are told by the address of the peer: a storm from one machine is one event.
+//! refusals are told by the address of the peer and the status of the answer: a storm from one
+//! machine is one event, and does not hide another trouble of that machine.
 
 use std::net::SocketAddr;
 
@@ -43,8 +44,10 @@ pub(crate) fn refused(events: &Teller, peer: SocketAddr, refusal: &LoginRefusal)
         ),
     };
     let text = format!("{refusal}, from {address}");
+    // The initiator chooses its names, but not the status: the number of sources stays bounded.
+    let source = format!("{address} {}", refusal.status);
     let occurrence = Occurrence::new(Severity::Warning, Topic::Login, object, text);
-    events.tell(occurrence.next(next).from_source(address));
+    events.tell(occurrence.next(next).from_source(source));
 }
 
 /// Reports whether a name may stand in a command that people copy into a shell.
@@ -121,7 +124,10 @@ mod tests {
         let told = of(LoginStatus::NOT_FOUND);
         assert_eq!(told[0].object, "iqn.a");
         assert!(told[0].text.ends_with("from 192.0.2.7"), "{told:?}");
-        assert_eq!(told[0].source.as_deref(), Some("192.0.2.7"));
+        let source = told[0].source.as_deref().expect("a source");
+        assert!(source.starts_with("192.0.2.7 "), "{source}");
+        let other = of(LoginStatus::AUTHENTICATION_FAILURE);
+        assert_ne!(other[0].source, told[0].source, "another trouble is told");
     }
 
     #[test]

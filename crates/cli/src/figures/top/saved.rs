@@ -10,6 +10,7 @@ use model::Error;
 
 use super::fields::View;
 use super::table::Sort;
+use crate::grammar::whole_file;
 
 /// Columns of a view that are shown, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +110,7 @@ pub(super) fn default_file() -> Option<PathBuf> {
 /// # Errors
 /// The file cannot be read, or says what this program does not understand.
 pub(super) fn read(file: &Path) -> Result<Option<Saved>, Error> {
-    let text = match std::fs::read_to_string(file) {
+    let text = match whole_file::text(file, whole_file::SETTINGS) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {

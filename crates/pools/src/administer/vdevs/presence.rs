@@ -415,6 +415,7 @@ impl Site<'_> {
         } else {
             self.find_all(&leaves)?
         };
+        let mut still_lost = None;
         for named in named {
             let leaf = named.leaf.leaf;
             self.shape("clear", &named.path, move |hands| hands.pool.clear(leaf))?;
@@ -424,7 +425,8 @@ impl Site<'_> {
             );
             if is_lost && let Err(error) = self.bring_online(&named) {
                 // The counts are cleared. The state says that the device is still missing.
-                let place = Some(error.message);
+                let place = Some(error.message.clone());
+                still_lost.get_or_insert(error);
                 let guid = named.leaf.guid;
                 self.handle("clear", move |hands| {
                     if let Some(at) = hands.shared.places().get_mut(&guid) {
@@ -443,9 +445,16 @@ impl Site<'_> {
             // The state of a missing cache says that it is still missing.
             if let Err(error) = self.clear_caches(&[cache]) {
                 tracing::info!(pool = self.name, %error, "a cache is still missing");
+                still_lost.get_or_insert(error);
             }
         }
-        Ok(())
+        // A caller who named a device wants it back, and has to know if it is not.
+        match still_lost.filter(|_| !names.is_empty()) {
+            Some(error) => {
+                Err(error.not_changed("the errors are forgotten; the device is still not used"))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -44,6 +44,9 @@ fn a_dry_run_shows_what_would_be() {
         refused.contains("would destroy volume tank/vm1"),
         "{refused}"
     );
+    // The next step is none that is refused as well.
+    assert!(refused.contains("logical units serve volumes"), "{refused}");
+    assert!(!refused.contains("pool destroy -y"), "{refused}");
 }
 
 #[test]

@@ -51,16 +51,28 @@ fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
     verify_all(portal, 0..120);
     write_all(portal, 120..140);
     faulted(&process, node.name());
-    assert!(
-        process
-            .done("pool status tank")
-            .contains(" state: DEGRADED\n")
-    );
+    let status = process.done("pool status tank");
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    // The reason is no full pool, and the remedy names the device and where another one is found.
+    let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(status.contains("it has shrunk, or"), "{status}");
+    for advised in [
+        format!(
+            "'sandstone pool replace tank {told} NEW' ('sandstone pool disks' lists free ones)"
+        ),
+        format!("'sandstone pool clear tank {told}'"),
+    ] {
+        assert!(status.contains(&advised), "{status}");
+    }
 
     back.set_len(128 << 20).unwrap();
     tell_its_size(&node);
-    let refused = process.refused(&format!("pool online tank {told}"));
-    assert!(refused.contains("no label of the pool"), "{refused}");
+    for verb in ["online", "clear"] {
+        let refused = process.refused(&format!("pool {verb} tank {told}"));
+        assert!(refused.contains("no label of the pool"), "{refused}");
+        let replace = format!("sandstone pool replace tank {told}");
+        assert!(refused.contains(&replace), "{refused}");
+    }
     process.done(&format!("pool replace -w tank {told}"));
     scrubbed_clean(&process);
     verify_all(portal, 0..140);
@@ -108,4 +120,47 @@ fn a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well
     // This device alone has all the data.
     process.done("pool offline tank d0");
     verify_all(portal, 0..120);
+}
+
+/// The only device of a pool loses its medium. The pool is let go, and a new one takes its name:
+/// the unit must not tell of the old one's trouble for ever.
+#[test]
+fn a_unit_of_a_pool_that_is_gone_for_good_tells_what_there_is_now() {
+    let process = Process::start();
+    let path = process.folder().join("back");
+    let back = File::create(&path).unwrap();
+    back.set_len(128 << 20).unwrap();
+    let Some(node) = Loop::attach(&path, &[]) else {
+        return;
+    };
+    let told = node.node().display().to_string();
+    process.done(&format!("pool create tank {told}"));
+    let portal = serve(&process, "64M");
+    write_all(portal, 0..20);
+    back.set_len(0).unwrap();
+    tell_its_size(&node);
+    // A change that must be written stops the pool.
+    let _ = process.verb("volume create -V 1M tank/other");
+    let refused = process.refused("pool clear tank");
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told_next = flat(&refused);
+    assert!(told_next.contains("opens by itself"), "{refused}");
+    assert!(
+        told_next.contains("sandstone pool export tank"),
+        "{refused}"
+    );
+    assert!(!told_next.contains("NAME"), "{refused}");
+    let forgotten = process.done("pool export -f tank");
+    assert!(forgotten.contains("it is forgotten"), "{forgotten}");
+    let remedy = || flat(&process.done("lu list -H -o name,state,remedy"));
+    let start = Instant::now();
+    while !remedy().contains("there is no pool tank") {
+        let waited = start.elapsed();
+        assert!(waited < Duration::from_secs(60), "{}", remedy());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    process.done("pool create --size 128M tank d0");
+    process.done("volume create -V 64M tank/vm1");
+    process.done("lu modify -y vm1 --volume tank/vm1");
+    assert_eq!(process.done("lu list -H -o name,state"), "vm1\tonline\n");
 }
