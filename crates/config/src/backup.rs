@@ -211,8 +211,8 @@ impl Unreadable {
             ),
             Self::Content { version, reason } if version == VERSION => Error::invalid(
                 format!(
-                    "{name} is not as Sandstone {VERSION} made it: {reason}; somebody changed it, and its \
-                     checksum"
+                    "{name} is not as Sandstone {VERSION} made it: {reason}; it was changed, and its \
+                     checksum with it"
                 ),
                 "use another backup, or the original of this one",
             ),

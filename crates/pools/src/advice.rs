@@ -257,20 +257,10 @@ fn of_hurt(
         .is_some_and(|scan| (scan.kind, scan.state) == (ScanKind::Resilver, ScanState::Canceled));
     let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
     let name = &status.name;
-    let (what, action) = if status.top_levels.iter().any(is_log_lost) {
-        let lost = status.top_levels.iter().filter(|top| is_log_lost(top));
-        let slots = lost.flat_map(|top| &top.slots);
-        let device = the_one(slots.flat_map(|it| &it.leaves).map(|it| it.guid), name_of);
-        (
-            "A log device is not used any more. Durable writes now wait for the other devices, as in a pool \
-             without a log; nothing is lost."
-                .to_owned(),
-            format!(
-                "Use 'sandstone pool clear {name} {device}' when the cause is removed, or 'sandstone pool \
-                 remove {name} {device}' to continue without it."
-            ),
-        )
-    } else if !status.failing.is_empty() {
+    if let Some(advice) = of_lost_log(status, name_of) {
+        return Some(advice);
+    }
+    let (what, action) = if !status.failing.is_empty() {
         let device = the_one(
             (leaves.iter())
                 .filter(|leaf| status.failing.contains(&leaf.leaf))
@@ -348,6 +338,31 @@ fn of_hurt(
         return None;
     };
     Some((what, action))
+}
+
+/// Advises about a log vdev that is no longer used.
+fn of_lost_log(status: &PoolStatus, name_of: &dyn Fn(u64) -> String) -> Option<Advice> {
+    let name = &status.name;
+    let lost: Vec<_> = (status.top_levels.iter())
+        .filter(|top| is_log_lost(top))
+        .collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let leaves = lost
+        .iter()
+        .flat_map(|top| &top.slots)
+        .flat_map(|it| &it.leaves);
+    let device = the_one(leaves.map(|it| it.guid), name_of);
+    Some((
+        "A log device is not used any more. Durable writes now wait for the other devices, as in a pool \
+         without a log; nothing is lost."
+            .to_owned(),
+        format!(
+            "Use 'sandstone pool clear {name} {device}' when the cause is removed, or 'sandstone pool remove \
+             {name} {device}' to continue without it."
+        ),
+    ))
 }
 
 /// Reports whether a log vdev is no longer used.

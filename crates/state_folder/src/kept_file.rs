@@ -136,8 +136,8 @@ impl KeptFile {
 
     /// Renames a damaged file to `….damaged`, and replaces it by the copy of `generation` if there
     /// is one. A file that is whole and older than its copy stays until it is replaced: a kill in
-    /// the middle of a save leaves it. If the folder cannot be written, everything stays as it is: the copy counts until
-    /// the file is replaced.
+    /// the middle of a save leaves it. If the folder cannot be written, everything stays as it is:
+    /// the copy counts until the file is replaced.
     pub fn put_right(&mut self, generation: Option<u64>) {
         let right = || -> io::Result<()> {
             if self.is_unfit && self.path.exists() {

@@ -35,7 +35,7 @@ const LIST: &str = "
     access: shown state_folder model
     history: model
     smart: state_folder model
-    config: state_folder multipath model
+    config: shown state_folder multipath model
     initiator: scsi iscsi net multipath block model
     pools: pages store hint state_folder process block model config initiator
     backends: block model initiator pools

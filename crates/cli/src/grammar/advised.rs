@@ -134,8 +134,8 @@ impl Advice {
     }
 }
 
-/// Reports whether the words only name a verb, as in: "`sandstone pool reguid` ends that". Where the
-/// sentence may go on, a noun alone is no verb.
+/// Reports whether the words only name a verb, as in: "`sandstone pool reguid` ends that". Where
+/// the sentence may go on, a noun alone is no verb.
 fn is_mention(grammar: &Command, words: &[String], is_whole: bool) -> bool {
     let options = words.iter().position(|word| word.starts_with('-'));
     let (path, options) = words.split_at(options.unwrap_or(words.len()));
@@ -311,12 +311,12 @@ fn literals(source: &str) -> Vec<String> {
             rest = &here[here.find('\n').unwrap_or(here.len())..];
         } else if here.starts_with("'\"'") || here.starts_with("'\\\"'") {
             rest = &here[here[1..].find('\'').map_or(here.len(), |end| end + 2)..];
-        } else if here.starts_with('"') {
+        } else if let Some(inner) = here.strip_prefix('"') {
             let hashes = before.len() - before.trim_end_matches('#').len();
             let is_raw = before[..before.len() - hashes].ends_with('r');
             let (text, length) = match is_raw {
-                true => raw(&here[1..], hashes),
-                false => escaped(&here[1..]),
+                true => raw(inner, hashes),
+                false => escaped(inner),
             };
             all.push(text);
             rest = &here[1 + length..];

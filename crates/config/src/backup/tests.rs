@@ -147,7 +147,7 @@ fn a_file_of_this_version_that_breaks_a_rule_is_not_taken_for_one_of_another_ver
     let mut broken = backup();
     broken.config.maps[0].unit = "nothing".into();
     let error = refusal(&broken.to_bytes().expect("written"), None);
-    assert!(error.message.contains("somebody changed it"), "{error}");
+    assert!(error.message.contains("it was changed"), "{error}");
     assert!(!error.next.contains("version"), "{error}");
     broken.version = "0.0.1".to_owned();
     let error = refusal(&broken.to_bytes().expect("written"), None);
