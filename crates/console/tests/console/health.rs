@@ -61,7 +61,7 @@ fn header_overview_and_list_say_the_same() {
     for words in [
         "pool-suspended of tank",
         "The pool takes no changes any more",
-        "<code>pool clear POOL</code>",
+        "<code>sandstone pool clear tank</code>",
         "href=\"/events?q=tank\"",
     ] {
         assert!(one.contains(words), "{words}: {one}");

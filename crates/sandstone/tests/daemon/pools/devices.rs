@@ -20,7 +20,9 @@ pub(super) const BLOCKS: u64 = 512;
 /// Returns the words of a device's line in `pool status`.
 pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
     let status = process.done("pool status tank");
-    let mut lines = status.lines().skip_while(|line| {
+    // The text of an advice may name the device too, and stands above the rows.
+    let rows = status.lines().skip_while(|line| line.trim() != "config:");
+    let mut lines = rows.skip_while(|line| {
         let first = line.split_whitespace().next();
         let name = first.and_then(|first| Path::new(first).file_name());
         name.is_none_or(|name| name != device)
