@@ -100,7 +100,7 @@ impl<'a> Hand<'a> {
     /// Waits until the page has these words.
     ///
     /// # Errors
-    /// They do not come.
+    /// The words do not come in time.
     pub(crate) fn sees(&self, words: &str) -> Result<()> {
         self.sees_after(words, || Ok(()))
     }
@@ -109,7 +109,7 @@ impl<'a> Hand<'a> {
     /// loading the page again.
     ///
     /// # Errors
-    /// They do not come, or that fails.
+    /// The words do not come in time, or the work between two looks fails.
     pub(crate) fn sees_after(&self, words: &str, act: impl Fn() -> Result<()>) -> Result<()> {
         let mut failed = None;
         let seen = process::until(&format!("the page says {words:?}"), LIMIT, || {

@@ -4,8 +4,8 @@
 //! The free space that a backend reports is not enough to decide this. A pool refuses writes
 //! shortly before no space is left. It takes writes again before unmapped space counts as free.
 //!
-//! A host that stopped at the failure writes nothing more until somebody tells it to. So a shortage
-//! also ends when clearly more space is left than there was.
+//! A host that stopped at the failure writes nothing more until its administrator resumes it. So a
+//! shortage also ends when clearly more space is left than there was.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,10 +65,10 @@ mod tests {
         let shortage = Shortage::default();
         shortage.note(7);
         assert!(shortage.is_felt(7, 900_000, 4096));
-        // What a pool frees by itself is not enough: it refused writes with nearly as much.
+        // A pool that frees nearly as much as it had when it refused writes is still short.
         assert!(shortage.is_felt(7, 1_700_000, 4096));
         assert!(!shortage.is_felt(7, 1_800_000, 4096), "twice as much");
-        // Where nothing at all was left, one block more is not room.
+        // After a write failed with nothing left, two free blocks are not room yet.
         shortage.note(7);
         assert!(shortage.is_felt(7, 0, 4096));
         assert!(shortage.is_felt(7, 8192, 4096));

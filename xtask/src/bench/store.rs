@@ -10,6 +10,7 @@ mod memory;
 mod peer;
 mod phases;
 mod process;
+mod snapshots;
 mod table;
 
 use std::path::PathBuf;
@@ -64,14 +65,23 @@ impl Options {
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
+    let in_memory = arguments.iter().any(|word| word == "--memory");
+    let (dir, size, cache) = match in_memory {
+        true => (MEMORY_FOLDER.into(), 2 << 30, 64 << 20),
+        false => (
+            crate::crate_root().join("target/bench-store"),
+            8 << 30,
+            256 << 20,
+        ),
+    };
     let mut options = Options {
-        dir: crate::crate_root().join("target/bench-store"),
-        size: 8 << 30,
-        cache: 256 << 20,
+        dir,
+        size,
+        cache,
         rounds: 5,
         seconds: 4.0,
         only: Vec::new(),
-        in_memory: false,
+        in_memory,
         before: None,
         json: false,
     };
@@ -84,11 +94,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         match word.as_str() {
             "--quick" => (options.size, options.rounds, options.seconds) = (2 << 30, 1, 1.0),
             "--json" => options.json = true,
-            "--memory" => {
-                options.in_memory = true;
-                options.dir = MEMORY_FOLDER.into();
-                (options.size, options.cache) = (2 << 30, 64 << 20);
-            }
+            "--memory" => {}
             "--dir" => options.dir = value()?.into(),
             "--before" => options.before = Some(value()?.into()),
             "--only" => options.only.push(value()?.clone()),
@@ -109,6 +115,9 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         return Err(format!(
             "no phase's name contains '{unknown}'; they are {names}"
         ));
+    }
+    if in_memory && (!options.only.is_empty() || options.before.is_some()) {
+        return Err("--memory has a table of its own: leave out --only and --before".into());
     }
     if options.size < 2 << 30 || options.rounds == 0 || !(0.1..=600.0).contains(&options.seconds) {
         return Err("--size starts at 2, --rounds at 1; --seconds lies between 0.1 and 600".into());
@@ -161,14 +170,20 @@ fn start_peer(options: &Options, table: &mut Table) -> Option<peer::Peer> {
     noted.ok()
 }
 
-/// Folder that holds everything. All that the benchmark made there is removed with it.
-struct Folder(PathBuf);
+/// Folder that holds everything. All that the benchmark made is removed with it.
+struct Folder {
+    path: PathBuf,
+    /// Whether the benchmark made the folder itself.
+    is_new: bool,
+}
 
 impl Folder {
     fn make(dir: &std::path::Path) -> Result<Self, String> {
         let failed = |error| format!("{} cannot be used: {error}", dir.display());
+        let is_new = !dir.exists();
         std::fs::create_dir_all(dir).map_err(failed)?;
-        let folder = Self(dir.to_owned());
+        let path = dir.to_owned();
+        let folder = Self { path, is_new };
         folder.clear();
         Ok(folder)
     }
@@ -183,7 +198,11 @@ impl Folder {
     }
 
     fn remove(&self, is_wanted: impl Fn(&std::path::Path) -> bool) {
-        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(&self.path)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let path = entry.path();
             let is_ours = path.extension().is_some_and(|end| end == "bench");
             if is_ours && is_wanted(&path) {
@@ -201,6 +220,10 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         self.clear();
+        if self.is_new {
+            // A folder with files of others stays.
+            let _ = std::fs::remove_dir(&self.path);
+        }
     }
 }
 
@@ -221,6 +244,8 @@ mod tests {
         let options = parse(&words("--memory --rounds 3")).expect("fine");
         assert_eq!((options.cache, options.rounds), (64 << 20, 3));
         assert!(options.in_memory);
+        let options = parse(&words("--dir /x --memory")).expect("fine");
+        assert_eq!(options.dir, PathBuf::from("/x"));
     }
 
     #[test]
@@ -230,5 +255,6 @@ mod tests {
         assert!(error("--size x").contains("takes a number"));
         assert!(error("--size 1").contains("starts at 2"));
         assert!(error("--rounds").contains("needs a value"));
+        assert!(error("--memory --only aged").contains("leave out"));
     }
 }

@@ -109,7 +109,7 @@ fn a_first_lun_comes_from_bare_disks_in_few_clicks() {
     let mut walker = to_first_preview(&site, &disks.lines(&["d0", "d1"]));
     walker.says("A new pool tank: One mirror of 2 disks. One disk may fail.");
     walker.says(&format!("{ESX} sees it as LUN 0 of the target "));
-    // What is empty and stays so says nothing.
+    // A field that is empty and stays empty is not listed.
     let body = &walker.page.body;
     assert!(!body.contains("<code>alias</code>"), "{body}");
     walker.says("A new volume tank/esx-ds1 of 64M, in blocks of 16K.");

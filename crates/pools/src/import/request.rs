@@ -469,13 +469,13 @@ fn choose(found: &FoundPools, wanted: &str) -> Result<(FoundPool, u64), Error> {
     }
 }
 
-/// Remedy for a pool that somebody imports.
+/// Remedy for a pool that a user imports. A pool that this daemon had gets that of [`awaited`].
 const IMPORT_AGAIN: &str = "check that its devices are attached and not used elsewhere, and that their paths are right, \
      then import it again, as in `sandstone pool import -d PATH NAME`; -f also uses disks that logical \
      units had, as they are";
 
-/// Returns the remedy for a pool that this daemon had: it waits for the devices by itself, and
-/// nobody has to import it.
+/// Returns the remedy for a pool that this daemon had: the daemon waits for the devices, and opens
+/// the pool by itself.
 fn awaited(known: &KnownPool) -> String {
     let name = &known.name;
     format!(

@@ -61,7 +61,7 @@ fn a_degraded_pool_is_an_alert_that_stays_acknowledged_over_a_kill() {
         device.display()
     );
     assert!(status.contains(&advice), "{status}");
-    // The same words stand there once, however often they are true.
+    // The alert tells the advice, so the pool's line does not repeat it.
     assert_eq!(status.matches("Online the device using").count(), 1);
     let pool = format!("pool tank DEGRADED (alert {number})");
     assert!(status.contains(&pool), "{status}");

@@ -27,15 +27,21 @@ fn tell_its_size(node: &Loop) {
     assert!(told.is_ok_and(|status| status.success()), "losetup -c");
 }
 
+/// Returns a device node with the file behind it; `None` if this machine has none.
+fn backed(process: &Process) -> Option<(File, Loop)> {
+    let path = process.folder().join("back");
+    let back = File::create(&path).unwrap();
+    back.set_len(128 << 20).unwrap();
+    let node = Loop::attach(&path, &[])?;
+    Some((back, node))
+}
+
 /// A device node loses its medium while it is open and written to: every request fails from then
 /// on.
 #[test]
 fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
     let process = Process::start();
-    let path = process.folder().join("back");
-    let back = File::create(&path).unwrap();
-    back.set_len(128 << 20).unwrap();
-    let Some(node) = Loop::attach(&path, &[]) else {
+    let Some((back, node)) = backed(&process) else {
         return;
     };
     let told = node.node().display().to_string();
@@ -127,10 +133,7 @@ fn a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well
 #[test]
 fn a_unit_of_a_pool_that_is_gone_for_good_tells_what_there_is_now() {
     let process = Process::start();
-    let path = process.folder().join("back");
-    let back = File::create(&path).unwrap();
-    back.set_len(128 << 20).unwrap();
-    let Some(node) = Loop::attach(&path, &[]) else {
+    let Some((back, node)) = backed(&process) else {
         return;
     };
     let told = node.node().display().to_string();
