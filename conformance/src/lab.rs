@@ -71,7 +71,7 @@ pub(crate) enum Room {
     Packages,
     /// No room for other labs, and none at all without a folder for pictures (`--pictures`).
     Pictures,
-    /// No room for other labs, because they would spoil the measurements.
+    /// No room for other labs or tests, which would spoil the measurements or meet its disks.
     Alone,
 }
 

@@ -54,7 +54,7 @@ options:
   --quick          omit the labs that boot a guest
   --one            one lab after the other
   --beside         only labs that may run beside other programs
-  --alone          only labs that measure time, and must run alone
+  --alone          only labs that must run alone
   --packages DIR   two revisions of the package, for the labs of packages, which run only then
   --pictures DIR   keep a picture of each page of the console there; the lab of the documents'
                    pictures runs only then

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let seconds = ["--seconds".to_owned(), FUZZ_SECONDS.to_owned()];
         fuzz::run(&seconds).into()
     });
-    stages.run("labs that measure", || labs(Labs::Alone));
+    stages.run("labs alone", || labs(Labs::Alone));
     stages.report()
 }
 

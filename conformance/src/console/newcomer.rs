@@ -1,17 +1,17 @@
 //! New user of the console: a first LUN from bare disks, and a disk that fails, by real clicks on
 //! what the pages say, with the pages' scripts and without them.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result, ensure};
 
 use super::page::DESKTOP;
 use super::site::{Load, Site};
-use crate::browser::Browser;
 use crate::browser::hand::Control::{Button, Labelled, Link};
 use crate::browser::hand::Hand;
+use crate::browser::{self, Browser};
+use crate::lab::{Bench, Outcome};
 use crate::machine::loop_disk::{self, LoopDisk};
 use crate::machine::scratch;
+use crate::servers::server::ServerKind;
 
 /// Most clicks from the first page to the lines to type on the host.
 const MOST_CLICKS: u32 = 12;
@@ -26,14 +26,18 @@ const INITIATOR: &str = "iqn.1998-01.com.vmware:esx1-5f2a8c01";
 /// Target that the wizard makes for the unit.
 const TARGET: &str = "iqn.2024-08.internal.sandstone:esx-ds1";
 
-/// Goes both ways as a new user does. Returns clicks and time, or why there are no disks for it.
+/// Goes both ways as a new user does. Tells clicks and time.
 ///
 /// # Errors
 /// A page does not say what it should, or a way takes too many clicks.
-pub(super) fn walk(program: &Path) -> Result<String> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
+    let ServerKind::Sandstone(program) = &bench.kind else {
+        return Ok(Outcome::Skipped("it is about our own console".to_owned()));
+    };
     let folder = scratch::folder("newcomer")?;
-    if let Some(reason) = loop_disk::missing(folder.path()) {
-        return Ok(format!("no first LUN: {reason}"));
+    let missing = browser::missing().or_else(|| loop_disk::missing(folder.path()));
+    if let Some(reason) = missing {
+        return Ok(Outcome::Skipped(reason));
     }
     let mut told = Vec::new();
     for (with_scripts, words) in [(true, "with scripts"), (false, "without scripts")] {
@@ -54,7 +58,7 @@ pub(super) fn walk(program: &Path) -> Result<String> {
             "{words}: first LUN by {made}, failed disk replaced by {replaced}"
         ));
     }
-    Ok(told.join("; "))
+    Ok(Outcome::passed(told.join("; ")))
 }
 
 /// Makes the first LUN, and returns clicks and time.

@@ -321,6 +321,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             && !self.answers.owes_logout(index)
     }
 
+    /// Reports whether the initiator has logged out every connection of the session.
+    pub fn is_over(&self) -> bool {
+        let mut connections = self.connections.iter().flatten();
+        connections.all(|connection| connection.logged_out)
+    }
+
     /// Returns the counters of the session so far.
     pub fn counters(&self) -> SessionCounters {
         self.counters

@@ -13,7 +13,7 @@ use store::pool::check::{Check, Finding, FindingKind, Owner};
 use store::pool::{Back, LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 
 use crate::devices::disks::Disks;
-use crate::import::found::{FoundPools, describe, find_labels};
+use crate::import::found::{FoundPools, describe, find_labels, several};
 use crate::import::opening::Remedy;
 use crate::import::overlay::Drive;
 use crate::import::request::open_all;
@@ -99,17 +99,12 @@ fn wrong_devices(pool: &Pool, places: &BTreeMap<u64, PathBuf>) -> Vec<WrongDevic
 
 /// Returns the number of the pool that the request means.
 fn choose(found: &FoundPools, wanted: Option<&str>) -> Result<u64, Error> {
-    let described = found
-        .pools
-        .iter()
-        .map(|(guid, on)| (describe(*guid, on), *guid));
-    let is_meant = |name: &str, guid: &str| wanted.is_none_or(|word| word == name || word == guid);
-    let fitting: Vec<u64> = described
-        .filter(|(pool, _)| is_meant(&pool.name, &pool.guid))
-        .map(|(_, guid)| guid)
-        .collect();
-    match fitting[..] {
-        [guid] => Ok(guid),
+    let fitting = match wanted {
+        Some(wanted) => found.named(wanted),
+        None => found.all(),
+    };
+    match &fitting[..] {
+        [(_, guid)] => Ok(*guid),
         [] => Err(Error::not_found(
             match wanted {
                 Some(name) => format!("no pool {name} was found{}", found.told_unusable()),
@@ -118,10 +113,7 @@ fn choose(found: &FoundPools, wanted: Option<&str>) -> Result<u64, Error> {
             "name its files, devices or folders; if all labels of its devices are lost, `sandstone pool \
              check --rebuild-labels DEVICE...` looks for traces of the pool",
         )),
-        _ => Err(Error::invalid(
-            "several pools were found",
-            "name one of them, by its name or number; `sandstone pool import -d PATH` lists them",
-        )),
+        _ => Err(several(&fitting)),
     }
 }
 

@@ -12,6 +12,7 @@ use super::twins::{self, CopyOfOpen};
 use crate::devices::disks::Disks;
 use crate::devices::label::{self, Said};
 use crate::devices::system::{Key, key};
+use model::Error;
 use model::pool::found::FoundPool;
 use model::pool::twins::TwinsView;
 
@@ -58,6 +59,21 @@ impl FoundPools {
         pools.chain(unusable).chain(copies).collect()
     }
 
+    /// Returns the pools that a name or number means.
+    pub(crate) fn named(&self, wanted: &str) -> Vec<(FoundPool, u64)> {
+        let mut named = self.all();
+        named.retain(|(pool, _)| pool.name == wanted || pool.guid == wanted);
+        named
+    }
+
+    /// Returns every pool, and its number.
+    pub(crate) fn all(&self) -> Vec<(FoundPool, u64)> {
+        let pools = self.pools.iter();
+        pools
+            .map(|(guid, on)| (describe(*guid, on), *guid))
+            .collect()
+    }
+
     /// Describes the other devices with labels, for an error about a pool that was not found.
     /// Returns an empty text if there are none.
     pub(crate) fn told_unusable(&self) -> String {
@@ -67,6 +83,20 @@ impl FoundPools {
         let copies = copies.map(|copy| format!("; {}", copy.told()));
         told.chain(copies).collect()
     }
+}
+
+/// Returns the error for a search that several pools fit.
+pub(crate) fn several(fitting: &[(FoundPool, u64)]) -> Error {
+    let told = fitting.iter().map(|(pool, _)| {
+        let devices = pool.devices.iter().map(|path| path.display().to_string());
+        let devices: Vec<String> = devices.collect();
+        format!("{} {} (on {})", pool.name, pool.guid, devices.join(", "))
+    });
+    let told: Vec<String> = told.collect();
+    Error::invalid(
+        format!("several pools were found: {}", told.join("; ")),
+        "name one of them by its number",
+    )
 }
 
 /// Finds all pools on the files, devices and folders in `paths`. If `paths` is empty, it searches

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 
-use super::found::{FoundPools, describe, find_labels, leaves, missing_log, unaccounted};
+use super::found::{FoundPools, find_labels, leaves, missing_log, several, unaccounted};
 use super::multihost;
 use super::opening::Remedy;
 use super::remembered::{Remembered, Stranger, accept_strangers, remembered, require_newest};
@@ -66,7 +66,8 @@ impl Pools {
     pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
         let mut turn = Turn::of(self);
         let found = self.find_labels(&request.paths);
-        let (mut pool, guid) = choose(&found, request.pool.as_deref().unwrap_or_default())?;
+        let wanted = request.pool.as_deref().unwrap_or_default();
+        let (mut pool, guid) = choose(&found, wanted, self.known_number(wanted).as_deref())?;
         let (all, paths) = (&pool.devices, &request.paths);
         twins::refuse(&pool.name, &pool.twins, all, paths, "import")?;
         if let Some(new) = &request.new_name {
@@ -419,6 +420,12 @@ impl Pools {
         ))
     }
 
+    /// Returns the number of the pool of this name that this daemon had and that is not open.
+    fn known_number(&self, name: &str) -> Option<String> {
+        let mut absent = self.absent().into_iter().map(|absent| absent.known);
+        Some(absent.find(|known| known.name == name)?.guid)
+    }
+
     /// Finds all pools on the files, devices and folders in `paths`, except open pools.
     pub(crate) fn find_labels(&self, paths: &[PathBuf]) -> FoundPools {
         let mut found = find_labels(&self.options.disks, paths);
@@ -437,36 +444,36 @@ impl Pools {
     }
 }
 
-/// Returns the pool that a name or number means.
-fn choose(found: &FoundPools, wanted: &str) -> Result<(FoundPool, u64), Error> {
+/// Returns the pool that a name or number means. If a name fits several pools, it means the one of
+/// this daemon, whose number is `known`.
+fn choose(
+    found: &FoundPools,
+    wanted: &str,
+    known: Option<&str>,
+) -> Result<(FoundPool, u64), Error> {
+    let mut fitting = found.named(wanted);
+    let is_known = |(pool, _): &(FoundPool, u64)| Some(pool.guid.as_str()) == known;
+    if fitting.iter().any(is_known) {
+        fitting.retain(is_known);
+    }
+    if fitting.len() > 1 {
+        return Err(several(&fitting));
+    }
     let is_meant =
         |(name, guid): &&(String, u64)| name == wanted || format!("{guid:016x}") == wanted;
-    let open = found.open.iter().find(is_meant);
-    let pools = found.pools.iter();
-    let described = pools.map(|(guid, on)| (describe(*guid, on), *guid));
-    let mut fitting: Vec<(FoundPool, u64)> = described
-        .filter(|(pool, _)| pool.name == wanted || pool.guid == wanted)
-        .collect();
-    match (fitting.pop(), fitting.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (Some(_), false) => Err(Error::invalid(
-            format!("several pools {wanted} were found"),
-            "name one of them by its number, as `sandstone pool import` lists it",
-        )),
-        (None, _) => Err(match open {
-            Some((name, _)) => Error::exists(
-                format!("pool {name} is open already{}", found.told_unusable()),
-                format!(
-                    "`sandstone pool status {name}` shows it; `sandstone pool export {name}` closes it"
-                ),
+    fitting.pop().ok_or_else(|| match found.open.iter().find(is_meant) {
+        Some((name, _)) => Error::exists(
+            format!("pool {name} is open already{}", found.told_unusable()),
+            format!(
+                "`sandstone pool status {name}` shows it; `sandstone pool export {name}` closes it"
             ),
-            None => Error::not_found(
-                format!("no pool {wanted} was found{}", found.told_unusable()),
-                "name the files, devices or folders to search with -d; `sandstone pool import` lists the \
-                 pools that it finds",
-            ),
-        }),
-    }
+        ),
+        None => Error::not_found(
+            format!("no pool {wanted} was found{}", found.told_unusable()),
+            "name the files, devices or folders to search with -d; `sandstone pool import` lists the \
+             pools that it finds",
+        ),
+    })
 }
 
 /// Remedy for a pool that a user imports. A pool that this daemon had gets that of [`awaited`].

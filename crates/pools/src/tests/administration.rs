@@ -442,6 +442,44 @@ fn a_pool_that_is_away_is_known_by_its_number_when_it_has_another_name() {
 }
 
 #[test]
+fn a_name_that_fits_several_pools_means_the_one_of_this_daemon() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = pools(folder.path());
+    let guid = |pools: &Pools| pools.view("tank").expect("a pool").guid;
+    let mut numbers = Vec::new();
+    for name in ["first", "second"] {
+        let mut wanted = other(folder.path(), name, VdevKind::Disk, 1);
+        wanted.name = "tank".to_owned();
+        first.create(&wanted).expect("a pool");
+        numbers.push(guid(&first));
+        first.export("tank").expect("exported");
+    }
+    let at = ["first", "second"].map(|name| folder.path().join(format!("{name}-devices")));
+    let by_name = ImportPool {
+        paths: at.to_vec(),
+        ..import("tank", &at[0])
+    };
+    let refused = first.import(&by_name).expect_err("either is meant");
+    for number in &numbers {
+        assert!(refused.message.contains(number), "{}", refused.message);
+    }
+    // The second pool was open when the host lost its power, and its device is elsewhere now.
+    first.import(&import("tank", &at[1])).expect("imported");
+    cut(first);
+    let away = folder.path().join("away");
+    fs::rename(&at[1], &away).expect("away");
+    let back = pools(folder.path());
+    assert_eq!(back.view("tank").expect("known").state, "UNAVAIL");
+    let by_name = ImportPool {
+        paths: vec![at[0].clone(), away],
+        ..by_name
+    };
+    back.import(&by_name).expect("it had this one");
+    assert_eq!(guid(&back), numbers[1]);
+    back.close();
+}
+
+#[test]
 fn a_dry_run_shows_the_layout_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let pools = pools(folder.path());

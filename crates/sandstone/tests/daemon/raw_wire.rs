@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use iscsi::pdu::{
-    BHS_LENGTH, Bhs, DataIn, DataOut, Isid, LoginRequest, Opcode, RawBhs, ReadyToTransfer,
-    ScsiCommand, ScsiResponse, TaskAttribute, padded,
+    BHS_LENGTH, Bhs, DataIn, DataOut, Isid, LoginRequest, LogoutReason, LogoutRequest, Opcode,
+    RawBhs, ReadyToTransfer, ScsiCommand, ScsiResponse, TaskAttribute, padded,
 };
 
 /// End of a command.
@@ -106,6 +106,37 @@ impl Wire {
         immediate: bool,
     ) -> Answer {
         let sent = if immediate { offer } else { &[] };
+        let itt = self.send_command(cdb, (read, write), edtl, sent);
+        self.answer(itt, offer)
+    }
+
+    /// Asks for this much data, and does not wait for it.
+    pub(crate) fn ask_for(&mut self, cdb: [u8; 16], edtl: u32) {
+        self.send_command(cdb, (true, false), edtl, &[]);
+    }
+
+    /// Asks for the end of the session, and does not wait for it.
+    pub(crate) fn ask_to_log_out(&mut self) {
+        let request = LogoutRequest {
+            immediate: true,
+            reason: LogoutReason::CloseSession,
+            itt: u32::MAX - 1,
+            cid: 0,
+            cmd_sn: self.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+        };
+        let mut bhs = [0; BHS_LENGTH];
+        request.encode(&mut bhs);
+        self.send(&bhs, &[]);
+    }
+
+    fn send_command(
+        &mut self,
+        cdb: [u8; 16],
+        (read, write): (bool, bool),
+        edtl: u32,
+        sent: &[u8],
+    ) -> u32 {
         let itt = self.cmd_sn;
         let command = ScsiCommand {
             immediate: false,
@@ -126,7 +157,7 @@ impl Wire {
         let mut bhs = [0; BHS_LENGTH];
         command.encode(&mut bhs);
         self.send(&bhs, sent);
-        self.answer(itt, offer)
+        itt
     }
 
     fn answer(&mut self, itt: u32, offer: &[u8]) -> Answer {

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::raw_wire::Wire;
 use crate::served::{self, Served, read, sense, test_unit_ready, unit, write};
 use config::change::{Change, ModifyTarget};
 use control::transaction::Commit;
@@ -149,4 +150,39 @@ fn digests_that_the_administrator_forbids_are_not_agreed_to() {
     let connection = sessions(&served)[0].connections[0].clone();
     assert!(!connection.header_digest);
     assert!(connection.data_digest);
+}
+
+/// Data that the sockets between target and initiator cannot hold, although a session may owe it.
+const UNSENT: u32 = 7 << 20;
+
+#[test]
+fn a_reservation_ends_before_the_logout_is_answered() {
+    let served = Served::start(vec![unit("unit", 1, BackendSpec::Memory { size: 1 << 20 })]);
+    let mut first = Wire::log_in(served.portal, served::TARGET);
+    let mut reserve = [0; 16];
+    reserve[0] = 0x16;
+    let nothing = (false, false);
+    // The first command of a nexus is told of a reset.
+    assert_eq!(
+        first.command([0; 16], nothing, 0, &[], false).asc,
+        (0x29, 0)
+    );
+    assert_eq!(first.command(reserve, nothing, 0, &[], false).status, 0);
+    let mut second = served.log_in(2);
+    let conflict = Some(0x18);
+    assert_eq!(second.read(0, &reserve, 0).unwrap().status, conflict);
+    // The first initiator takes nothing from its socket, so the answer to its logout cannot leave.
+    let each = 256 << 10;
+    for _ in 0..UNSENT / each {
+        first.ask_for(served::cdb(0x88, 0, each / 512), each);
+    }
+    first.ask_to_log_out();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while second.read(0, &reserve, 0).unwrap().status == conflict {
+        assert!(
+            Instant::now() < deadline,
+            "the reservation outlives its nexus"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -177,7 +177,15 @@ impl EventLoop {
 
     /// Cancels commands of connections that were logged out. The connections close once their
     /// output has left.
+    ///
+    /// A session that was logged out leaves its units first: whoever has the Logout Response finds
+    /// its reservation gone (SAM-5 §5.9, I_T nexus loss), however long the output takes.
     fn after_logout(&mut self, key: SessionKey) {
+        if let Some(session) = self.sessions.get_mut(&key)
+            && session.protocol.is_over()
+        {
+            session.detach();
+        }
         self.cancel_orphans(key);
         self.mark_session_dirty(key);
     }
