@@ -86,7 +86,7 @@ conditions! {
     "`pool status POOL` lists the spares and their states.";
     "Add one with `pool add POOL spare DEVICE`.";
 
-    DEVICE_ERRORS_GROWING = "device-errors-growing", Error, 0, "device of a pool";
+    DEVICE_ERRORS_GROWING = "device-errors-growing", Error, 0, "device of a pool", below &["device-faulted"];
     "A device returned errors or wrong bytes several times within ten minutes.";
     "`pool status POOL` counts them by kind; `pool events POOL` tells where; the kernel's log says why.";
     "Check cable, controller and disk. Replace the disk with `pool replace POOL DEVICE NEW` before it fails.";

@@ -34,7 +34,7 @@ impl Fullness {
         let (used, size) = (status.counts.allocated, status.counts.size.max(1));
         Self {
             percent: used.saturating_mul(100) / size,
-            is_full: status.available == 0,
+            is_full: status.is_full,
         }
     }
 

@@ -239,6 +239,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         freeing: bytes(status.counts.deferred),
         free: bytes(status.counts.available),
         available: bytes(status.available),
+        is_full: status.is_full,
         promised: asked.promised,
         memory_hits: asked.memory.hits,
         memory_misses: asked.memory.misses,

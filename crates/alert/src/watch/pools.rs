@@ -122,14 +122,14 @@ fn space(pool: &PoolView, before: &[Finding], found: &mut Vec<Finding>) {
         percent + back >= threshold
     };
     let condition = match () {
-        () if pool.available == 0 => &of::POOL_FULL,
+        () if pool.is_full => &of::POOL_FULL,
         () if is_over(&of::POOL_90_PERCENT, 90) => &of::POOL_90_PERCENT,
         () if is_over(&of::POOL_80_PERCENT, 80) => &of::POOL_80_PERCENT,
         () => return,
     };
-    let text = match pool.available {
-        0 => "The pool is full: writes that need space fail.".to_owned(),
-        _ => format!("{percent} % of the pool's space is in use."),
+    let text = match pool.is_full {
+        true => "The pool is full: writes that need space fail.".to_owned(),
+        false => format!("{percent} % of the pool's space is in use."),
     };
     let next = format!(
         "sandstone volume list -t all -r -S used {0} lists what takes the space; sandstone pool add {0} VDEV adds \

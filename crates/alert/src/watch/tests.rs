@@ -301,7 +301,7 @@ fn space_of_pools() {
     let with = |percent: u64| {
         of_pool(PoolView {
             allocated: percent * 10,
-            available: 1000 - percent * 10,
+            is_full: percent == 100,
             ..pool()
         })
     };
@@ -319,7 +319,7 @@ fn space_of_pools() {
     assert_eq!(of(&mut watch, 78), None);
     let read_only = PoolView {
         is_read_only: true,
-        available: 0,
+        is_full: true,
         ..pool()
     };
     assert_eq!(once(&of_pool(read_only)), []);

@@ -26,7 +26,7 @@ pub struct PoolHealth {
 impl PoolView {
     /// Returns the pool's health: whether an administrator must act.
     pub fn health(&self) -> Health {
-        let is_full = self.open_for_us.is_some() && !self.is_read_only && self.available == 0;
+        let is_full = self.open_for_us.is_some() && !self.is_read_only && self.is_full;
         if self.state != "ONLINE" || self.errors != NO_ERRORS || is_full {
             return Health::Impaired;
         }
@@ -57,7 +57,6 @@ mod tests {
         PoolView {
             state: "ONLINE".to_owned(),
             errors: NO_ERRORS.to_owned(),
-            available: 1,
             open_for_us: Some(1),
             ..PoolView::default()
         }
@@ -74,7 +73,7 @@ mod tests {
         let read_only = PoolView {
             status: Some("The pool was imported to be read only.".to_owned()),
             is_read_only: true,
-            available: 0,
+            is_full: true,
             ..well()
         };
         assert_eq!(read_only.health(), Health::Attention);
@@ -92,7 +91,7 @@ mod tests {
             ..well()
         });
         all.push(PoolView {
-            available: 0,
+            is_full: true,
             ..well()
         });
         for pool in all {

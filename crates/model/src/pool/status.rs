@@ -44,10 +44,13 @@ pub struct PoolView {
     pub freeing: u64,
     /// Bytes that are free.
     pub free: u64,
-    /// Free bytes that data may take, parity included. The rest is reserved for the writes of
-    /// checkpoints.
+    /// Free bytes that data may take, parity included. The rest is reserved for volumes and for the
+    /// writes of checkpoints.
     #[serde(default)]
     pub available: u64,
+    /// Whether long writes to a volume find no room.
+    #[serde(default)]
+    pub is_full: bool,
     /// Bytes that all volumes have as their size: the space that was promised to hosts.
     #[serde(default)]
     pub promised: u64,

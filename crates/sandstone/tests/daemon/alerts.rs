@@ -141,6 +141,7 @@ fn a_pool_that_fills_and_one_that_is_missing_are_alerts() {
     let full = opened(&process, "unit-full");
     assert_eq!(full.object, "vm1");
     assert!(full.next.contains("volume list -t all -r -S used tank"));
+    assert_eq!(opened(&process, "pool-full").object, "tank");
     assert_eq!(process.ended("status").0, 4);
 
     process.stop();

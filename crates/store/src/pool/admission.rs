@@ -13,7 +13,7 @@ use super::state::{Contents, Pool};
 use super::usage::{Moment, Own};
 use crate::catalog::size::print_size;
 use crate::catalog::{
-    Catalog, Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value,
+    Catalog, DatasetKind, Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value,
 };
 use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
@@ -204,6 +204,40 @@ impl Pool {
         };
         let others = self.reserved.saturating_sub(unused);
         self.space.counts().available.saturating_sub(slop + others)
+    }
+
+    /// Returns the sectors that data without a reservation may still take.
+    pub(super) fn unreserved(&self) -> u64 {
+        self.unused_by(self.slop() + self.reserved)
+    }
+
+    /// Reports whether long writes to a volume, or to a first one, find no room.
+    ///
+    /// Space that the next checkpoints free counts as room: writes wait for it.
+    pub(super) fn is_full(&self) -> bool {
+        let freed = self.space.counts().deferred;
+        let has_room = |unused: u64| unused + freed >= self.long_write();
+        let mut volumes = self.volumes().peekable();
+        match volumes.peek() {
+            Some(_) => !volumes.all(|id| has_room(self.unused_by_others(id))),
+            None => !has_room(self.unreserved()),
+        }
+    }
+
+    /// Returns the sectors that a write of 1 MiB, the longest of most hosts, certainly finds room
+    /// with. As much again leaves room for its maps.
+    fn long_write(&self) -> u64 {
+        const BLOCK: u32 = 128 << 10;
+        const BLOCKS: u64 = 2 * 8;
+        BLOCKS * self.widest(BLOCK)
+    }
+
+    /// Returns the volumes that hosts may write to.
+    fn volumes(&self) -> impl Iterator<Item = DatasetId> {
+        let volumes = self.catalog.datasets();
+        let volumes = volumes.filter(|of| matches!(of.kind, DatasetKind::Volume(_)));
+        let ids = volumes.map(|of| of.id);
+        ids.filter(|id| self.contents.get(id).is_some_and(|of| of.attempt.is_none()))
     }
 
     /// Adds up the reservations of volumes, after these or the volumes' sizes changed.

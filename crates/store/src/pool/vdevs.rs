@@ -60,8 +60,10 @@ pub struct PoolStatus {
     pub waiting_scrub: Option<ScanState>,
     /// Counts of the pool's sectors, parity included.
     pub counts: Counts,
-    /// Sectors that are left for data.
+    /// Sectors that are left for data, without those that volumes reserved.
     pub available: u64,
+    /// Whether long writes to a volume find no room.
+    pub is_full: bool,
     /// Sectors of each top-level vdev, by its number; zeros for vdevs that take no blocks.
     pub space: Vec<VdevSpace>,
     /// Cache vdevs of the pool.
@@ -93,7 +95,6 @@ impl Pool {
         let state = state.max_by_key(severity);
         let guids = self.config.spares.iter().map(|spare| spare.guid);
         let (spares_in_use, spares) = guids.partition(|guid| self.array.find(*guid).is_some());
-        let available = self.space.counts().available.saturating_sub(self.slop());
         PoolStatus {
             name: self.config.name.clone(),
             guid: self.config.guid,
@@ -116,7 +117,8 @@ impl Pool {
             scan: self.scan_status(),
             waiting_scrub: self.waiting_scrub(),
             counts: self.counts(),
-            available,
+            available: self.unreserved(),
+            is_full: self.is_full(),
             space: self.space.by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),

@@ -271,10 +271,16 @@ impl ArrayError {
     }
 
     pub(super) fn outside(address: Address, sectors: u16) -> Self {
-        Self::new(
-            ArrayErrorKind::OutOfRange,
-            format!("{sectors} sectors at {address}"),
-        )
+        let context = sectors_at(sectors.into(), address);
+        Self::new(ArrayErrorKind::OutOfRange, context)
+    }
+}
+
+/// Words a place for an error.
+pub(super) fn sectors_at(sectors: usize, address: Address) -> String {
+    match sectors {
+        1 => format!("the sector at {address}"),
+        _ => format!("the {sectors} sectors at {address}"),
     }
 }
 

@@ -10,7 +10,7 @@ use super::geometry::Geometry;
 use super::layout;
 use super::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Priority,
-    Scrubbed, Verify, Waiter,
+    Scrubbed, Verify, Waiter, sectors_at,
 };
 use super::queue::{Job, Work};
 use super::write_watches::Watch;
@@ -120,7 +120,7 @@ impl Goal {
     pub(super) fn overwritten(self, block: &Block) -> ArrayDone {
         match self {
             Self::Read => {
-                let context = format!("{} sectors at {}", block.sectors, block.address);
+                let context = sectors_at(block.sectors.into(), block.address);
                 let error = ArrayError::new(ArrayErrorKind::Overwritten, context);
                 ArrayDone::Read(Err(error))
             }
@@ -551,7 +551,7 @@ impl Array {
         if was_read && read.geometry.parity == 0 {
             self.count_bad_copies(read, out);
         }
-        let context = format!("{} sectors at {}", read.block.sectors, read.block.address);
+        let context = sectors_at(read.block.sectors.into(), read.block.address);
         let error = ArrayError::new(kind, context).because(read.error.clone());
         self.tell(read.asker, read.goal.failed(error), out);
     }

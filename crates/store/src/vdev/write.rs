@@ -11,7 +11,7 @@ use super::Array;
 use super::device::{DeviceError, LeafId};
 use super::layout;
 use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter, sectors_at,
 };
 use super::queue::{self, Job, Work};
 use super::tree::LeafState;
@@ -278,7 +278,7 @@ impl Array {
                         Some(_) => ArrayErrorKind::Device,
                         None => ArrayErrorKind::Unavailable,
                     };
-                    let context = format!("{} sectors at {address}", data.len() / PAGE_SIZE);
+                    let context = sectors_at(data.len() / PAGE_SIZE, *address);
                     Err(ArrayError::new(kind, context).because(write.error))
                 }
             },

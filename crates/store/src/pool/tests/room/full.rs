@@ -176,6 +176,46 @@ fn a_full_pool_says_so_and_can_be_emptied_by_unmap() {
     }
 }
 
+#[test]
+fn a_pool_is_full_as_soon_as_a_long_write_may_fail() {
+    for (kind, disks) in kinds() {
+        for step in [BLOCK, 64 * BLOCK, 256 * BLOCK] {
+            let mut world = World::of_size(kind, disks, 4 * SMALL, Limits::default());
+            assert!(!world.pool.status().is_full, "nothing in it");
+            let volume = world.create("thin", 1 << 30, false).expect("thin");
+            assert!(!world.pool.status().is_full, "an empty volume");
+            let end = world.fill(volume, step);
+            assert!(world.pool.status().is_full, "{step} until {end}");
+            world.snapshot_of("thin@1").ok();
+            world.reopen().expect("opens");
+            assert!(world.pool.status().is_full, "{step} until {end}");
+            world.destroy("thin");
+            world.settle();
+            assert!(!world.pool.status().is_full, "all is destroyed");
+        }
+    }
+}
+
+#[test]
+fn a_pool_whose_volumes_reserved_their_space_is_not_full() {
+    let mut world = World::of_size(TopLevelKind::Mirror, 2, 4 * SMALL, Limits::default());
+    let root = world.pool.catalog.datasets().next().expect("a root").id;
+    let size = world.pool.room_for_volume(root) & !(BLOCK - 1);
+    let thick = world.create("thick", size, true).expect("all of it");
+    for _ in 0..2 {
+        assert!(!world.pool.status().is_full);
+        for at in (0..size).step_by(64 * BLOCK as usize) {
+            let len = (size - at).min(64 * BLOCK);
+            world.try_write(thick, at, &noise(len, at)).expect("room");
+        }
+    }
+    assert!(!world.pool.status().is_full);
+    let thin = world.create("thin", 1 << 30, false).expect("thin");
+    let end = world.fill(thin, 256 * BLOCK);
+    assert!(end <= 1 << 20, "next to nothing was left for it: {end}");
+    assert!(world.pool.status().is_full, "a volume of the two is full");
+}
+
 /// Snapshots hold all unmapped blocks, so nothing becomes free, and each changed node of the maps
 /// adds one.
 #[test]
