@@ -14,6 +14,9 @@ use crate::servers::server::{Server, ServerKind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Prompt of the shell.
+const PROMPT: &str = "shell>";
+
 /// Labs of the terminal.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
@@ -96,9 +99,12 @@ impl<'a> Screen<'a> {
 
     /// Waits until the shell has its screen back, with its line editing.
     fn is_given_back(&self, mark: &str) -> Result<()> {
+        // Keys that come before the shell's prompt may still be those of `top`.
+        let is_ready = |text: &str| text.trim_end().ends_with(PROMPT);
         let normal = process::until("the terminal is given back", LIMIT, || {
-            self.tmux(&["display-message", "-p", "#{alternate_on}"])
-                .is_ok_and(|text| text.trim() == "0")
+            let alternate = self.tmux(&["display-message", "-p", "#{alternate_on}"]);
+            alternate.is_ok_and(|text| text.trim() == "0")
+                && self.text().is_ok_and(|text| is_ready(&text))
         });
         normal.with_context(|| self.text().unwrap_or_default())?;
         self.types(&[
@@ -138,7 +144,7 @@ fn top(bench: &Bench) -> Result<Outcome> {
     let mut looks = 0;
     for width in [80, 200] {
         let shell = format!(
-            "XDG_CONFIG_HOME={} SANDSTONE_STATE={} sh -i",
+            "PS1='{PROMPT} ' XDG_CONFIG_HOME={} SANDSTONE_STATE={} sh -i",
             configuration.path().display(),
             state.display()
         );
