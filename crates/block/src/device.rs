@@ -159,6 +159,10 @@ impl BlockDevice for NodeDevice {
         self.io.geometry()
     }
 
+    fn reads_on_any_lane(&self) -> bool {
+        true
+    }
+
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
         self.io.submit(request, ticket, lane)
     }

@@ -31,6 +31,9 @@ use resident::Residents;
 use standing::Sleep;
 pub use standing::ask;
 
+/// Longest wait of a lane that ends for requests that serve nobody any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Outcome of one request.
 pub type Outcome = Result<Done, BlockError>;
 
@@ -43,27 +46,54 @@ pub trait Observer: Send + Sync + fmt::Debug {
     fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome;
 }
 
+/// Request that goes on when another one, which serves it, ends.
+pub trait Continuation: Send + Sync + fmt::Debug {
+    /// Takes the outcome of the request that served this one.
+    fn go_on(self: Arc<Self>, outcome: Outcome, lane: &mut Lane);
+}
+
+/// Work that a lane does at a time that was set for it.
+pub trait Alarm: Send + Sync + fmt::Debug {
+    /// Does the work.
+    fn ring(self: Arc<Self>, lane: &mut Lane);
+}
+
 /// Identity of a request: tells whose completion it is, and which wrappers observe it.
 #[derive(Debug)]
 pub struct Ticket {
-    token: u64,
+    owner: Owner,
     /// Observers, the innermost wrapper last.
     observers: SmallVec<[(Arc<dyn Observer>, u64); 1]>,
+}
+
+/// Receiver of a completion.
+#[derive(Clone, Debug)]
+enum Owner {
+    /// The loop, by its name for the request.
+    Loop(u64),
+    /// Request that this one serves.
+    Request(Arc<dyn Continuation>),
 }
 
 impl Ticket {
     /// Creates a ticket that comes back as `token`.
     #[inline]
     pub fn new(token: u64) -> Self {
-        Self {
-            token,
-            observers: SmallVec::new(),
-        }
+        Self::of(Owner::Loop(token))
     }
 
-    /// Returns the loop's name for the request.
-    pub fn token(&self) -> u64 {
-        self.token
+    /// Creates the ticket of a request that serves another one, which goes on when it ends. The
+    /// loop does not see the completion.
+    pub fn serving(other: Arc<dyn Continuation>) -> Self {
+        Self::of(Owner::Request(other))
+    }
+
+    #[inline]
+    fn of(owner: Owner) -> Self {
+        Self {
+            owner,
+            observers: SmallVec::new(),
+        }
     }
 
     /// Lets `observer` see the completion. A wrapper calls this before it passes the ticket on.
@@ -80,6 +110,8 @@ pub struct Lane {
     in_flight: usize,
     /// Number of pending requests that pools' threads work on.
     at_pools: usize,
+    /// Number of pending requests that serve others.
+    serving: usize,
     /// Finished requests that were not taken yet.
     finished: Vec<(u64, Outcome)>,
     timers: BinaryHeap<Reverse<Timer>>,
@@ -119,14 +151,20 @@ struct Delivery {
     is_pools: bool,
 }
 
-/// Request held back until its time.
+/// Work that waits for its time.
 struct Timer {
     deadline: Instant,
-    /// Number that keeps requests with equal deadlines in order.
+    /// Number that keeps timers with equal deadlines in order.
     number: u64,
-    device: Arc<dyn BlockDevice>,
-    request: Request,
-    ticket: Ticket,
+    work: Due,
+}
+
+/// Work of a timer.
+enum Due {
+    /// Request that is held back.
+    Request(Arc<dyn BlockDevice>, Request, Ticket),
+    /// Work that is not a request.
+    Alarm(Arc<dyn Alarm>),
 }
 
 impl Lane {
@@ -147,6 +185,7 @@ impl Lane {
             number: LANES.fetch_add(1, Ordering::Relaxed),
             in_flight: 0,
             at_pools: 0,
+            serving: 0,
             finished: Vec::new(),
             timers: BinaryHeap::new(),
             timers_made: 0,
@@ -251,16 +290,22 @@ impl Lane {
         ticket: Ticket,
     ) -> Submitted {
         self.in_flight += 1;
+        self.add_timer(deadline, Due::Request(device, request, ticket));
+        Submitted::Pending
+    }
+
+    /// Rings an alarm at `deadline`, unless the lane ends before.
+    pub fn set_alarm(&mut self, deadline: Instant, alarm: Arc<dyn Alarm>) {
+        self.add_timer(deadline, Due::Alarm(alarm));
+    }
+
+    fn add_timer(&mut self, deadline: Instant, work: Due) {
         self.timers_made += 1;
-        let number = self.timers_made;
         self.timers.push(Reverse(Timer {
             deadline,
-            number,
-            device,
-            request,
-            ticket,
+            number: self.timers_made,
+            work,
         }));
-        Submitted::Pending
     }
 
     /// Runs `job` on a thread that may block; the result of the job is the outcome. The answer is
@@ -312,6 +357,17 @@ impl Lane {
         self.in_flight += 1;
     }
 
+    /// Counts that a request with [`Ticket::serving`] became pending at a device. The request that
+    /// it serves is counted by [`Lane::count_pending`], as long as it is pending.
+    pub fn count_serving(&mut self) {
+        self.serving += 1;
+    }
+
+    /// Takes back [`Lane::count_pending`] for a request that is counted again elsewhere.
+    pub fn uncount_pending(&mut self) {
+        self.in_flight -= 1;
+    }
+
     /// Returns the handle with which other threads reach this lane.
     pub fn remote(&self) -> Remote {
         Remote {
@@ -360,14 +416,21 @@ impl Lane {
     /// Queues the outcome of a pending request.
     pub fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         let Ticket {
-            token,
+            owner,
             mut observers,
         } = ticket;
         let mut outcome = outcome;
         while let Some((observer, cookie)) = observers.pop() {
             outcome = observer.completed(cookie, outcome);
         }
-        self.finished.push((token, outcome));
+        match owner {
+            Owner::Loop(token) => self.finished.push((token, outcome)),
+            Owner::Request(other) => {
+                self.in_flight -= 1;
+                self.serving -= 1;
+                other.go_on(outcome, self);
+            }
+        }
     }
 
     fn fire_timers(&mut self) {
@@ -383,16 +446,22 @@ impl Lane {
             let Some(Reverse(timer)) = self.timers.pop() else {
                 return;
             };
+            let (device, request, ticket) = match timer.work {
+                Due::Request(device, request, ticket) => (device, request, ticket),
+                Due::Alarm(alarm) => {
+                    alarm.ring(self);
+                    continue;
+                }
+            };
             // The device counts the request again while it is pending there.
             self.in_flight -= 1;
-            let ticket = timer.ticket;
             // Wrappers above the delay were told that the request is pending, so they must see its
             // end even if the device answers at once.
             let seen_by = Ticket {
-                token: ticket.token,
+                owner: ticket.owner.clone(),
                 observers: ticket.observers.clone(),
             };
-            if let Submitted::Ready(outcome) = timer.device.submit(timer.request, ticket, self) {
+            if let Submitted::Ready(outcome) = device.submit(request, ticket, self) {
                 self.in_flight += 1;
                 self.complete(seen_by, outcome);
             }
@@ -414,24 +483,45 @@ impl Drop for Lane {
     /// may reach a device after its requester is gone. Requests held back by a timer are forgotten.
     /// Abandoned requests are not waited for.
     fn drop(&mut self) {
-        self.in_flight -= self.timers.len();
-        self.timers.clear();
+        for Reverse(timer) in std::mem::take(&mut self.timers) {
+            match timer.work {
+                // A request that is waited for may need it.
+                Due::Alarm(_) => self.timers.push(Reverse(timer)),
+                Due::Request(_, _, ticket) if matches!(ticket.owner, Owner::Loop(_)) => {
+                    self.in_flight -= 1;
+                }
+                // The request that it serves is waited for.
+                Due::Request(_, _, ticket) => {
+                    let error = BlockError::new(BlockErrorKind::Gone, "its loop ended");
+                    self.complete(ticket, Err(error));
+                }
+            }
+        }
         self.each_resident(|resident, lane| resident.leave(lane));
         if self.is_abandoned {
             // The ring never frees memory to which the kernel may still write.
             return;
         }
         let mut taken = Vec::new();
+        let mut only_serving_since = None;
         loop {
             self.take_completions(&mut taken);
             taken.clear();
             if self.in_flight == 0 {
                 return;
             }
-            match self
-                .ring
-                .as_mut()
-                .filter(|ring| ring.in_flight() > 0)
+            if self.in_flight == self.serving {
+                // Nobody waits for what they bring. A device that hangs may keep them for ever.
+                let since = *only_serving_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > PATIENCE {
+                    return;
+                }
+            }
+            // Alarms ring meanwhile.
+            let may_sleep = self.timers.is_empty() && self.serving == 0;
+            let ring = self.ring.as_mut();
+            match ring
+                .filter(|ring| may_sleep && ring.in_flight() > 0)
                 .map(Ring::wait)
             {
                 Some(Ok(())) => {}

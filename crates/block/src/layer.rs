@@ -44,6 +44,10 @@ impl<L: Layer> BlockDevice for L {
         self.beneath().reads_in_place()
     }
 
+    fn reads_on_any_lane(&self) -> bool {
+        self.beneath().reads_on_any_lane()
+    }
+
     fn has_read_cache(&self) -> bool {
         self.beneath().has_read_cache()
     }

@@ -297,6 +297,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Reports whether any lane may read from the device at no cost beside the read itself: no
+    /// session and no thread of its own for the lane.
+    fn reads_on_any_lane(&self) -> bool {
+        false
+    }
+
     /// Reports whether reads leave blocks in a cache, from which later reads are faster.
     fn has_read_cache(&self) -> bool {
         false

@@ -384,6 +384,10 @@ impl BlockDevice for MemoryDevice {
         self.geometry
     }
 
+    fn reads_on_any_lane(&self) -> bool {
+        true
+    }
+
     fn reads_in_place(&self) -> bool {
         true
     }
