@@ -93,6 +93,8 @@ pub(super) struct Engine {
     vain_ticks: u32,
     spare_time: SpareTime,
     spin: Spin,
+    /// [`Pool::given_up`] when lanes were last told which devices they may read.
+    given_up: u64,
     /// Kind and state of the scan when the engine was last asked.
     scan: Option<(ScanKind, ScanState)>,
     /// Whether the waiting callers were told that another host has the pool, or may have it.
@@ -145,6 +147,7 @@ impl Engine {
             vain_ticks: 0,
             spare_time: SpareTime::default(),
             spin: Spin::new(spin::FOR_A_POOL, Instant::now()),
+            given_up: 0,
             scan: None,
             has_stopped: false,
         };
@@ -167,6 +170,7 @@ impl Engine {
         let until_us = opened.pool.owned_until_us();
         self.pool = Some(Box::new(opened.pool));
         self.own_until(until_us);
+        self.serve_directly();
         // A device that is offline is let go until the user asks for it.
         self.unused();
     }
@@ -178,6 +182,7 @@ impl Engine {
                 self.fail(&said(&*panic));
             }
         }
+        self.devices.direct().stop();
         self.release_devices();
         for order in self.shared.end() {
             refuse(order, &closed(self.shared.name()), true);
@@ -335,6 +340,7 @@ impl Engine {
                     reply,
                     since,
                 });
+                self.devices.direct().stop();
             }
             Order::Abandon => self.is_over = true,
             // These orders were obeyed above.
@@ -361,6 +367,17 @@ impl Engine {
         }
         let until_us = pool.owned_until_us();
         self.own_until(until_us);
+    }
+
+    /// Lets lanes read beside the engine while the pool is served.
+    fn serve_directly(&mut self) {
+        self.given_up = self.pool.as_ref().map_or(0, |pool| pool.given_up());
+        match &self.pool {
+            Some(pool) if self.closing.is_none() && pool.stopped().is_none() => {
+                self.devices.serve_directly(pool);
+            }
+            _ => self.devices.direct().stop(),
+        }
     }
 
     /// Tells the threads that answer from memory until when they may do so.
@@ -503,6 +520,10 @@ impl Engine {
         } else if is_any {
             self.note_troubles(&output.events);
             self.unused();
+        }
+        let given_up = self.pool.as_ref().map_or(0, |pool| pool.given_up());
+        if is_any || given_up != self.given_up {
+            self.serve_directly();
         }
         self.output = output;
         let mut is_noted = false;

@@ -36,6 +36,7 @@ pub mod administer;
 mod advice;
 pub mod dataset;
 pub mod devices;
+mod direct;
 mod engine;
 mod events;
 mod fence;

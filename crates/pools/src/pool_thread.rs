@@ -21,6 +21,7 @@ use store::cache::Cache;
 use store::format::DatasetId;
 use store::pool::{Answer, Plan, Pool, PoolError, Request};
 
+use crate::direct::Direct;
 use crate::engine::Engine;
 use crate::fence::PoolFence;
 use crate::import::opened_devices::Devices;
@@ -56,7 +57,7 @@ impl PoolThread {
                 Ok(devices) => devices,
                 Err(error) => return drop(opened.send(Err(failed(error).into()))),
             };
-            let shared = Arc::new(Shared::new(name, &setup, devices.waker()));
+            let shared = Arc::new(Shared::new(name, &setup, &devices));
             let fence = setup.fence.clone();
             match opening::open(setup, &mut devices) {
                 Ok(pool) => {
@@ -107,6 +108,39 @@ impl PoolThread {
         self.shared.cache()
     }
 
+    /// Returns the part of the pool that lanes read beside the engine.
+    pub(super) fn direct(&self) -> &Direct {
+        self.shared.direct()
+    }
+
+    /// Hands a request to the engine whose answer a lane waits for already.
+    pub(super) fn submit_pending(
+        &self,
+        request: Request,
+        awaited: Option<Awaited>,
+        ticket: Ticket,
+        lane: &mut Lane,
+    ) {
+        let order = Order::Serve {
+            request,
+            awaited,
+            ticket,
+            lane: lane.remote_of_pool(),
+        };
+        match self.shared.try_send(order).map_err(|order| *order) {
+            Err(Order::Serve { ticket, .. }) => lane.complete(ticket, Err(self.not_open())),
+            _ => {
+                lane.uncount_pending();
+                lane.count_at_pool();
+            }
+        }
+    }
+
+    fn not_open(&self) -> BlockError {
+        let context = format!("pool {} is not open any more", self.name());
+        BlockError::new(BlockErrorKind::Gone, context)
+    }
+
     /// Asks for bytes of a volume to be brought into the cache.
     pub(super) fn read_ahead(&self, dataset: DatasetId, bytes: Range<u64>) {
         // Nobody waits for the read-ahead.
@@ -131,8 +165,7 @@ impl PoolThread {
             lane.count_at_pool();
             Submitted::Pending
         } else {
-            let context = format!("pool {} is not open any more", self.name());
-            Submitted::Ready(Err(BlockError::new(BlockErrorKind::Gone, context)))
+            Submitted::Ready(Err(self.not_open()))
         }
     }
 

@@ -9,8 +9,10 @@ use store::cache::Cache;
 use store::pool::{Pool, PoolError, PoolErrorKind};
 
 use crate::devices::disks::Disks;
+use crate::direct::Direct;
 use crate::events::EventLog;
 use crate::fence::PoolFence;
+use crate::import::opened_devices::Devices;
 use crate::import::opening;
 use crate::order::Order;
 use crate::setup::{Place, Setup};
@@ -22,6 +24,7 @@ pub(crate) struct Shared {
     name: String,
     is_read_only: bool,
     cache: Arc<Cache>,
+    direct: Arc<Direct>,
     places: Mutex<BTreeMap<u64, Place>>,
     event_log: Mutex<EventLog>,
     events: Teller,
@@ -94,12 +97,13 @@ impl Shut {
 }
 
 impl Shared {
-    /// Makes the state of a pool that is about to begin. `waker` wakes its thread.
-    pub(crate) fn new(name: String, setup: &Setup, waker: Waker) -> Self {
+    /// Makes the state of a pool that is about to begin, with these devices.
+    pub(crate) fn new(name: String, setup: &Setup, devices: &Devices) -> Self {
         Self {
             name,
             is_read_only: setup.is_read_only,
             cache: Arc::clone(&setup.cache),
+            direct: Arc::clone(devices.direct()),
             places: Mutex::new(setup.places.clone()),
             event_log: Mutex::default(),
             events: setup.events.clone(),
@@ -111,7 +115,7 @@ impl Shared {
             disks: setup.disks.clone(),
             inbox: Mutex::default(),
             filled: AtomicBool::new(false),
-            waker,
+            waker: devices.waker(),
         }
     }
 
@@ -131,6 +135,11 @@ impl Shared {
 
     /// Queues an order, and reports whether the thread will take it.
     pub(crate) fn send(&self, order: Order) -> bool {
+        self.queue(self.lock(), order).is_ok()
+    }
+
+    /// Queues an order, and returns it if no thread will take it.
+    pub(crate) fn try_send(&self, order: Order) -> Result<(), Box<Order>> {
         self.queue(self.lock(), order)
     }
 
@@ -138,13 +147,13 @@ impl Shared {
     pub(crate) fn send_unless_opening(&self, order: impl FnOnce() -> Order) {
         let inbox = self.lock();
         if !inbox.is_opening {
-            self.queue(inbox, order());
+            drop(self.queue(inbox, order()));
         }
     }
 
-    fn queue(&self, mut inbox: MutexGuard<'_, Inbox>, order: Order) -> bool {
+    fn queue(&self, mut inbox: MutexGuard<'_, Inbox>, order: Order) -> Result<(), Box<Order>> {
         if inbox.is_ended {
-            return false;
+            return Err(Box::new(order));
         }
         inbox.is_opening |= matches!(order, Order::Reopen { .. });
         inbox.orders.push(order);
@@ -152,7 +161,7 @@ impl Shared {
         if !self.filled.swap(true, Ordering::AcqRel) {
             (self.waker)();
         }
-        true
+        Ok(())
     }
 
     /// Appends the orders that arrived since the last call.
@@ -195,6 +204,11 @@ impl Shared {
     fn lock_fence(&self) -> MutexGuard<'_, Option<PoolFence>> {
         // Every change is one assignment: a panic leaves nothing half done.
         self.fence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the part of the pool that lanes read beside the engine.
+    pub(crate) fn direct(&self) -> &Arc<Direct> {
+        &self.direct
     }
 
     /// Returns the cache of the pool's blocks.
@@ -292,8 +306,10 @@ impl Shared {
         self.reopenings.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Throws out all blocks: no reader may see bytes that the pool's devices may not have.
+    /// Throws out all blocks: no reader may see bytes that the pool's devices may not have. Reads
+    /// beside the engine have been stopped, and those under way leave nothing.
     pub(crate) fn empty_cache(&self) {
+        self.cache.revoke_tickets();
         let cap = self.cache.cap();
         self.cache.resize(0);
         self.cache.resize(cap);

@@ -17,6 +17,7 @@ use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 mod administration;
 mod datasets;
+mod direct_reads;
 mod disturbance;
 mod old_copies;
 mod own_devices;

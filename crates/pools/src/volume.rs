@@ -21,6 +21,8 @@ use store::pool::{self, Recipe};
 use store::volume::blocks;
 
 use self::facts::AskedFacts;
+use crate::direct;
+use crate::direct::read::{Caller, Wanted};
 use crate::order::Awaiting;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::{Ahead, Passed, Read, Readers};
@@ -170,27 +172,34 @@ impl PoolVolume {
                 Submitted::Ready(Ok(Done::Pages(data)))
             }
             None => {
-                let request = pool::Request::Read {
-                    dataset: self.dataset,
-                    offset,
-                    len,
-                };
                 let awaited = self.readers.wait(read.len, passed);
-                self.host.submit(request, Some(awaited), ticket, lane)
+                let caller = Caller { ticket, awaited };
+                direct::read::begin(&self.host, self.wanted(offset, len), caller, lane)
             }
         };
         if let Some(ahead) = noted.ahead {
-            self.read_ahead(&ahead);
+            self.read_ahead(&ahead, len, lane);
         }
         submitted
     }
 
+    fn wanted(&self, offset: u64, len: u32) -> Wanted {
+        Wanted {
+            dataset: self.dataset,
+            block_size: self.block_size,
+            offset,
+            len,
+        }
+    }
+
     /// Brings the range that a reader will probably ask for next into memory.
-    fn read_ahead(&self, ahead: &Ahead) {
+    fn read_ahead(&self, ahead: &Ahead, step: u32, lane: &mut Lane) {
         let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
         let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
         if !range.is_empty() && is_to_be_read {
-            self.host.read_ahead(self.dataset, range);
+            let (offset, len) = (range.start, 0);
+            let of = self.wanted(offset, len);
+            direct::read::ahead(&self.host, of, range, step, lane);
         }
     }
 

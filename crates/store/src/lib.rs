@@ -28,6 +28,7 @@ pub mod format;
 pub mod log;
 pub mod map;
 pub mod pool;
+pub mod published;
 pub mod snapshot;
 pub mod space;
 pub mod stream;

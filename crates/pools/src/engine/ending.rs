@@ -16,6 +16,7 @@ impl Engine {
             return;
         };
         self.has_stopped = true;
+        self.devices.direct().stop();
         let reason = pool.suspended_because().unwrap_or_default();
         tracing::error!(
             pool = self.shared.name(),
@@ -40,13 +41,16 @@ impl Engine {
     /// hit data that the next opening wrote there.
     pub(super) fn let_go(&mut self) -> Result<(), PoolError> {
         let refused = |why: &str| Err(PoolError::new(PoolErrorKind::Refused, why));
+        self.devices.direct().stop();
         if !self.answers.is_empty() || !self.devices.is_idle() {
+            self.serve_directly();
             return refused("its devices have not answered all earlier requests yet");
         }
         let Some(pool) = &self.pool else {
             return Ok(());
         };
         let Some(reason) = pool.suspended_because() else {
+            self.serve_directly();
             return refused("the pool is in use");
         };
         if !self.has_stopped {
@@ -98,6 +102,7 @@ impl Engine {
             reason,
             "the engine failed: this is a defect, report it"
         );
+        self.devices.direct().stop();
         self.pool = None;
         self.batch.clear();
         self.absence = Absence::default();

@@ -14,6 +14,7 @@ use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 
+use crate::direct::Direct;
 use crate::import::overlay::Overlay;
 use block::lane::{Outcome, Waker};
 use block::{
@@ -24,6 +25,8 @@ use block::{
 #[derive(Debug)]
 pub(crate) struct Devices {
     lane: Lane,
+    /// Part of the pool that lanes read beside the engine. It has the devices of the leaves too.
+    direct: Arc<Direct>,
     leaves: HashMap<LeafId, Arc<dyn BlockDevice>>,
     /// Devices of ready spares, by guid.
     spares: HashMap<u64, Arc<dyn BlockDevice>>,
@@ -79,6 +82,7 @@ impl Devices {
     pub(crate) fn new(io_uring: bool) -> io::Result<Self> {
         Ok(Self {
             lane: Lane::standing_with(io_uring)?,
+            direct: Arc::default(),
             leaves: HashMap::new(),
             spares: HashMap::new(),
             flights: Slab::new(),
@@ -95,13 +99,27 @@ impl Devices {
         self.overlay.get_or_insert_default();
     }
 
+    /// Returns the part of the pool that lanes read beside the engine.
+    pub(crate) fn direct(&self) -> &Arc<Direct> {
+        &self.direct
+    }
+
+    /// Lets lanes read beside the engine, unless the newest bytes are only in memory.
+    pub(crate) fn serve_directly(&self, pool: &Pool) {
+        if self.overlay.is_none() {
+            self.direct.serve(pool);
+        }
+    }
+
     /// Gives a leaf its device.
     pub(crate) fn attach(&mut self, leaf: LeafId, device: Arc<dyn BlockDevice>) {
+        self.direct.attach(leaf, &device);
         self.leaves.insert(leaf, device);
     }
 
     /// Takes a leaf's device out of use. Requests under way are still answered.
     pub(crate) fn detach(&mut self, leaf: LeafId) -> Option<Arc<dyn BlockDevice>> {
+        self.direct.detach(leaf);
         self.leaves.remove(&leaf)
     }
 
@@ -116,7 +134,7 @@ impl Devices {
         }
         let mut leaves = self.leaves.keys().copied();
         let before = leaves.find(|of| of != leaf && pool.guid(*of) == Some(*guid));
-        let left = before.and_then(|before| self.leaves.remove(&before));
+        let left = before.and_then(|before| self.detach(before));
         if let Some(device) = self.spares.remove(guid).or(left) {
             self.attach(*leaf, device);
         }
@@ -124,6 +142,7 @@ impl Devices {
 
     /// Takes the devices from all leaves and spares.
     pub(crate) fn let_go(&mut self) {
+        self.direct.let_go();
         self.leaves.clear();
         self.spares.clear();
     }
@@ -131,7 +150,11 @@ impl Devices {
     /// Takes the devices of leaves that are no longer used, and returns them.
     pub(crate) fn unused(&mut self, pool: &Pool) -> Vec<(LeafId, Arc<dyn BlockDevice>)> {
         let is_unused = |leaf: &LeafId| !pool.uses(*leaf);
-        self.leaves.extract_if(|leaf, _| is_unused(leaf)).collect()
+        let unused: Vec<_> = self.leaves.extract_if(|leaf, _| is_unused(leaf)).collect();
+        unused
+            .iter()
+            .for_each(|(leaf, _)| self.direct.detach(*leaf));
+        unused
     }
 
     /// Takes the devices of former spares, and returns them.
@@ -195,7 +218,8 @@ impl Devices {
 
     /// Reports whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.flights.is_empty() && self.ready.is_empty() && self.reads.is_empty()
+        let is_engine_idle = self.flights.is_empty() && self.ready.is_empty();
+        is_engine_idle && self.reads.is_empty() && self.direct.is_idle()
     }
 
     /// Queues a request for the next [`Devices::start_batch`]. Exactly one answer follows.
@@ -389,6 +413,14 @@ impl Devices {
         } else {
             Ok(())
         }
+    }
+}
+
+impl Drop for Devices {
+    /// Lets others use the devices.
+    fn drop(&mut self) {
+        self.direct.stop();
+        self.direct.let_go();
     }
 }
 

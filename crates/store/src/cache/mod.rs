@@ -202,6 +202,11 @@ impl Cache {
         Ticket(self.part(hash).changes(hash))
     }
 
+    /// Revokes all tickets: reads that began before put nothing in.
+    pub fn revoke_tickets(&self) {
+        self.locked().for_each(|mut part| part.note_change_of_all());
+    }
+
     /// Puts in data that was read from a disk, and reports whether it did. It does not if the block
     /// was written or invalidated since `ticket` was taken. Rarely, a change of another block near
     /// it in the table counts too. So an old read cannot cover a newer write.

@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::format::node::FAN_OUT;
 use crate::format::{Address, Node, NodeError, NodeId, Pointer};
@@ -62,6 +63,17 @@ struct Entry<const N: usize> {
     node: Arc<Node<N>>,
     /// Hits since the node entered its queue, 3 at most.
     hits: u8,
+    /// Whether readers beside the engine used the node since it was last looked at. `None` until
+    /// they know it.
+    used: Option<Arc<AtomicBool>>,
+}
+
+impl<const N: usize> Entry<N> {
+    fn take_hits(&mut self) -> u8 {
+        let used = self.used.as_ref();
+        let was_used = used.is_some_and(|used| used.swap(false, Ordering::Relaxed));
+        self.hits.max(u8::from(was_used))
+    }
 }
 
 /// Number of held nodes that an eviction passes before it gives up for this time.
@@ -124,10 +136,10 @@ impl<const N: usize> NodeCache<N> {
 
     /// Returns the node `id` that `pointer` names, if it is here. This does not count as a use.
     #[inline]
-    pub fn peek(&self, pointer: &Pointer, id: NodeId) -> Option<&Node<N>> {
+    pub fn peek(&self, pointer: &Pointer, id: NodeId) -> Option<&Arc<Node<N>>> {
         let place = self.places.get(&pointer.address.to_bits())?;
         let entry = self.entries[*place as usize].as_ref()?;
-        (entry.pointer == *pointer && entry.node.id() == id).then_some(&*entry.node)
+        (entry.pointer == *pointer && entry.node.id() == id).then_some(&entry.node)
     }
 
     /// Reports whether the node that `pointer` names is here. This does not count as a use.
@@ -170,6 +182,7 @@ impl<const N: usize> NodeCache<N> {
             pointer,
             node,
             hits: 0,
+            used: None,
         };
         if let Some(&place) = self.places.get(&address) {
             self.entries[place as usize] = Some(entry);
@@ -192,6 +205,14 @@ impl<const N: usize> NodeCache<N> {
             self.small.push_back(place);
         }
         self.evict();
+    }
+
+    /// Returns the flag by which readers beside the engine tell that they used a node, if it is
+    /// here.
+    pub(crate) fn used_flag(&mut self, pointer: &Pointer) -> Option<Arc<AtomicBool>> {
+        let place = self.places.get(&pointer.address.to_bits())?;
+        let entry = self.entries[*place as usize].as_mut()?;
+        Some(Arc::clone(entry.used.get_or_insert_default()))
     }
 
     /// Drops a node to which nothing leads any more. A cache that is not full would keep it for
@@ -270,12 +291,17 @@ impl<const N: usize> NodeCache<N> {
             if Arc::strong_count(&entry.node) > 1 {
                 held += 1;
                 queue.push_back(place);
-            } else if entry.hits > 0 {
-                entry.hits = if is_small { 0 } else { entry.hits - 1 };
-                self.main.push_back(place);
-            } else {
-                let address = entry.pointer.address;
-                self.forget(place, address, is_small);
+                continue;
+            }
+            match entry.take_hits() {
+                0 => {
+                    let address = entry.pointer.address;
+                    self.forget(place, address, is_small);
+                }
+                hits => {
+                    entry.hits = if is_small { 0 } else { hits - 1 };
+                    self.main.push_back(place);
+                }
             }
         }
     }

@@ -327,12 +327,14 @@ impl Pool {
         let size = u64::from(of.block_size);
         let (end, old_end) = (to.div_ceil(size), from.div_ceil(size));
         if end < old_end {
+            self.published.note_change(volume, end..old_end);
             self.map_zeros(volume, end, old_end - end);
             self.cache.invalidate_range(volume.0.into(), end..old_end);
         }
     }
 
     fn remove_contents(&mut self, dataset: DatasetId) -> Option<Contents> {
+        self.published.forget(dataset);
         self.cache.invalidate_volume(dataset.0.into());
         let mut contents = self.contents.remove(&dataset)?;
         contents.map.layers.close(self.epoch);

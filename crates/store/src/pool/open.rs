@@ -685,6 +685,7 @@ fn empty(
         charge: Charge::new(Arc::clone(&cache)),
         charged_us: 0,
         cache,
+        published: Arc::default(),
         catalog: Arc::new(catalog),
         contents: BTreeMap::new(),
         epoch,

@@ -24,6 +24,7 @@ use crate::pool::io::read::{BlockReads, Pending};
 use crate::pool::io::signpost::Signposts;
 use crate::pool::io::unmerged::Unmerged;
 use crate::pool::io::write::Write;
+use crate::published::Published;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
@@ -205,6 +206,8 @@ pub struct Pool {
     pub(super) space: Space,
     pub(super) nodes: NodeCache,
     pub(super) cache: Arc<Cache>,
+    /// Places of blocks that readers find by themselves.
+    pub(super) published: Arc<Published>,
     /// Share of the cache's cap that the maps take.
     pub(super) charge: Charge,
     /// Time at which that share was last counted.

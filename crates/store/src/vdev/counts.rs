@@ -3,6 +3,8 @@
 //!
 //! The counts only grow. A caller that is interested in a span of time asks at both its ends.
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
 /// Requests of one direction that a device answered well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
@@ -25,6 +27,15 @@ impl Transfers {
         self.disk_us += now_us.saturating_sub(issued_us);
         self.total_us += now_us.saturating_sub(asked_us);
     }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            bytes: self.bytes + other.bytes,
+            disk_us: self.disk_us + other.disk_us,
+            total_us: self.total_us + other.total_us,
+        }
+    }
 }
 
 /// Work of a device since its leaf joined the array. Labels and repairs count as well. Flushes,
@@ -35,6 +46,63 @@ pub struct LeafIo {
     pub read: Transfers,
     /// Writes.
     pub write: Transfers,
+}
+
+/// Reads of a leaf's device that other threads make beside the array.
+#[derive(Debug, Default)]
+pub struct DirectReads {
+    under_way: AtomicU32,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    disk_us: AtomicU64,
+    blocks: AtomicU64,
+}
+
+impl DirectReads {
+    /// Notes that a request begins.
+    pub fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a request ended. It counts if it brought bytes of blocks.
+    pub fn end(&self, blocks: u64, bytes: u64, disk_us: u64) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        if blocks > 0 {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.disk_us.fetch_add(disk_us, Ordering::Relaxed);
+            self.blocks.fetch_add(blocks, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of requests under way.
+    pub fn under_way(&self) -> u32 {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests that brought blocks.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns the requests as they count for the leaf.
+    pub(super) fn transfers(&self) -> Transfers {
+        let disk_us = self.disk_us.load(Ordering::Relaxed);
+        Transfers {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            disk_us,
+            total_us: disk_us,
+        }
+    }
+
+    /// Returns the blocks as they count for the top-level vdev.
+    pub(super) fn blocks(&self) -> Blocks {
+        Blocks {
+            operations: self.blocks.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// Blocks of one direction, whatever requests they took of a top-level vdev's leaves.

@@ -432,6 +432,7 @@ impl Array {
         let state = self.leaf_mut(leaf);
         state.abandoned += 1;
         state.queue.finished(priority, len);
+        self.given_up += 1;
         self.fail_spans(leaf, offset, spans, error);
     }
 

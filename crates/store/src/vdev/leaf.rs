@@ -1,6 +1,8 @@
 //! One device of an array: its state, its missing epochs, its unflushed writes, its counters.
 
-use super::counts::LeafIo;
+use std::sync::Arc;
+
+use super::counts::{DirectReads, LeafIo};
 use super::dtl::Dtl;
 use super::flush::LeafFlush;
 use super::layout;
@@ -30,6 +32,8 @@ pub(super) struct Leaf {
     pub(super) flush: LeafFlush,
     pub(super) errors: ErrorCounts,
     pub(super) io: LeafIo,
+    /// Reads of the device beside the array.
+    pub(super) direct: Arc<DirectReads>,
     /// Number of requests that were given up and not answered yet. While there are any, the device
     /// may still do them, so nothing is asked of it.
     pub(super) abandoned: u32,
@@ -55,6 +59,7 @@ impl Leaf {
             flush: LeafFlush::default(),
             errors: ErrorCounts::default(),
             io: LeafIo::default(),
+            direct: Arc::default(),
             abandoned: 0,
             read_until: 0,
         }

@@ -61,12 +61,13 @@ use std::collections::VecDeque;
 
 use crate::format::{Address, Epoch, Pointer};
 
-pub use counts::{BlockIo, Blocks, LeafIo, Transfers};
+pub use counts::{BlockIo, Blocks, DirectReads, LeafIo, Transfers};
 pub use device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 pub use dtl::Dtl;
 pub use health::Resilver;
+pub use layout::sector_offset;
 pub use operation::{
     ArrayDone, ArrayError, ArrayErrorKind, Block, Output, Priority, Scrubbed, VdevEvent, Verify,
 };
@@ -112,6 +113,8 @@ pub struct Array {
     /// Time before which no request in flight is late.
     next_deadline_us: Option<u64>,
     watches: Watches,
+    /// Number of requests that were given up.
+    given_up: u64,
     /// Whether bad copies are rewritten when they are found.
     heals: bool,
 }
@@ -137,6 +140,7 @@ impl Array {
             has_waiting_flushes: false,
             next_deadline_us: None,
             watches: Watches::default(),
+            given_up: 0,
             heals: true,
         };
         for spec in &tree.top_levels {

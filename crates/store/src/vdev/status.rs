@@ -1,9 +1,10 @@
 //! The status of an array, in zpool's words.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::Array;
-use super::counts::{BlockIo, LeafIo};
+use super::counts::{BlockIo, DirectReads, LeafIo};
 use super::device::LeafId;
 use super::layout;
 use super::tree::{
@@ -137,9 +138,39 @@ impl Array {
                 slots: slots.collect(),
                 unreadable: top.unreadable,
                 is_lossy: top.is_unflushable,
-                io: top.io,
+                io: self.io_of(top),
             }
         })
+    }
+
+    fn io_of(&self, top: &TopLevel) -> BlockIo {
+        let mut io = top.io;
+        for leaf in top.leaves() {
+            let direct = self.leaf(leaf).direct.blocks();
+            io.read.operations += direct.operations;
+            io.read.bytes += direct.bytes;
+        }
+        io
+    }
+
+    /// Returns the leaves that have all blocks of each top-level vdev whole, and the counts of
+    /// reads of their devices beside the array. A vdev whose blocks lie in columns has none.
+    pub fn whole_copies(&self) -> Vec<Vec<(LeafId, Arc<DirectReads>)>> {
+        let copies = self.top_levels.iter().map(|top| {
+            let is_whole = matches!(top.kind, TopLevelKind::Leaf | TopLevelKind::Mirror);
+            let leaves = top
+                .leaves()
+                .filter(|leaf| is_whole && self.leaf(*leaf).is_complete());
+            let with_counts = leaves.map(|leaf| (leaf, Arc::clone(&self.leaf(leaf).direct)));
+            with_counts.collect()
+        });
+        copies.collect()
+    }
+
+    /// Returns the number of requests that were given up. The leaf of such a request is asked for
+    /// nothing until it answers, and no event tells that.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     /// Reports whether blocks may be written to a top-level vdev. It is for blocks, and keeps its
@@ -287,7 +318,10 @@ impl Array {
             size: leaf.size,
             state,
             errors: leaf.errors,
-            io: leaf.io,
+            io: LeafIo {
+                read: leaf.io.read.plus(leaf.direct.transfers()),
+                ..leaf.io
+            },
             is_incomplete: !leaf.missing.is_empty() || leaf.missing_since.is_some(),
         }
     }

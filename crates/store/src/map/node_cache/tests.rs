@@ -178,3 +178,25 @@ fn what_nothing_leads_to_any_more_is_gone_and_takes_no_place() {
     }
     assert_eq!(cache.len(), 100);
 }
+
+#[test]
+fn what_readers_use_outlives_a_scan() {
+    let mut cache = cache_of(100);
+    let flags: Vec<_> = (0..50)
+        .map(|number| {
+            cache.insert(pointer(number), node());
+            cache.used_flag(&pointer(number)).expect("it was put there")
+        })
+        .collect();
+    for number in 1000..5000 {
+        // Readers use half of the nodes.
+        flags[..25]
+            .iter()
+            .for_each(|used| used.store(true, Ordering::Relaxed));
+        cache.insert(pointer(number), node());
+    }
+    let is_there = |number: u64| cache.peek(&pointer(number), ID).is_some();
+    assert!((0..25).all(is_there), "a node that is used fell to a scan");
+    assert!(!(25..50).any(is_there));
+    assert!(cache.used_flag(&pointer(30)).is_none());
+}

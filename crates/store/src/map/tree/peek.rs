@@ -1,5 +1,7 @@
 //! Look-ups in a tree that read nothing: they use the nodes that happen to be in memory.
 
+use std::sync::Arc;
+
 use crate::format::node::FAN_OUT;
 use crate::format::{Node, NodeId, Pointer};
 use crate::map::NodeCache;
@@ -19,14 +21,15 @@ pub struct Peek<'a, const N: usize = FAN_OUT> {
 /// Blocks of a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Leaf<'a, const N: usize> {
-    Node(&'a Node<N>),
+    /// The leaf, and the pointer to it.
+    Node(Pointer, &'a Arc<Node<N>>),
     /// The leaf is below a hole or a lost node, so all its blocks are this one.
     Each(Pointer),
     /// A node on the way is not in memory.
     Unknown,
 }
 
-impl<const N: usize> Peek<'_, N> {
+impl<'a, const N: usize> Peek<'a, N> {
     /// Returns the pointer of block `index`, if all nodes that lead to it are in memory.
     pub fn get(&mut self, index: u64) -> Option<Pointer> {
         let number = index >> Tree::<N>::BITS;
@@ -39,9 +42,18 @@ impl<const N: usize> Peek<'_, N> {
             }
         };
         match leaf {
-            Leaf::Node(node) => Some(node.get(Tree::<N>::slot(0, index))),
+            Leaf::Node(_, node) => Some(node.get(Tree::<N>::slot(0, index))),
             Leaf::Each(pointer) => Some(pointer),
             Leaf::Unknown => None,
+        }
+    }
+
+    /// Returns the leaf of this number and the pointer to it, if there is one and all nodes on the
+    /// way are in memory.
+    pub fn node(&self, number: u64) -> Option<(Pointer, &'a Arc<Node<N>>)> {
+        match self.leaf(number) {
+            Leaf::Node(pointer, node) => Some((pointer, node)),
+            Leaf::Each(_) | Leaf::Unknown => None,
         }
     }
 }
@@ -65,7 +77,7 @@ impl<'a, const N: usize> Peek<'a, N> {
             };
             match self.cache.peek(&pointer, id) {
                 None => return Leaf::Unknown,
-                Some(node) if level == 0 => return Leaf::Node(node),
+                Some(node) if level == 0 => return Leaf::Node(pointer, node),
                 Some(node) => pointer = node.get(Tree::<N>::slot(level, first)),
             }
         }

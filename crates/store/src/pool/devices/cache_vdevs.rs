@@ -248,7 +248,7 @@ impl CacheVdevs {
         self.devices.iter_mut().find(|device| device.leaf == leaf)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(in crate::pool) fn is_empty(&self) -> bool {
         self.devices.iter().all(|device| device.level.is_none())
     }
 }

@@ -54,8 +54,10 @@ impl Pool {
     }
 
     /// Reads these blocks ahead, up to the first whose node must be read first, and within the
-    /// bound on read-ahead bytes.
+    /// bound on read-ahead bytes. The leaf behind them is brought too: with it, lanes read ahead by
+    /// themselves.
     pub(in crate::pool) fn go_ahead(&mut self, ahead: Ahead) {
+        self.publish(ahead.dataset, ahead.block);
         for run in runs(ahead.block..ahead.end) {
             let pointers = match self.look_up_run(ahead.dataset, &run) {
                 Ok(pointers) => pointers,
@@ -73,6 +75,15 @@ impl Pool {
                 }
                 self.read_one_ahead(ahead.wanted(block), pointer);
             }
+        }
+        if ahead.block < ahead.end
+            && let Err(missing) = self.look_up_run(ahead.dataset, &(ahead.end..ahead.end + 1))
+        {
+            let behind = Ahead {
+                block: ahead.end,
+                ..ahead
+            };
+            self.read_node(missing, NodeWaiter::Ahead(behind));
         }
     }
 

@@ -5,6 +5,7 @@ pub(super) mod commit;
 pub(crate) mod fetch_ahead;
 pub(super) mod padding;
 pub(super) mod prepared;
+pub(super) mod publish;
 pub(super) mod read;
 pub(super) mod second_copy;
 pub(super) mod signpost;

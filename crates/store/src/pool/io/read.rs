@@ -218,6 +218,7 @@ impl Pool {
         for run in runs(touched) {
             match self.look_up_run(dataset, &run) {
                 Ok(pointers) => {
+                    self.publish(dataset, run.start);
                     for (block, pointer) in run.zip(pointers) {
                         let found = self.held(dataset, block);
                         let found = found.unwrap_or_else(|| self.found_at(pointer));

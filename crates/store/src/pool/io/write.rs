@@ -678,6 +678,7 @@ impl Pool {
     /// Enters a block into the open group: it has its new bytes from here on.
     fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed) {
         self.open_group();
+        self.published.note_change(dataset, block..block + 1);
         let mut evicted = EvictedBlocks::new();
         if self.is_cached(dataset) {
             let key = cache_key(dataset, block);
@@ -699,11 +700,12 @@ impl Pool {
             self.seal();
         }
         self.open_group();
+        let all = block..block.saturating_add(count);
+        self.published.note_change(dataset, all.clone());
         for void in self.commit.group.clear(dataset, block, count) {
             self.give_back(&void);
         }
-        self.cache
-            .invalidate_range(dataset.0.into(), block..block.saturating_add(count));
+        self.cache.invalidate_range(dataset.0.into(), all);
     }
 
     fn open_group(&mut self) {

@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use pages::{Pages, PagesMut};
+use smallvec::SmallVec;
 
 use super::super::*;
 use crate::cache::Cache;
 use crate::catalog::request::CreateVolume;
 use crate::format::{Address, DatasetId, SECTOR_SIZE};
+use crate::pool::io::read::BlockSource;
 use crate::vdev::{
     self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, LeafId,
     LeafSpec, TopLevelKind, TopLevelSpec, VdevTree,
 };
+use crate::volume::blocks;
 
 /// Bytes of a disk, unless a test says otherwise.
 pub(super) const DISK: u64 = 64 << 20;
@@ -357,9 +360,34 @@ impl World {
             offset,
             len,
         };
-        match self.ask(request).expect("a read") {
+        let data = match self.ask(request).expect("a read") {
             Answer::Data(data) => data.to_vec(),
             other => panic!("{other:?}"),
+        };
+        let size = self.pool.contents[&dataset].block_size;
+        let blocks = blocks::touched(offset, len as usize, size as usize);
+        blocks.for_each(|block| self.check_place(dataset, block));
+        data
+    }
+
+    /// Checks that readers beside the engine find no block where it does not lie.
+    pub(super) fn check_published(&mut self) {
+        let all = self.pool.published().all();
+        (all.into_iter()).for_each(|(dataset, block)| self.check_place(dataset, block));
+    }
+
+    fn check_place(&mut self, dataset: DatasetId, block: u64) {
+        let mut found = SmallVec::new();
+        let published = self.pool.published();
+        if !published.look_up(dataset, block..block + 1, &mut found) {
+            return;
+        }
+        match self.pool.find_outside_cache(dataset, block) {
+            Ok(BlockSource::At(pointer)) => assert_eq!(found[0], pointer, "{block}"),
+            // It is being written there.
+            Ok(BlockSource::Data(_)) => assert!(self.pool.held(dataset, block).is_none()),
+            Ok(BlockSource::Zeros) => panic!("block {block} is zeros, and {found:?}"),
+            Err(_) => {}
         }
     }
 
@@ -560,6 +588,7 @@ impl World {
         if !self.dead.is_empty() {
             return;
         }
+        self.check_published();
         let report = self.report();
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(report.is_clean(), "{}", findings.join("\n"));

@@ -1,0 +1,346 @@
+//! Tests of reads beside the engine: what they find among writers, rollbacks and devices that lie,
+//! fail or hang.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use block::{BlockError, Geometry, Usage};
+use store::vdev::LeafId;
+
+use super::*;
+
+const SIZE: u64 = 48 << 20;
+const BLOCK: usize = 16 << 10;
+const BLOCKS: u64 = SIZE / BLOCK as u64;
+
+/// Returns the bytes of a block in a version. They cannot be compressed much.
+fn bytes(block: u64, version: u32) -> Vec<u8> {
+    let mut state = (block << 32 | u64::from(version)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = (0..BLOCK / 8).map(|at| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        match at {
+            0 => block,
+            1 => u64::from(version),
+            _ => state,
+        }
+    });
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+fn word(data: &[u8], number: usize) -> u64 {
+    u64::from_le_bytes(data[number * 8..][..8].try_into().expect("8 bytes"))
+}
+
+/// Makes a pool whose volume has version 1 of every block, and of which nothing is in memory.
+fn filled(folder: &Path, kind: (VdevKind, usize)) -> (Arc<Pools>, PoolVolume) {
+    let mut lane = Lane::standing().expect("a lane");
+    let (first, volume) = with_volume(folder, kind, SIZE, 4096);
+    for block in 0..BLOCKS {
+        let at = block * BLOCK as u64;
+        write(&volume, &mut lane, at, &bytes(block, 1), false);
+    }
+    drop(volume);
+    first.close();
+    drop(first);
+    let pools = pools(folder);
+    let volume = pools.open_volume("tank/a", 4096).expect("opens");
+    (pools, volume)
+}
+
+/// Returns the number of requests that lanes made beside the engine.
+fn direct(pools: &Pools) -> u64 {
+    let (_, pool) = pools.all().pop().expect("a pool");
+    let counts = pool.host.ask(|pool| {
+        let copies = pool.whole_copies().into_iter().flatten();
+        copies.map(|(_, counts)| counts.requests()).sum()
+    });
+    counts.expect("it answers")
+}
+
+/// Visits numbers below a bound in an order that no read-ahead follows.
+fn scattered(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(move |number| number * 1_021 % count)
+}
+
+fn read_block(volume: &PoolVolume, lane: &mut Lane, block: u64) -> Vec<u8> {
+    read(volume, lane, block * BLOCK as u64, BLOCK as u32)
+}
+
+#[test]
+fn cold_reads_go_beside_the_engine_and_count() {
+    for kind in [(VdevKind::Disk, 1), (VdevKind::Mirror, 2)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pools, volume) = filled(folder.path(), kind);
+        let mut lane = Lane::standing().expect("a lane");
+        let before = pools.view("tank").expect("a pool").vdevs[0]
+            .io
+            .expect("open");
+        for block in scattered(BLOCKS) {
+            assert!(
+                read_block(&volume, &mut lane, block) == bytes(block, 1),
+                "{block}"
+            );
+        }
+        let made = direct(&pools);
+        assert!(made > BLOCKS * 9 / 10, "{made} of {BLOCKS}");
+        let after = pools.view("tank").expect("a pool").vdevs[0]
+            .io
+            .expect("open");
+        assert!(after.read.operations - before.read.operations >= BLOCKS);
+        // Part of a block, and blocks that lie in a row.
+        let cache = pools.all().pop().expect("a pool").1;
+        cache
+            .host
+            .cache()
+            .invalidate_volume(volume.dataset().0.into());
+        let at = 40 * BLOCK as u64 + 4096;
+        let right = [bytes(40, 1), bytes(41, 1), bytes(42, 1)].concat();
+        assert!(read(&volume, &mut lane, at, 8192) == right[4096..][..8192]);
+        assert!(read(&volume, &mut lane, at, 2 * BLOCK as u32) == right[4096..][..2 * BLOCK]);
+        assert!(direct(&pools) > made);
+        pools.close();
+    }
+}
+
+/// Device in the place of a leaf's, for readers beside the engine alone.
+#[derive(Debug)]
+struct Impostor {
+    manner: Manner,
+    /// Requests without an answer.
+    kept: Mutex<Vec<Ticket>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Lies,
+    TellsLittle,
+    Fails,
+    Hangs,
+}
+
+impl BlockDevice for Impostor {
+    fn geometry(&self) -> Geometry {
+        unreachable!("nobody asks")
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let Request::Read { len, .. } = request else {
+            unreachable!("it is only read")
+        };
+        let outcome = match self.manner {
+            Manner::Lies => Ok(Done::Pages(Pages::from_bytes(&vec![7; len as usize]))),
+            Manner::TellsLittle => Ok(Done::Pages(Pages::from_bytes(&[0; 512]))),
+            Manner::Fails => Err(BlockError::new(BlockErrorKind::Medium, "on purpose")),
+            Manner::Hangs => {
+                self.kept.lock().expect("no panic").push(ticket);
+                lane.count_pending();
+                return Submitted::Pending;
+            }
+        };
+        Submitted::Ready(outcome)
+    }
+
+    fn reads_on_any_lane(&self) -> bool {
+        true
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        unreachable!("nobody asks")
+    }
+}
+
+/// Puts impostors in the places of all leaves' devices.
+fn deceive(pools: &Pools, manner: Manner) -> Arc<Impostor> {
+    let kept = Mutex::new(Vec::new());
+    let impostor = Arc::new(Impostor { manner, kept });
+    let (_, pool) = pools.all().pop().expect("a pool");
+    for leaf in 0..2 {
+        let device = Arc::clone(&impostor) as Arc<dyn BlockDevice>;
+        pool.host.direct().attach(LeafId(leaf), &device);
+    }
+    impostor
+}
+
+#[test]
+fn devices_that_lie_or_fail_are_found_out() {
+    for manner in [Manner::Lies, Manner::TellsLittle, Manner::Fails] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pools, volume) = filled(folder.path(), (VdevKind::Mirror, 2));
+        let mut lane = Lane::standing().expect("a lane");
+        deceive(&pools, manner);
+        for block in scattered(BLOCKS) {
+            let is_right = read_block(&volume, &mut lane, block) == bytes(block, 1);
+            assert!(is_right, "{manner:?}, block {block}");
+        }
+        assert_eq!(direct(&pools), 0);
+        pools.close();
+    }
+}
+
+#[test]
+fn a_device_that_hangs_holds_no_read_for_long() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Mirror, 2));
+    let mut lane = Lane::standing().expect("a lane");
+    // The leaf is known from here on.
+    read_block(&volume, &mut lane, 0);
+    read_block(&volume, &mut lane, 9);
+    let impostor = deceive(&pools, Manner::Hangs);
+    for block in [100, 200] {
+        assert!(
+            read_block(&volume, &mut lane, block) == bytes(block, 1),
+            "{block}"
+        );
+    }
+    let kept = std::mem::take(&mut *impostor.kept.lock().expect("no panic"));
+    assert_eq!(kept.len(), 2);
+    // Late answers go to nobody.
+    for ticket in kept {
+        lane.complete(ticket, Ok(Done::Pages(Pages::from_bytes(&bytes(100, 1)))));
+    }
+    let mut finished = Vec::new();
+    lane.take_completions(&mut finished);
+    assert!(finished.is_empty() && lane.in_flight() == 0);
+    pools.close();
+}
+
+#[test]
+fn a_lane_that_ends_waits_for_its_callers_and_not_for_the_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Mirror, 2));
+    let mut lane = Lane::standing().expect("a lane");
+    [0, 9].map(|block| read_block(&volume, &mut lane, block));
+    let impostor = deceive(&pools, Manner::Hangs);
+    for (token, block) in [(1, 100), (2, 200)] {
+        let request = Request::Read {
+            offset: block * BLOCK as u64,
+            len: BLOCK as u32,
+        };
+        let submitted = volume.submit(request, Ticket::new(token), &mut lane);
+        assert!(matches!(submitted, Submitted::Pending));
+    }
+    drop(lane);
+    assert_eq!(impostor.kept.lock().expect("no panic").len(), 2);
+    // The engine has answered both, so the pool comes to rest.
+    pools.close();
+}
+
+/// Each reader knows which version was acknowledged before it asked, and gets that one or a newer
+/// one, whole.
+#[test]
+fn readers_among_writers_get_what_was_acknowledged_or_newer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Mirror, 2));
+    let acknowledged: Vec<AtomicU32> = (0..BLOCKS).map(|_| AtomicU32::new(1)).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The first reads here and there, the others in order, with bytes read ahead of them.
+        let readers = [(331_u64, 1_u64), (4, 4), (16, 16)].map(|(step, count)| {
+            let (volume, acknowledged, is_over) = (&volume, &acknowledged, &is_over);
+            scope.spawn(move || {
+                let mut lane = Lane::standing().expect("a lane");
+                let mut reads = 0;
+                while !is_over.load(Ordering::Acquire) {
+                    let first = reads * step % (BLOCKS - BLOCKS % count);
+                    let blocks = first..first + count;
+                    let least: Vec<u32> = blocks
+                        .clone()
+                        .map(|block| acknowledged[block as usize].load(Ordering::Acquire))
+                        .collect();
+                    let len = count as u32 * BLOCK as u32;
+                    let data = read(volume, &mut lane, first * BLOCK as u64, len);
+                    for ((block, least), data) in blocks.zip(least).zip(data.chunks(BLOCK)) {
+                        let version = word(data, 1) as u32;
+                        assert!(version >= least, "block {block}: {version}, not {least}");
+                        assert!(data == bytes(block, version), "block {block} is torn");
+                    }
+                    reads += 1;
+                }
+                reads
+            })
+        });
+        let mut lane = Lane::standing().expect("a lane");
+        for number in 0..6_000_u64 {
+            let block = number * 577 % BLOCKS;
+            let version = 2 + (number / BLOCKS) as u32;
+            let (at, is_durable) = (block * BLOCK as u64, number % 50 == 0);
+            write(&volume, &mut lane, at, &bytes(block, version), is_durable);
+            acknowledged[block as usize].store(version, Ordering::Release);
+        }
+        is_over.store(true, Ordering::Release);
+        let reads = readers.map(|reader| reader.join().expect("a reader"));
+        assert!(reads.iter().all(|reads| *reads > 100), "{reads:?}");
+    });
+    assert!(direct(&pools) > 0);
+    pools.close();
+}
+
+#[test]
+fn rollbacks_discards_and_shrinking_leave_no_old_block_to_readers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let mut lane = Lane::standing().expect("a lane");
+    let expect = |lane: &mut Lane, version: &dyn Fn(u64) -> Option<u32>| {
+        for block in scattered(64) {
+            let right = version(block).map_or(vec![0; BLOCK], |version| bytes(block, version));
+            assert!(read_block(&volume, lane, block) == right, "block {block}");
+        }
+    };
+    let forget = || {
+        let (_, pool) = pools.all().pop().expect("a pool");
+        pool.host
+            .cache()
+            .invalidate_volume(volume.dataset().0.into());
+    };
+    expect(&mut lane, &|_| Some(1));
+    let snapshot = DatasetChange::Snapshot {
+        names: vec!["tank/a@one".to_owned()],
+        recursive: false,
+        properties: [].into(),
+    };
+    pools.change(&snapshot).expect("a snapshot");
+    for block in 0..32 {
+        write(
+            &volume,
+            &mut lane,
+            block * BLOCK as u64,
+            &bytes(block, 2),
+            true,
+        );
+    }
+    let discard = Request::Discard {
+        offset: 8 * BLOCK as u64,
+        len: 16 * BLOCK as u64,
+    };
+    ask(&volume, &mut lane, discard).expect("discarded");
+    for _ in 0..2 {
+        forget();
+        expect(&mut lane, &|block| match block {
+            8..24 => None,
+            0..32 => Some(2),
+            _ => Some(1),
+        });
+    }
+    // From the snapshot too, which shares the leaf.
+    let then = pools.open_volume("tank/a@one", 4096).expect("opens");
+    for block in scattered(64) {
+        assert!(
+            read_block(&then, &mut lane, block) == bytes(block, 1),
+            "block {block}"
+        );
+    }
+    drop(then);
+    let rollback = DatasetChange::Rollback {
+        snapshot: "tank/a@one".to_owned(),
+        recursive: false,
+        clones: false,
+    };
+    pools.change(&rollback).expect("rolled back");
+    for _ in 0..2 {
+        forget();
+        expect(&mut lane, &|_| Some(1));
+    }
+    pools.close();
+}
