@@ -77,7 +77,8 @@ fn a_server_that_hangs_delays_no_other_way() {
         ways.post(opened(number, Severity::Error));
     }
     until(|| (answers.got().len() == 5).then_some(()));
-    assert_eq!(queued(&ways), 5);
+    // The last answer may still be on its way back.
+    until(|| (queued(&ways) == 5).then_some(()));
 }
 
 #[test]

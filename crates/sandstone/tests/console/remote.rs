@@ -139,13 +139,14 @@ fn certificates_are_given_and_made(site: &Site, first: &str) {
     assert!(audit.contains("sandstone tls make\tdone"), "{audit}");
 }
 
-/// A certificate of ten days: the alert is there within seconds, and says what to do.
+/// A certificate of nine days and a half: the alert is there within seconds, and says what to do.
 fn a_certificate_that_ends_soon_is_an_alert(site: &Site) {
     let alerts = || site.done("alert list --json");
     assert!(!alerts().contains("certificate-ends"), "{}", alerts());
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
     let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    params.not_after = time::OffsetDateTime::now_utc() + time::Duration::days(10);
+    // Whole days are told, so the end is not near the end of one.
+    params.not_after = time::OffsetDateTime::now_utc() + time::Duration::hours(10 * 24 - 12);
     let certificate = params.self_signed(&key).unwrap();
     let folder = site.folder.path();
     fs::write(folder.join("short.pem"), certificate.pem()).unwrap();
