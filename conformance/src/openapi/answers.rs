@@ -21,6 +21,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const REQUIREMENTS: &str = include_str!("../../clients/schemathesis_requirements.txt");
 /// Longest time of the requests in seconds.
 const SECONDS: &str = "45";
+/// Seconds that it waits for an answer. Other labs and tests keep the processors busy.
+const PATIENCE: &str = "60";
 /// Most requests of one kind to each operation.
 const EXAMPLES: &str = "8";
 /// Properties that each answer must have.
@@ -69,6 +71,7 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
         .args(["--phases", "coverage,fuzzing", "--checks", CHECKS])
         .args(["--max-examples", EXAMPLES, "--max-time", SECONDS])
         .args(["--continue-on-failure", "--no-shrink"])
+        .args(["--request-timeout", PATIENCE])
         .args([
             "--generation-deterministic",
             "--warnings",
