@@ -121,6 +121,7 @@ pub(crate) fn ahead(
             ..of
         };
         match prepared(host, wanted) {
+            Some((read, _)) if read.brings_nothing() => {}
             Some((read, run)) => {
                 if let Submitted::Ready(outcome) = read.start(&run, lane) {
                     drop(read.ended(outcome, host));
@@ -211,6 +212,11 @@ impl DirectRead {
             lane.count_serving();
         }
         submitted
+    }
+
+    /// Reports whether the cache had all of the blocks already.
+    fn brings_nothing(&self) -> bool {
+        self.tickets.iter().all(Option::is_none)
     }
 
     /// Lets a caller wait for the read, which is under way.

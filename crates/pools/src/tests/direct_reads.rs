@@ -183,15 +183,19 @@ fn devices_that_lie_or_fail_are_found_out() {
     pools.close();
 }
 
+/// Lets the devices hang once the volume's leaf is known. Returns a lane, and what hangs.
+fn hanging(pools: &Pools, volume: &PoolVolume) -> (Lane, Arc<Impostor>) {
+    let mut lane = Lane::standing().expect("a lane");
+    read_block(volume, &mut lane, 0);
+    read_block(volume, &mut lane, 9);
+    (lane, deceive(pools, Manner::Hangs))
+}
+
 #[test]
 fn a_device_that_hangs_holds_no_read_for_long() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pools, volume) = filled(folder.path(), (VdevKind::Mirror, 2));
-    let mut lane = Lane::standing().expect("a lane");
-    // The leaf is known from here on.
-    read_block(&volume, &mut lane, 0);
-    read_block(&volume, &mut lane, 9);
-    let impostor = deceive(&pools, Manner::Hangs);
+    let (mut lane, impostor) = hanging(&pools, &volume);
     for block in [100, 200] {
         assert!(
             read_block(&volume, &mut lane, block) == bytes(block, 1),
@@ -214,11 +218,7 @@ fn a_device_that_hangs_holds_no_read_for_long() {
 fn a_lane_that_ends_waits_for_its_callers_and_not_for_the_device() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pools, volume) = filled(folder.path(), (VdevKind::Mirror, 2));
-    let mut lane = Lane::standing().expect("a lane");
-    // The leaf is known from here on.
-    read_block(&volume, &mut lane, 0);
-    read_block(&volume, &mut lane, 9);
-    let impostor = deceive(&pools, Manner::Hangs);
+    let (mut lane, impostor) = hanging(&pools, &volume);
     for (token, block) in [(1, 100), (2, 200)] {
         let request = Request::Read {
             offset: block * BLOCK as u64,
@@ -284,23 +284,28 @@ fn readers_among_writers_get_what_was_acknowledged_or_newer() {
 }
 
 #[test]
-fn rollbacks_discards_and_shrinking_leave_no_old_block_to_readers() {
+fn rollbacks_and_discards_leave_no_old_block_to_readers() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
     let mut lane = Lane::standing().expect("a lane");
-    let expect = |lane: &mut Lane, version: &dyn Fn(u64) -> Option<u32>| {
+    let expect = |volume: &PoolVolume, lane: &mut Lane, version: &dyn Fn(u64) -> Option<u32>| {
         for block in scattered(64) {
             let right = version(block).map_or(vec![0; BLOCK], |version| bytes(block, version));
-            assert!(read_block(&volume, lane, block) == right, "block {block}");
+            assert!(read_block(volume, lane, block) == right, "block {block}");
         }
     };
-    let forget = || {
+    let forget = |pools: &Pools, volume: &PoolVolume| {
         let (_, pool) = pools.all().pop().expect("a pool");
         pool.host
             .cache()
             .invalidate_volume(volume.dataset().0.into());
     };
-    expect(&mut lane, &|_| Some(1));
+    let changed = |block| match block {
+        8..24 => None,
+        0..32 => Some(2),
+        _ => Some(1),
+    };
+    expect(&volume, &mut lane, &|_| Some(1));
     let snapshot = DatasetChange::Snapshot {
         names: vec!["tank/a@one".to_owned()],
         recursive: false,
@@ -322,13 +327,20 @@ fn rollbacks_discards_and_shrinking_leave_no_old_block_to_readers() {
     };
     ask(&volume, &mut lane, discard).expect("discarded");
     for _ in 0..2 {
-        forget();
-        expect(&mut lane, &|block| match block {
-            8..24 => None,
-            0..32 => Some(2),
-            _ => Some(1),
-        });
+        forget(&pools, &volume);
+        expect(&volume, &mut lane, &changed);
     }
+    // The changes come into the tree, and their leaf is published.
+    drop(volume);
+    pools.close();
+    drop(pools);
+    let pools = super::pools(folder.path());
+    let volume = pools.open_volume("tank/a", 4096).expect("opens");
+    for _ in 0..2 {
+        forget(&pools, &volume);
+        expect(&volume, &mut lane, &changed);
+    }
+    assert!(direct(&pools) > 0);
     // From the snapshot too, which shares the leaf.
     let then = pools.open_volume("tank/a@one", 4096).expect("opens");
     for block in scattered(64) {
@@ -345,8 +357,8 @@ fn rollbacks_discards_and_shrinking_leave_no_old_block_to_readers() {
     };
     pools.change(&rollback).expect("rolled back");
     for _ in 0..2 {
-        forget();
-        expect(&mut lane, &|_| Some(1));
+        forget(&pools, &volume);
+        expect(&volume, &mut lane, &|_| Some(1));
     }
     pools.close();
 }

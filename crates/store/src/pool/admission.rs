@@ -715,7 +715,7 @@ impl Pool {
         let attempt = receiving.map(|receiving| receiving.attempt);
         if let Some(contents) = self.contents.get_mut(&dataset) {
             contents.settings = settings;
-            // What may be published depends on both.
+            // The policy of the cache and an attempt decide whether leaves are published.
             self.published.forget(dataset);
             if contents.attempt.is_none() && attempt.is_some() {
                 self.cache.invalidate_volume(dataset.0.into());
