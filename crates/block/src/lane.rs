@@ -46,10 +46,11 @@ pub trait Observer: Send + Sync + fmt::Debug {
     fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome;
 }
 
-/// Request that goes on when another one, which serves it, ends.
+/// Request that goes on when others, which serve it, end.
 pub trait Continuation: Send + Sync + fmt::Debug {
-    /// Takes the outcome of the request that served this one.
-    fn go_on(self: Arc<Self>, outcome: Outcome, lane: &mut Lane);
+    /// Takes the outcome of a request that served this one. `part` is its number in
+    /// [`Ticket::serving`].
+    fn go_on(self: Arc<Self>, part: u32, outcome: Outcome, lane: &mut Lane);
 }
 
 /// Work that a lane does at a time that was set for it.
@@ -71,8 +72,8 @@ pub struct Ticket {
 enum Owner {
     /// The loop, by its name for the request.
     Loop(u64),
-    /// Request that this one serves.
-    Request(Arc<dyn Continuation>),
+    /// Request that this one serves, and the number of this one there.
+    Request(Arc<dyn Continuation>, u32),
 }
 
 impl Ticket {
@@ -82,10 +83,10 @@ impl Ticket {
         Self::of(Owner::Loop(token))
     }
 
-    /// Creates the ticket of a request that serves another one, which goes on when it ends. The
-    /// loop does not see the completion.
-    pub fn serving(other: Arc<dyn Continuation>) -> Self {
-        Self::of(Owner::Request(other))
+    /// Creates the ticket of a request that serves another one, as its part of this number. The
+    /// other one goes on when it ends. The loop does not see the completion.
+    pub fn serving(other: Arc<dyn Continuation>, part: u32) -> Self {
+        Self::of(Owner::Request(other, part))
     }
 
     #[inline]
@@ -425,10 +426,10 @@ impl Lane {
         }
         match owner {
             Owner::Loop(token) => self.finished.push((token, outcome)),
-            Owner::Request(other) => {
+            Owner::Request(other, part) => {
                 self.in_flight -= 1;
                 self.serving -= 1;
-                other.go_on(outcome, self);
+                other.go_on(part, outcome, self);
             }
         }
     }

@@ -4,13 +4,19 @@
 //! | question | file |
 //! |---|---|
 //! | Which devices may be read, and which leaves of maps are known? | `direct.rs` |
+//! | Which requests to devices bring the blocks of a read? | `direct/plan.rs` |
 //! | How does one read go, and when does it go to the engine after all? | `direct/read.rs` |
+//! | Are the blocks right that came? | `direct/verified.rs` |
+//! | Which bytes are under way, or wait, for a reader that reads in order? | `direct/ahead.rs` |
 //! | Who frees a read from a device that does not answer? | `direct/watch.rs` |
 //!
 //! The engine decides all that is not plain. It gets every read of which a block is not known
-//! here, was changed lately, lies in pieces, or turns out wrong, and those that take long.
+//! here, was changed lately, lies in many pieces, or turns out wrong, and those that take long.
 
+mod ahead;
+mod plan;
 pub(crate) mod read;
+mod verified;
 mod watch;
 
 use std::collections::HashMap;
@@ -18,16 +24,17 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use block::BlockDevice;
-use pages::PAGE_SIZE;
 use smallvec::SmallVec;
 use store::format::{DatasetId, Pointer};
 use store::pool::Pool;
 use store::published::Published;
-use store::vdev::{DirectReads, LeafId, sector_offset};
+use store::vdev::{DirectReads, LeafId};
 
+use self::ahead::AheadReads;
+use self::plan::Plan;
 use self::watch::UnderWay;
 
-/// Most bytes of one read.
+/// Most bytes of blocks that one read brings.
 const LONGEST: usize = 1 << 20;
 
 /// Longest wait for reads of devices that are taken out of use. A device that is still open cannot
@@ -39,6 +46,7 @@ const FAREWELL: Duration = Duration::from_millis(100);
 pub(crate) struct Direct {
     table: RwLock<Table>,
     under_way: UnderWay,
+    ahead: AheadReads,
 }
 
 #[derive(Debug, Default)]
@@ -48,18 +56,6 @@ struct Table {
     /// Leaves with whole copies of the blocks of each top-level vdev.
     copies: Vec<Vec<(LeafId, Arc<DirectReads>)>>,
     devices: HashMap<LeafId, Arc<dyn BlockDevice>>,
-}
-
-/// Blocks that lie in a row on a device, and the device.
-#[derive(Debug)]
-struct Run {
-    pointers: SmallVec<[Pointer; 1]>,
-    device: Arc<dyn BlockDevice>,
-    counts: Arc<DirectReads>,
-    /// First byte on the device.
-    offset: u64,
-    /// Bytes on the device.
-    len: u32,
 }
 
 impl Direct {
@@ -75,6 +71,8 @@ impl Direct {
         let mut table = self.write();
         table.published = None;
         table.copies.clear();
+        drop(table);
+        self.ahead.clear();
     }
 
     /// Gives a leaf its device.
@@ -107,32 +105,15 @@ impl Direct {
         }
     }
 
-    /// Returns how these blocks of a dataset are read with one request; `None` if they are not.
-    fn run(&self, dataset: DatasetId, blocks: std::ops::Range<u64>) -> Option<Run> {
-        let table = self.read();
-        let mut pointers = SmallVec::new();
-        let published = table.published.as_ref()?;
-        published
-            .look_up(dataset, blocks, &mut pointers)
-            .then_some(())?;
-        let first = *pointers.first()?;
-        let mut end = first.address.sector();
-        for pointer in &pointers {
-            let is_next =
-                pointer.address.vdev() == first.address.vdev() && pointer.address.sector() == end;
-            is_next.then_some(())?;
-            end += u64::from(pointer.sectors);
-        }
-        let len = (end - first.address.sector()) as usize * PAGE_SIZE;
-        let copies = table.copies.get(usize::from(first.address.vdev()))?;
-        let (leaf, counts) = copies.iter().min_by_key(|(_, counts)| counts.under_way())?;
-        Some(Run {
-            device: Arc::clone(table.devices.get(leaf)?),
-            counts: Arc::clone(counts),
-            offset: sector_offset(first.address.sector()),
-            len: u32::try_from(len).ok().filter(|_| len <= LONGEST)?,
-            pointers,
-        })
+    /// Finds out how these blocks of a dataset are read; `None` if lanes cannot read them.
+    fn plan(&self, dataset: DatasetId, blocks: std::ops::Range<u64>) -> Option<Plan> {
+        Plan::make(&self.read(), dataset, blocks)
+    }
+
+    /// Returns the first byte of each read whose bytes wait for a reader, and their number.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> Vec<(u64, usize)> {
+        self.ahead.waiting()
     }
 
     /// Reports whether these blocks of a dataset still lie there.

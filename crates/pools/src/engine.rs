@@ -293,6 +293,7 @@ impl Engine {
         };
         match order {
             Order::ReadAhead { dataset, bytes } => self.ahead.push(dataset, bytes),
+            Order::Publish { dataset, blocks } => pool.publish_ahead(dataset, blocks, now_us),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
                 self.waiting.insert(self.next_id, Waiter::Stream(reply));

@@ -54,6 +54,11 @@ pub(crate) enum Order {
         dataset: DatasetId,
         bytes: Range<u64>,
     },
+    /// Brings the leaves of a volume's map for these blocks, and publishes them.
+    Publish {
+        dataset: DatasetId,
+        blocks: Range<u64>,
+    },
     /// Request of a stream. The answer goes to the stream's thread.
     Stream {
         request: Request,

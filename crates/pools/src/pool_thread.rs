@@ -147,6 +147,12 @@ impl PoolThread {
         self.shared.send(Order::ReadAhead { dataset, bytes });
     }
 
+    /// Asks for the leaves of a volume's map for these blocks to be published.
+    pub(super) fn publish(&self, dataset: DatasetId, blocks: Range<u64>) {
+        // Nobody waits for it.
+        self.shared.send(Order::Publish { dataset, blocks });
+    }
+
     /// Hands a request to the engine. The answer comes to `lane`.
     pub(super) fn submit(
         &self,

@@ -22,7 +22,7 @@ use store::volume::blocks;
 
 use self::facts::AskedFacts;
 use crate::direct;
-use crate::direct::read::{Caller, Wanted};
+use crate::direct::read::{Caller, Use, Wanted};
 use crate::order::Awaiting;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::{Ahead, Passed, Read, Readers};
@@ -164,6 +164,10 @@ impl PoolVolume {
         let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
         let noted = self.readers.note(read, share.min(MAX_READ_AHEAD));
         let passed = Passed::by(read, noted.run, self.dataset, self.block_size);
+        let use_of = match noted.run > self.host.cache().cap() as u64 {
+            true => Use::Passed,
+            false => Use::Kept,
+        };
         let submitted = match cached {
             Some(data) => {
                 if let Some(passed) = passed {
@@ -174,11 +178,12 @@ impl PoolVolume {
             None => {
                 let awaited = self.readers.wait(read.len, passed);
                 let caller = Caller { ticket, awaited };
-                direct::read::begin(&self.host, self.wanted(offset, len), caller, lane)
+                let wanted = self.wanted(offset, len);
+                direct::read::begin(&self.host, wanted, use_of, caller, lane)
             }
         };
         if let Some(ahead) = noted.ahead {
-            self.read_ahead(&ahead, len, lane);
+            self.read_ahead(&ahead, use_of, len, lane);
         }
         submitted
     }
@@ -193,13 +198,13 @@ impl PoolVolume {
     }
 
     /// Brings the range that a reader will probably ask for next into memory.
-    fn read_ahead(&self, ahead: &Ahead, step: u32, lane: &mut Lane) {
+    fn read_ahead(&self, ahead: &Ahead, use_of: Use, step: u32, lane: &mut Lane) {
         let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
         let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
         if !range.is_empty() && is_to_be_read {
             let (offset, len) = (range.start, 0);
             let of = self.wanted(offset, len);
-            direct::read::ahead(&self.host, of, range, step, lane);
+            direct::read::ahead(&self.host, of, use_of, range, step, lane);
         }
     }
 

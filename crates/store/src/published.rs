@@ -85,7 +85,7 @@ impl Changed {
 
 impl Published {
     /// Returns where these blocks of a dataset lie, if all are known and their pointers prove their
-    /// bytes. The caller has taken the tickets of the cache for them.
+    /// bytes. Some may be holes. The caller has taken the tickets of the cache for them.
     pub fn look_up(
         &self,
         dataset: DatasetId,
@@ -204,11 +204,11 @@ fn place(block: u64) -> (u64, usize) {
     (block / fan_out, (block % fan_out) as usize)
 }
 
-/// Reports whether a block lies in one place on the devices, and whether other bytes there would be
-/// noticed.
+/// Reports whether a block is a hole, or lies in one place on the devices where other bytes would
+/// be noticed.
 fn is_proven(pointer: &Pointer) -> bool {
-    let is_stored = !pointer.is_hole() && !pointer.is_lost();
-    is_stored && !pointer.is_double() && pointer.algorithm != Algorithm::Off
+    let is_noticed = !pointer.is_double() && pointer.algorithm != Algorithm::Off;
+    !pointer.is_lost() && (pointer.is_hole() || is_noticed)
 }
 
 #[cfg(test)]

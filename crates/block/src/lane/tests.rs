@@ -135,7 +135,7 @@ fn observers_see_a_delayed_request_that_the_device_then_answers_at_once() {
 struct Served(Mutex<Option<Ticket>>);
 
 impl Continuation for Served {
-    fn go_on(self: Arc<Self>, outcome: Outcome, lane: &mut Lane) {
+    fn go_on(self: Arc<Self>, _: u32, outcome: Outcome, lane: &mut Lane) {
         let ticket = self.0.lock().expect("no panic").take();
         let outcome = outcome.map(|_| Done::Extents(Vec::new()));
         lane.complete(ticket.expect("it goes on once"), outcome);
@@ -151,7 +151,7 @@ fn a_request_goes_on_when_the_one_that_serves_it_ends() {
     let served = Arc::new(Served(Mutex::new(Some(ticket))));
     lane.count_pending();
     lane.count_serving();
-    lane.run_blocking(Ticket::serving(served), || Ok(Done::Nothing));
+    lane.run_blocking(Ticket::serving(served, 0), || Ok(Done::Nothing));
     assert_eq!(lane.in_flight(), 2);
     let taken = take(&mut lane, 1);
     // The loop hears of the one that it asked for.
@@ -174,7 +174,7 @@ fn a_lane_that_ends_lets_requests_go_on_that_are_held_back() {
     };
     lane.count_pending();
     let until = Instant::now() + Duration::from_secs(600);
-    let ticket = Ticket::serving(Arc::clone(&served) as Arc<dyn Continuation>);
+    let ticket = Ticket::serving(Arc::clone(&served) as Arc<dyn Continuation>, 0);
     lane.submit_later(until, Arc::new(device), request, ticket);
     lane.count_serving();
     drop(lane);
@@ -186,7 +186,7 @@ fn a_lane_that_ends_lets_requests_go_on_that_are_held_back() {
 struct Nobody;
 
 impl Continuation for Nobody {
-    fn go_on(self: Arc<Self>, _: Outcome, _: &mut Lane) {}
+    fn go_on(self: Arc<Self>, _: u32, _: Outcome, _: &mut Lane) {}
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_lane_that_ends_waits_for_no_hanging_device_that_serves_nobody() {
     let (mut lane, _) = lane();
     let (go, goes) = std::sync::mpsc::channel::<()>();
     lane.count_serving();
-    lane.run_blocking(Ticket::serving(Arc::new(Nobody)), move || {
+    lane.run_blocking(Ticket::serving(Arc::new(Nobody), 0), move || {
         let _ = goes.recv();
         Ok(Done::Nothing)
     });

@@ -1,32 +1,37 @@
 //! One read beside the engine.
 //!
-//! 1. The tickets of the cache come first, then the places of the blocks, then the device. So bytes
-//!    that are changed meanwhile never come into the cache ([`store::published`]).
+//! 1. The tickets of the cache come first, then the places of the blocks, then the devices. So
+//!    bytes that are changed meanwhile never come into the cache ([`store::published`]).
 //! 2. Each block is verified. If one is wrong, its place was freed and written anew, or a copy is
 //!    bad: the engine reads again, tells the two apart, and mends the copy.
 //! 3. If this host may no longer own the pool, the bytes may be old, and the engine says so.
 //!
-//! A read ahead of a reader has no caller at first. Reads of the same bytes on its lane join it, as
-//! long as their blocks still lie where it looks. Other lanes do not depend on this one.
+//! A read ahead of a reader has no caller at first. Reads of its bytes join it, while it is under
+//! way or when its bytes wait, as long as their blocks still lie where it looks.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use block::lane::{Continuation, Outcome};
 use block::{BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
-use pages::{PAGE_SIZE, Pages};
+use pages::Pages;
 use smallvec::SmallVec;
 use store::cache::{self, Key};
-use store::format::{DatasetId, Pointer};
+use store::format::{DatasetId, FAN_OUT, Pointer};
+use store::pool;
 use store::vdev::DirectReads;
 use store::volume::blocks;
-use store::{checksum, compress, pool};
 
-use super::{LONGEST, Run};
+use super::LONGEST;
+use super::plan::Plan;
+use super::verified::Verified;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::Awaited;
+
+/// Number of leaves of a map that are published together.
+const LEAVES: u64 = 4;
 
 /// Bytes that a lane wants of a volume.
 #[derive(Clone, Copy, Debug)]
@@ -44,21 +49,53 @@ pub(crate) struct Caller {
     pub(crate) awaited: Awaited,
 }
 
-/// Read that a device works on.
+/// Read that devices work on, or that brought bytes which wait for their reader.
 #[derive(Debug)]
 pub(super) struct DirectRead {
     /// Pool, which a device that never answers must not keep.
     host: Weak<PoolThread>,
     pub(super) wanted: Wanted,
+    use_of: Use,
     pointers: SmallVec<[Pointer; 1]>,
-    /// Tickets of the cache for the blocks; `None` for a block that was there.
+    /// Tickets of the cache for the blocks; `None` for a block that was there. Empty if the blocks
+    /// do not come into the cache.
     tickets: SmallVec<[Option<cache::Ticket>; 1]>,
-    counts: Arc<DirectReads>,
+    /// Requests to devices.
+    parts: SmallVec<[Part; 1]>,
     pub(super) began: Instant,
     /// Place among the reads of its lane that are under way.
-    pub(super) slot: AtomicUsize,
+    slot: AtomicUsize,
+    /// Bytes that wait for the reader that will pass them.
+    waiting: AtomicUsize,
+    progress: Mutex<Progress>,
+}
+
+/// Use of the blocks of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// The blocks come into the cache.
+    Kept,
+    /// The blocks never come into the cache, since their reader passes them.
+    Passed,
+}
+
+/// Request of a read to a device.
+#[derive(Debug)]
+struct Part {
+    counts: Arc<DirectReads>,
+    /// Blocks that it brings, by their indexes.
+    blocks: Range<usize>,
+}
+
+/// Progress of a read.
+#[derive(Debug)]
+struct Progress {
+    /// Requests to devices that have no answer yet.
+    missing: usize,
+    /// Blocks that came; `None` if some are wrong, or could not be read.
+    blocks: Option<Verified>,
     /// Callers, or `None` once the read is over for them.
-    callers: Mutex<Option<SmallVec<[Joined; 1]>>>,
+    callers: Option<SmallVec<[Joined; 1]>>,
 }
 
 /// Caller of a read, with its part of the bytes.
@@ -68,41 +105,53 @@ struct Joined {
     caller: Caller,
 }
 
+/// Attempt to join a read.
+enum Join {
+    /// The caller waits for the read.
+    Waits,
+    /// The bytes are there.
+    Has(Pages),
+    /// The read is over for callers.
+    Refused(Caller),
+}
+
 /// Begins a read beside the engine, joins one that is under way, or hands it to the engine.
 pub(crate) fn begin(
     host: &Arc<PoolThread>,
     wanted: Wanted,
+    use_of: Use,
     caller: Caller,
     lane: &mut Lane,
 ) -> Submitted {
     let caller = match join(host, wanted, caller, lane) {
-        Ok(()) => return Submitted::Pending,
-        Err(caller) => caller,
+        Join::Waits => return Submitted::Pending,
+        Join::Has(data) => return Submitted::Ready(Ok(Done::Pages(data))),
+        Join::Refused(caller) => caller,
     };
-    let Some((read, run)) = prepared(host, wanted) else {
+    let Some((read, plan)) = prepared(host, wanted, use_of) else {
         return ask_engine(host, wanted, caller, lane);
     };
-    match read.start(&run, lane) {
-        Submitted::Pending => {
-            read.add(wanted, caller, lane);
-            host.direct().under_way.add(&read, host, lane);
-            Submitted::Pending
+    if read.start(plan, lane) {
+        read.add(wanted, caller, lane);
+        let slot = host.direct().under_way.add(&read, host, lane);
+        read.slot.store(slot, Ordering::Relaxed);
+        return Submitted::Pending;
+    }
+    match read.ended(host) {
+        Some(blocks) => {
+            caller.answered(use_of, host);
+            Submitted::Ready(Ok(Done::Pages(read.part(&blocks, wanted))))
         }
-        Submitted::Ready(outcome) => match read.ended(outcome, host) {
-            Some(blocks) => {
-                caller.awaited.answered(host.cache());
-                Submitted::Ready(Ok(Done::Pages(read.part(&blocks, wanted))))
-            }
-            None => ask_engine(host, wanted, caller, lane),
-        },
+        None => ask_engine(host, wanted, caller, lane),
     }
 }
 
-/// Brings bytes of a volume into the cache. The reader that will ask for them reads `step` bytes at
+/// Brings bytes of a volume into memory. The reader that will ask for them reads `step` bytes at
 /// once.
 pub(crate) fn ahead(
     host: &Arc<PoolThread>,
     of: Wanted,
+    use_of: Use,
     bytes: Range<u64>,
     step: u32,
     lane: &mut Lane,
@@ -112,6 +161,7 @@ pub(crate) fn ahead(
     let chunk = (steps * step as usize)
         .min(LONGEST)
         .max(of.block_size as usize);
+    let direct = host.direct();
     let mut next = bytes.start;
     while next < bytes.end {
         let end = bytes.end.min(next + chunk as u64);
@@ -120,58 +170,96 @@ pub(crate) fn ahead(
             len: (end - next) as u32,
             ..of
         };
-        match prepared(host, wanted) {
+        match prepared(host, wanted, use_of) {
             Some((read, _)) if read.brings_nothing() => {}
-            Some((read, run)) => {
-                if let Submitted::Ready(outcome) = read.start(&run, lane) {
-                    drop(read.ended(outcome, host));
+            Some((read, plan)) => {
+                let is_under_way = read.start(plan, lane);
+                if is_under_way || use_of == Use::Passed {
+                    direct.ahead.add(&read, host.cache().cap(), lane);
+                }
+                if is_under_way {
+                    let slot = direct.under_way.add(&read, host, lane);
+                    read.slot.store(slot, Ordering::Relaxed);
                 } else {
-                    host.direct().under_way.add_ahead(&read, host, lane);
+                    read.landed(host, lane);
                 }
             }
             None => host.read_ahead(of.dataset, next..end),
         }
         next = end;
     }
+    publish_behind(host, of, &bytes);
+}
+
+/// Lets the engine publish the leaves behind those that a reader will come to next, so that they
+/// are known in time.
+fn publish_behind(host: &PoolThread, of: Wanted, bytes: &Range<u64>) {
+    let group = LEAVES * FAN_OUT as u64;
+    let [now, then] = [bytes.start, bytes.end].map(|at| at.div_ceil(of.block_size.into()) / group);
+    if now != then {
+        host.publish(of.dataset, (then + 1) * group..(then + 2) * group);
+    }
 }
 
 /// Finds out how bytes are read beside the engine; `None` if they are not.
-fn prepared(host: &Arc<PoolThread>, wanted: Wanted) -> Option<(Arc<DirectRead>, Run)> {
+fn prepared(
+    host: &Arc<PoolThread>,
+    wanted: Wanted,
+    use_of: Use,
+) -> Option<(Arc<DirectRead>, Plan)> {
     let (volume, cache) = (wanted.dataset.0.into(), host.cache());
     let blocks = wanted.blocks();
-    let tickets = blocks.clone();
-    let tickets = tickets.map(|block| cache.ticket_of_absent(Key { volume, block }));
-    let tickets = tickets.collect();
-    let run = host.direct().run(wanted.dataset, blocks)?;
+    let tickets = match use_of {
+        Use::Kept => {
+            let keys = blocks.clone().map(|block| Key { volume, block });
+            keys.map(|key| cache.ticket_of_absent(key)).collect()
+        }
+        Use::Passed => SmallVec::new(),
+    };
+    let plan = host.direct().plan(wanted.dataset, blocks)?;
+    let parts = plan.requests.iter().map(|request| Part {
+        counts: Arc::clone(&request.counts),
+        blocks: request.blocks.clone(),
+    });
     let read = host.is_owned().then(|| DirectRead {
         host: Arc::downgrade(host),
         wanted,
-        pointers: run.pointers.clone(),
+        use_of,
+        pointers: plan.pointers.clone(),
         tickets,
-        counts: Arc::clone(&run.counts),
+        parts: parts.collect(),
         began: Instant::now(),
         slot: AtomicUsize::new(usize::MAX),
-        callers: Mutex::new(Some(SmallVec::new())),
+        waiting: AtomicUsize::new(0),
+        progress: Mutex::new(Progress {
+            missing: plan.requests.len(),
+            blocks: Some(Verified::holes(&plan.pointers, wanted.block_size as usize)),
+            callers: Some(SmallVec::new()),
+        }),
     })?;
-    Some((Arc::new(read), run))
+    Some((Arc::new(read), plan))
 }
 
-/// Lets a caller wait for a read ahead that brings its bytes. Returns the caller if there is none.
+/// Lets a caller have its bytes from a read ahead, at once or when they come.
 ///
 /// A block may have changed since that read began. So its blocks must still lie where it looks.
-fn join(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Result<(), Caller> {
+fn join(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Join {
     let direct = host.direct();
-    let read = direct.under_way.ahead_of(wanted, lane);
+    let read = direct.ahead.find(wanted, lane);
     let read = read.filter(|read| {
         let at = &read.pointers[read.skipped(wanted)..];
         let blocks = wanted.blocks();
         let count = (blocks.end - blocks.start) as usize;
-        direct.lie_there(wanted.dataset, blocks, &at[..count])
+        host.is_owned() && direct.lie_there(wanted.dataset, blocks, &at[..count])
     });
-    match read {
-        Some(read) => read.try_add(wanted, caller, lane),
-        None => Err(caller),
+    let Some(read) = read else {
+        return Join::Refused(caller);
+    };
+    let joined = read.join(wanted, caller, lane);
+    if matches!(joined, Join::Has(_)) && read.waiting_bytes() == 0 {
+        direct.ahead.remove(&read);
     }
+    joined
 }
 
 fn ask_engine(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Submitted {
@@ -199,89 +287,124 @@ impl Wanted {
     }
 }
 
-impl DirectRead {
-    fn start(self: &Arc<Self>, run: &Run, lane: &mut Lane) -> Submitted {
-        self.counts.begin();
-        let request = Request::Read {
-            offset: run.offset,
-            len: run.len,
-        };
-        let ticket = Ticket::serving(Arc::clone(self) as Arc<dyn Continuation>);
-        let submitted = run.device.submit(request, ticket, lane);
-        if matches!(submitted, Submitted::Pending) {
-            lane.count_serving();
+impl Caller {
+    /// Ends the wait of a caller that has its bytes.
+    fn answered(self, use_of: Use, host: &PoolThread) -> Ticket {
+        // Blocks that did not come into the cache need not leave it.
+        if use_of == Use::Kept {
+            self.awaited.answered(host.cache());
         }
-        submitted
+        self.ticket
     }
+}
 
-    /// Reports whether the cache had all of the blocks already.
-    fn brings_nothing(&self) -> bool {
-        self.tickets.iter().all(Option::is_none)
-    }
-
-    /// Lets a caller wait for the read, which is under way.
-    fn add(&self, wanted: Wanted, caller: Caller, lane: &mut Lane) {
-        // The read is under way on this lane, so its answer cannot have been taken.
-        let added = self.try_add(wanted, caller, lane);
-        debug_assert!(added.is_ok(), "the read is over already");
-    }
-
-    /// Lets a caller wait for the read. Returns the caller if the read is over.
-    fn try_add(&self, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Result<(), Caller> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(callers) = &mut *callers else {
-            return Err(caller);
-        };
-        lane.count_pending();
-        callers.push(Joined { wanted, caller });
-        Ok(())
-    }
-
-    fn take_callers(&self) -> SmallVec<[Joined; 1]> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.take().unwrap_or_default()
-    }
-
-    /// Takes what the device answered. Returns the blocks; `None` if the engine must read them.
-    fn ended(&self, outcome: Outcome, host: &PoolThread) -> Option<SmallVec<[Pages; 1]>> {
-        let blocks = self.blocks(outcome);
-        let (count, bytes) = match &blocks {
-            Some(_) => {
-                let sectors: u64 = self.pointers.iter().map(|of| u64::from(of.sectors)).sum();
-                (self.pointers.len() as u64, sectors * PAGE_SIZE as u64)
+impl DirectRead {
+    /// Sends the requests to the devices. Reports whether at least one is under way.
+    fn start(self: &Arc<Self>, plan: Plan, lane: &mut Lane) -> bool {
+        for (number, of) in (0..).zip(plan.requests) {
+            of.counts.begin();
+            let (offset, len) = (of.offset, of.len);
+            let ticket = Ticket::serving(Arc::clone(self) as Arc<dyn Continuation>, number);
+            match of
+                .device
+                .submit(Request::Read { offset, len }, ticket, lane)
+            {
+                Submitted::Pending => lane.count_serving(),
+                Submitted::Ready(outcome) => drop(self.arrived(number, outcome)),
             }
-            None => (0, 0),
+        }
+        self.progress().missing > 0
+    }
+
+    /// Takes what a device answered. Reports whether it was the last one.
+    fn arrived(&self, number: u32, outcome: Outcome) -> bool {
+        let part = &self.parts[number as usize];
+        let block_size = self.wanted.block_size as usize;
+        let (blocks, bytes) = match outcome {
+            Ok(Done::Pages(bytes)) => {
+                let blocks = part.blocks.clone();
+                let verified = Verified::of(&self.pointers, blocks, &bytes, block_size);
+                (verified, bytes.len() as u64)
+            }
+            _ => (None, 0),
+        };
+        let of_part = &self.pointers[part.blocks.clone()];
+        let count = match &blocks {
+            Some(_) => of_part.iter().filter(|of| !of.is_hole()).count() as u64,
+            None => 0,
         };
         let disk_us = self.began.elapsed().as_micros() as u64;
-        self.counts.end(count, bytes, disk_us);
+        part.counts.end(count, bytes, disk_us);
+        let mut progress = self.progress();
+        progress.missing -= 1;
+        let all = progress.blocks.take().zip(blocks);
+        progress.blocks = all.map(|(mut all, some)| {
+            all.add(some);
+            all
+        });
+        progress.missing == 0
+    }
+
+    /// Takes the blocks once all devices have answered, and puts them into the cache. Returns
+    /// `None` if the engine must read them.
+    fn ended(&self, host: &PoolThread) -> Option<Verified> {
+        let blocks = self.progress().blocks.take();
         let blocks = blocks.filter(|_| host.is_owned())?;
-        let numbers = self.wanted.blocks();
-        for ((block, data), ticket) in numbers.zip(&blocks).zip(&self.tickets) {
-            if let Some(ticket) = ticket {
-                let volume = self.wanted.dataset.0.into();
-                let key = Key { volume, block };
-                // No cache vdev takes blocks that make room: with one, the engine reads.
-                host.cache().fill(key, *ticket, data.clone(), drop);
+        if self.use_of == Use::Kept {
+            let (volume, first) = (self.wanted.dataset.0.into(), self.wanted.blocks().start);
+            for (number, data) in blocks.each(self.wanted.block_size as usize) {
+                let ticket = self.tickets.get(number).copied().flatten();
+                if let Some(ticket) = ticket.filter(|_| !self.pointers[number].is_hole()) {
+                    let block = first + number as u64;
+                    let key = Key { volume, block };
+                    // No cache vdev takes blocks that make room: with one, the engine reads.
+                    host.cache().fill(key, ticket, data, drop);
+                }
             }
         }
         Some(blocks)
     }
 
-    /// Returns the blocks, if all of them are right.
-    fn blocks(&self, outcome: Outcome) -> Option<SmallVec<[Pages; 1]>> {
-        let Ok(Done::Pages(bytes)) = outcome else {
-            return None;
+    /// Reports whether the cache had all of the blocks already.
+    fn brings_nothing(&self) -> bool {
+        self.use_of == Use::Kept && self.tickets.iter().all(Option::is_none)
+    }
+
+    /// Returns the number of bytes that wait for the reader that will pass them.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Lets a caller wait for the read, which is under way.
+    fn add(&self, wanted: Wanted, caller: Caller, lane: &mut Lane) {
+        // The read is under way on this lane, so its answer cannot have been taken.
+        let joined = self.join(wanted, caller, lane);
+        debug_assert!(matches!(joined, Join::Waits), "the read is over already");
+    }
+
+    /// Lets a caller have its bytes, at once or when they come.
+    fn join(&self, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Join {
+        let mut progress = self.progress();
+        if let Some(callers) = &mut progress.callers {
+            lane.count_pending();
+            callers.push(Joined { wanted, caller });
+            return Join::Waits;
+        }
+        let Some(blocks) = progress
+            .blocks
+            .as_ref()
+            .filter(|_| self.waiting_bytes() > 0)
+        else {
+            return Join::Refused(caller);
         };
-        let mut at = 0;
-        let blocks = self.pointers.iter().map(|pointer| {
-            let end = at + usize::from(pointer.sectors) * PAGE_SIZE;
-            let payload = (end <= bytes.len()).then(|| bytes.slice(at..end))?;
-            at = end;
-            let is_right = checksum::of(pointer.algorithm, &payload) == pointer.checksum;
-            let len = self.wanted.block_size as usize;
-            is_right.then(|| compress::unpack(pointer.compression, &payload, len))?
-        });
-        blocks.collect()
+        let data = self.part(blocks, wanted);
+        let left = self.waiting_bytes().saturating_sub(wanted.len as usize);
+        self.waiting.store(left, Ordering::Release);
+        Join::Has(data)
+    }
+
+    fn take_callers(&self) -> SmallVec<[Joined; 1]> {
+        self.progress().callers.take().unwrap_or_default()
     }
 
     /// Returns the number of blocks before those that a caller wants.
@@ -290,13 +413,11 @@ impl DirectRead {
     }
 
     /// Returns a caller's part of the blocks.
-    fn part(&self, blocks: &[Pages], wanted: Wanted) -> Pages {
-        let block_size = wanted.block_size as usize;
-        let parts = blocks::parts(wanted.offset, wanted.len as usize, block_size);
-        let pieces = parts.zip(&blocks[self.skipped(wanted)..]);
-        let pieces: SmallVec<[Pages; 1]> =
-            pieces.map(|(part, data)| data.slice(part.within)).collect();
-        blocks::joined(&pieces)
+    fn part(&self, blocks: &Verified, wanted: Wanted) -> Pages {
+        let block_size = self.wanted.block_size;
+        let first = self.wanted.blocks().start * u64::from(block_size);
+        let from = (wanted.offset - first) as usize;
+        blocks.part(from..from + wanted.len as usize, block_size as usize)
     }
 
     /// Hands the callers to the engine.
@@ -304,6 +425,36 @@ impl DirectRead {
         for joined in self.take_callers() {
             joined.hand_over(host, lane);
         }
+    }
+
+    /// Answers the callers once all devices have answered. Bytes that a reader will pass wait for
+    /// it.
+    fn landed(self: &Arc<Self>, host: &PoolThread, lane: &mut Lane) {
+        let blocks = self.ended(host);
+        // None are left if it took too long: the engine has them.
+        let callers = self.take_callers();
+        let had: usize = callers.iter().map(|of| of.wanted.len as usize).sum();
+        for joined in callers {
+            let Some(blocks) = &blocks else {
+                joined.hand_over(host, lane);
+                continue;
+            };
+            let outcome = Ok(Done::Pages(self.part(blocks, joined.wanted)));
+            let ticket = joined.caller.answered(self.use_of, host);
+            lane.complete(ticket, outcome);
+        }
+        let left = (self.wanted.len as usize).saturating_sub(had);
+        if self.use_of == Use::Passed && blocks.is_some() && left > 0 {
+            self.progress().blocks = blocks;
+            self.waiting.store(left, Ordering::Release);
+        } else {
+            host.direct().ahead.remove(self);
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        // Every change is one assignment or push: a panic leaves nothing half done.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -315,7 +466,10 @@ impl Joined {
 }
 
 impl Continuation for DirectRead {
-    fn go_on(self: Arc<Self>, outcome: Outcome, lane: &mut Lane) {
+    fn go_on(self: Arc<Self>, part: u32, outcome: Outcome, lane: &mut Lane) {
+        if !self.arrived(part, outcome) {
+            return;
+        }
         let Some(host) = self.host.upgrade() else {
             for joined in self.take_callers() {
                 let error = BlockError::new(BlockErrorKind::Gone, "the pool is not open any more");
@@ -324,17 +478,7 @@ impl Continuation for DirectRead {
             return;
         };
         let slot = self.slot.load(Ordering::Relaxed);
-        host.direct().under_way.remove(&self, slot, lane);
-        let blocks = self.ended(outcome, &host);
-        // None are left if it took too long: the engine has them.
-        for joined in self.take_callers() {
-            let Some(blocks) = &blocks else {
-                joined.hand_over(&host, lane);
-                continue;
-            };
-            let outcome = Ok(Done::Pages(self.part(blocks, joined.wanted)));
-            joined.caller.awaited.answered(host.cache());
-            lane.complete(joined.caller.ticket, outcome);
-        }
+        host.direct().under_way.remove(slot, lane);
+        self.landed(&host, lane);
     }
 }

@@ -1,9 +1,9 @@
 //! Reads under way, by lane. A read whose device does not answer in time goes to the engine, which
-//! asks another device, and gives up the one that hangs.
+//! asks another device, and gives up the one that hangs. Bytes that were read ahead in vain go,
+//! too.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use block::Lane;
 use block::lane::Alarm;
 use slab::Slab;
 
-use super::read::{DirectRead, Wanted};
+use super::read::DirectRead;
 use crate::pool_thread::PoolThread;
 
 /// Time after which the engine gets a read. Another device is then asked at once.
@@ -23,10 +23,6 @@ const LOCKS: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
     lanes: [Mutex<HashMap<usize, OfLane>>; LOCKS],
-    /// Reads ahead, with the numbers of their lanes. Reads of these lanes may join them.
-    ahead: Mutex<Vec<(usize, Arc<DirectRead>)>>,
-    /// Number of reads ahead. It spares the lock where nobody reads in order.
-    ahead_count: AtomicUsize,
 }
 
 /// Reads of a lane that are under way.
@@ -45,8 +41,13 @@ impl OfLane {
 }
 
 impl UnderWay {
-    /// Notes a read that begins.
-    pub(super) fn add(&self, read: &Arc<DirectRead>, host: &Arc<PoolThread>, lane: &mut Lane) {
+    /// Notes a read that begins. Returns its place.
+    pub(super) fn add(
+        &self,
+        read: &Arc<DirectRead>,
+        host: &Arc<PoolThread>,
+        lane: &mut Lane,
+    ) -> usize {
         let mut lanes = self.lock(lane.number());
         if !lanes.contains_key(&lane.number()) {
             // Lanes come and go.
@@ -54,52 +55,17 @@ impl UnderWay {
         }
         let of_lane = lanes.entry(lane.number()).or_default();
         let slot = of_lane.reads.insert(Arc::clone(read));
-        read.slot.store(slot, Ordering::Relaxed);
         if of_lane.alarm.is_none() {
             let at = read.began + PATIENCE / 2;
             of_lane.alarm = Some(at);
             drop(lanes);
             watch(host, at, lane);
         }
-    }
-
-    /// Notes a read ahead that begins.
-    pub(super) fn add_ahead(
-        &self,
-        read: &Arc<DirectRead>,
-        host: &Arc<PoolThread>,
-        lane: &mut Lane,
-    ) {
-        self.lock_ahead().push((lane.number(), Arc::clone(read)));
-        self.ahead_count.fetch_add(1, Ordering::Release);
-        self.add(read, host, lane);
-    }
-
-    /// Returns a read ahead of this lane that brings these bytes.
-    pub(super) fn ahead_of(&self, wanted: Wanted, lane: &Lane) -> Option<Arc<DirectRead>> {
-        if self.ahead_count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let ahead = self.lock_ahead();
-        let own = ahead.iter().filter(|(of, _)| *of == lane.number());
-        let mut reads = own.map(|(_, read)| read);
-        reads.find(|read| read.wanted.covers(wanted)).cloned()
-    }
-
-    fn lock_ahead(&self) -> MutexGuard<'_, Vec<(usize, Arc<DirectRead>)>> {
-        // Every change is a push or a removal: a panic leaves nothing half done.
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        slot
     }
 
     /// Notes that a read ended.
-    pub(super) fn remove(&self, read: &Arc<DirectRead>, slot: usize, lane: &Lane) {
-        if self.ahead_count.load(Ordering::Acquire) > 0 {
-            let mut ahead = self.lock_ahead();
-            if let Some(at) = ahead.iter().position(|(_, of)| Arc::ptr_eq(of, read)) {
-                ahead.swap_remove(at);
-                self.ahead_count.fetch_sub(1, Ordering::Release);
-            }
-        }
+    pub(super) fn remove(&self, slot: usize, lane: &Lane) {
         let mut lanes = self.lock(lane.number());
         let reads = lanes.get_mut(&lane.number()).map(|of| &mut of.reads);
         drop(reads.and_then(|reads| reads.try_remove(slot)));
@@ -126,12 +92,12 @@ impl UnderWay {
         }
     }
 
-    /// Returns the reads of a lane that take long, and the time at which to look again. If none is
-    /// under way, the watch ends.
-    fn late(&self, lane: &Lane) -> Option<(Vec<Arc<DirectRead>>, Instant)> {
+    /// Returns the reads of a lane that take long, and the time at which to look again. The watch
+    /// ends if there is nothing to look at.
+    fn late(&self, lane: &Lane, goes_on: bool) -> Option<(Vec<Arc<DirectRead>>, Instant)> {
         let mut lanes = self.lock(lane.number());
         let of_lane = lanes.get_mut(&lane.number())?;
-        if of_lane.reads.is_empty() {
+        if of_lane.reads.is_empty() && !goes_on {
             lanes.remove(&lane.number());
             return None;
         }
@@ -170,7 +136,9 @@ impl Alarm for Watch {
         let Some(host) = self.0.upgrade() else {
             return;
         };
-        if let Some((late, again)) = host.direct().under_way.late(lane) {
+        let direct = host.direct();
+        direct.ahead.expire(Instant::now(), PATIENCE);
+        if let Some((late, again)) = direct.under_way.late(lane, !direct.ahead.is_empty()) {
             late.iter().for_each(|read| read.give_up(&host, lane));
             watch(&host, again, lane);
         }

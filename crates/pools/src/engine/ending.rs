@@ -176,7 +176,8 @@ pub(super) fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
         | Order::Ask(_)
         | Order::Handle(_)
         | Order::Abandon
-        | Order::ReadAhead { .. } => {}
+        | Order::ReadAhead { .. }
+        | Order::Publish { .. } => {}
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use block::{BlockError, Geometry, Usage};
+use store::cache::Key;
 use store::vdev::LeafId;
 
 use super::*;
+use crate::pool_thread::PoolThread;
 
 const SIZE: u64 = 48 << 20;
 const BLOCK: usize = 16 << 10;
@@ -280,6 +282,97 @@ fn readers_among_writers_get_what_was_acknowledged_or_newer() {
         assert!(reads.iter().all(|reads| *reads > 100), "{reads:?}");
     });
     assert!(direct(&pools) > 0);
+    pools.close();
+}
+
+/// Bytes of a request of a reader in order.
+const STEP: u64 = 64 << 10;
+
+fn handle(pools: &Pools) -> Arc<PoolThread> {
+    Arc::clone(&pools.all().pop().expect("a pool").1.host)
+}
+
+fn waiting_bytes(pools: &Pools) -> usize {
+    let waiting = handle(pools).direct().waiting();
+    waiting.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Reads a volume in order, beyond what the cache holds, until bytes wait for the reader. Returns
+/// the first of them.
+fn read_until_bytes_wait(pools: &Pools, volume: &PoolVolume, lane: &mut Lane) -> u64 {
+    let host = handle(pools);
+    let mut at = 0;
+    while host.direct().waiting().is_empty() {
+        let first = at / BLOCK as u64;
+        let right: Vec<u8> = (first..first + STEP / BLOCK as u64)
+            .flat_map(|block| bytes(block, 1))
+            .collect();
+        assert!(read(volume, lane, at, STEP as u32) == right, "at {at}");
+        at += STEP;
+        while lane.wait(Some(Instant::now())).is_ok() && !host.direct().is_idle() {
+            lane.take_completions(&mut Vec::new());
+        }
+    }
+    assert!(at > host.cache().cap() as u64, "{at}");
+    host.direct().waiting()[0].0
+}
+
+#[test]
+fn bytes_ahead_of_a_long_reader_wait_for_it_outside_the_cache() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let mut lane = Lane::standing().expect("a lane");
+    let at = read_until_bytes_wait(&pools, &volume, &mut lane);
+    let host = handle(&pools);
+    let block = at / BLOCK as u64;
+    let key = Key {
+        volume: volume.dataset().0.into(),
+        block,
+    };
+    assert!(!host.cache().holds(key));
+    let (made, waiting) = (direct(&pools), waiting_bytes(&pools));
+    // Whatever its lane, and without a device.
+    let mut other = Lane::standing().expect("a lane");
+    assert!(read_block(&volume, &mut other, block) == bytes(block, 1));
+    assert_eq!(direct(&pools), made);
+    assert_eq!(waiting_bytes(&pools), waiting - BLOCK);
+    assert!(!host.cache().holds(key));
+    pools.close();
+}
+
+#[test]
+fn bytes_that_wait_are_not_taken_for_newer_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let mut lane = Lane::standing().expect("a lane");
+    let at = read_until_bytes_wait(&pools, &volume, &mut lane);
+    let host = handle(&pools);
+    let (block, waiting) = (at / BLOCK as u64, waiting_bytes(&pools));
+    write(&volume, &mut lane, at, &bytes(block, 2), false);
+    let right = [bytes(block, 2), bytes(block + 1, 1)].concat();
+    for _ in 0..2 {
+        assert!(read(&volume, &mut lane, at, 2 * BLOCK as u32) == right);
+        host.cache().invalidate_volume(volume.dataset().0.into());
+    }
+    assert!(waiting_bytes(&pools) >= waiting, "they were passed over");
+    pools.close();
+}
+
+#[test]
+fn bytes_that_wait_in_vain_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let mut lane = Lane::standing().expect("a lane");
+    read_until_bytes_wait(&pools, &volume, &mut lane);
+    let host = handle(&pools);
+    // The lane has an alarm for it.
+    while waiting_bytes(&pools) > 0 {
+        lane.wait(None).expect("it waits");
+        lane.take_completions(&mut Vec::new());
+    }
+    read_until_bytes_wait(&pools, &volume, &mut lane);
+    host.direct().stop();
+    assert_eq!(waiting_bytes(&pools), 0);
     pools.close();
 }
 

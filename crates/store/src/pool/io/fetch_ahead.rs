@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::read::{BlockSource, NodeWaiter, Wanted, cache_key, runs};
 use crate::catalog::CachePolicy;
-use crate::format::{DatasetId, Pointer};
+use crate::format::{DatasetId, FAN_OUT, Pointer};
 use crate::pool::state::Pool;
 
 /// Number of the pending request for blocks that nothing waits for. No real request has this
@@ -20,7 +20,10 @@ const MOST: usize = 32 << 20;
 /// Divisor of the cache's cap that gives the most bytes read ahead.
 const SHARE: usize = 8;
 
-/// Blocks that are to be read ahead, and wait for a node.
+/// Number of leaves that are published ahead of a reader.
+const LEAVES: u64 = 8;
+
+/// Blocks that wait for a node: they are to be read ahead, or their leaves are to be published.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pool) struct Ahead {
     dataset: DatasetId,
@@ -53,12 +56,24 @@ impl Pool {
         self.hand_out();
     }
 
+    /// Brings the leaves for these blocks of a volume, and publishes them. Blocks beyond its end are
+    /// ignored.
+    pub fn publish_ahead(&mut self, dataset: DatasetId, blocks: Range<u64>, now_us: u64) {
+        self.now_us = now_us;
+        self.bring_leaves(Ahead {
+            dataset,
+            block: blocks.start,
+            end: blocks.end,
+        });
+        self.serve();
+        self.hand_out();
+    }
+
     /// Reads these blocks ahead, up to the first whose node must be read first, and within the
-    /// bound on read-ahead bytes. The leaf behind them is brought too: with it, lanes read ahead by
-    /// themselves.
+    /// bound on read-ahead bytes. The leaves behind them are brought too: with these, lanes read
+    /// ahead by themselves.
     pub(in crate::pool) fn go_ahead(&mut self, ahead: Ahead) {
-        self.publish(ahead.dataset, ahead.block);
-        for run in runs(ahead.block..ahead.end) {
+        'runs: for run in runs(ahead.block..ahead.end) {
             let pointers = match self.look_up_run(ahead.dataset, &run) {
                 Ok(pointers) => pointers,
                 Err(missing) => {
@@ -71,19 +86,32 @@ impl Pool {
             };
             for (block, pointer) in run.zip(pointers) {
                 if self.reads.bytes_ahead() >= MOST.min(self.cache.cap() / SHARE) {
-                    return;
+                    break 'runs;
                 }
                 self.read_one_ahead(ahead.wanted(block), pointer);
             }
         }
-        if ahead.block < ahead.end
-            && let Err(missing) = self.look_up_run(ahead.dataset, &(ahead.end..ahead.end + 1))
-        {
-            let behind = Ahead {
-                block: ahead.end,
-                ..ahead
-            };
-            self.read_node(missing, NodeWaiter::Ahead(behind));
+        self.bring_leaves(Ahead {
+            end: ahead.end + LEAVES * FAN_OUT as u64,
+            ..ahead
+        });
+    }
+
+    /// Publishes the leaves for these blocks, up to the first that must be read before.
+    pub(in crate::pool) fn bring_leaves(&mut self, ahead: Ahead) {
+        let contents = self.contents.get(&ahead.dataset);
+        let Some(of) = contents.filter(|of| of.attempt.is_none()) else {
+            return;
+        };
+        let end = ahead.end.min(of.size.div_ceil(u64::from(of.block_size)));
+        let mut block = ahead.block;
+        while block < end {
+            if let Err(missing) = self.look_up_run(ahead.dataset, &(block..block + 1)) {
+                let rest = Ahead { block, ..ahead };
+                return self.read_node(missing, NodeWaiter::Leaves(rest));
+            }
+            self.publish(ahead.dataset, block);
+            block = (block / FAN_OUT as u64 + 1) * FAN_OUT as u64;
         }
     }
 

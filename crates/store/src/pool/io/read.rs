@@ -154,6 +154,8 @@ pub(in crate::pool) enum NodeWaiter {
     Nobody,
     /// Nothing yet; the node and the blocks below it will be asked for soon.
     Ahead(Ahead),
+    /// Nothing yet; lanes will look into the leaves below it.
+    Leaves(Ahead),
 }
 
 impl Wanted {
@@ -543,7 +545,8 @@ impl Pool {
                     self.scan_has_read(scan, result.is_ok());
                 }
                 (NodeWaiter::Ahead(ahead), Ok(())) => self.go_ahead(ahead),
-                (NodeWaiter::Nobody | NodeWaiter::Ahead(_), _) => {}
+                (NodeWaiter::Leaves(ahead), Ok(())) => self.bring_leaves(ahead),
+                (NodeWaiter::Nobody | NodeWaiter::Ahead(_) | NodeWaiter::Leaves(_), _) => {}
                 (NodeWaiter::Checkpoint, Ok(())) => self.checkpoint_has_node(),
                 (NodeWaiter::Checkpoint, Err(error)) => self.checkpoint_failed(error.clone()),
             }

@@ -4,7 +4,7 @@
 use super::super::{Limits, Plan, Request};
 use super::world::World;
 use crate::catalog::request::SetProperties;
-use crate::format::DatasetId;
+use crate::format::{DatasetId, FAN_OUT};
 use crate::vdev::TopLevelKind;
 use std::collections::BTreeMap;
 
@@ -117,4 +117,35 @@ fn what_is_not_to_be_cached_is_not_read_ahead() {
     read_ahead(&mut world, volume, 0..16 * BLOCK);
     world.settle();
     assert!((0..16).all(|block| !is_in_memory(&mut world, volume, block)));
+}
+
+#[test]
+fn all_leaves_that_a_reader_will_need_are_published() {
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
+    let leaf = FAN_OUT as u64;
+    let volume = world.create_volume("a", 4 * leaf * BLOCK, BLOCK as u32);
+    for number in 0..4 {
+        world.write(volume, number * leaf * BLOCK, &of(number, 0), false);
+    }
+    world.checkpoint();
+    world.reopen().expect("opens");
+    let published = |world: &World| {
+        let all = world.pool.published.all().into_iter();
+        let mut leaves: Vec<u64> = all.map(|(_, block)| block / leaf).collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        leaves
+    };
+    assert_eq!(published(&world), []);
+    let now = world.now_us;
+    world.pool.publish_ahead(volume, leaf + 1..3 * leaf, now);
+    world.settle();
+    assert_eq!(published(&world), [1, 2]);
+    // With bytes that are read ahead, the leaves behind them. Beyond the volume's end are none.
+    read_ahead(&mut world, volume, 0..BLOCK);
+    world.settle();
+    assert_eq!(published(&world), [0, 1, 2, 3]);
+    let (now, far) = (world.now_us, 1 << 40);
+    world.pool.publish_ahead(volume, far..2 * far, now);
+    world.settle();
 }
