@@ -11,6 +11,7 @@ use std::ptr::null_mut;
 
 use io_uring::types::Fd;
 use io_uring::{IoUring, Probe, opcode, squeue};
+use smallvec::SmallVec;
 
 use super::transfer::{Bytes, MAX_PIECES, Transfer};
 
@@ -33,7 +34,7 @@ pub(super) struct Ring {
 /// one place (boxed) from submission to completion.
 struct Flight {
     transfer: Transfer,
-    pieces: Vec<libc::iovec>,
+    pieces: SmallVec<[libc::iovec; 1]>,
 }
 
 // SAFETY: the pointers in `pieces` point into memory that `transfer` owns, which may move between
@@ -52,7 +53,12 @@ impl Ring {
             .or_else(|_| IoUring::builder().setup_clamp().build(ENTRIES))?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let needed = [opcode::Readv::CODE, opcode::Writev::CODE];
+        let needed = [
+            opcode::Read::CODE,
+            opcode::Readv::CODE,
+            opcode::Write::CODE,
+            opcode::Writev::CODE,
+        ];
         if !needed.iter().all(|code| probe.is_supported(*code))
             || !ring.params().is_feature_nodrop()
         {
@@ -83,7 +89,7 @@ impl Ring {
     pub(super) fn push(&mut self, transfer: Transfer) {
         self.backlog.push_back(Box::new(Flight {
             transfer,
-            pieces: Vec::new(),
+            pieces: SmallVec::new(),
         }));
         self.fill_queue();
     }
@@ -191,6 +197,10 @@ impl Flight {
                 for chunk in buffer.chunks_mut(done, rest) {
                     add_piece(pieces, chunk.as_mut_ptr(), chunk.len());
                 }
+                if let Some((start, len)) = in_one_piece(pieces) {
+                    let entry = opcode::Read::new(fd, start, len);
+                    return entry.offset(at).rw_flags(flags).build();
+                }
                 let count = pieces.len().min(MAX_PIECES) as u32;
                 opcode::Readv::new(fd, pieces.as_ptr(), count)
                     .offset(at)
@@ -200,6 +210,10 @@ impl Flight {
             Bytes::Write { data, .. } => {
                 for chunk in data.slice(done..done + rest).chunks() {
                     add_piece(pieces, chunk.as_ptr().cast_mut(), chunk.len());
+                }
+                if let Some((start, len)) = in_one_piece(pieces) {
+                    let entry = opcode::Write::new(fd, start, len);
+                    return entry.offset(at).rw_flags(flags).build();
                 }
                 let count = pieces.len().min(MAX_PIECES) as u32;
                 opcode::Writev::new(fd, pieces.as_ptr(), count)
@@ -211,8 +225,16 @@ impl Flight {
     }
 }
 
+/// Returns the memory of a list of one piece. For it, the kernel needs no list.
+fn in_one_piece(pieces: &[libc::iovec]) -> Option<(*mut u8, u32)> {
+    match pieces {
+        [piece] => Some((piece.iov_base.cast(), piece.iov_len.try_into().ok()?)),
+        _ => None,
+    }
+}
+
 /// Adds memory to the list. Pages that happen to be neighbours become one piece.
-fn add_piece(pieces: &mut Vec<libc::iovec>, start: *mut u8, len: usize) {
+fn add_piece(pieces: &mut SmallVec<[libc::iovec; 1]>, start: *mut u8, len: usize) {
     let end = pieces.last().map_or(null_mut(), |last| {
         last.iov_base.wrapping_byte_add(last.iov_len)
     });

@@ -2,8 +2,8 @@
 //!
 //! A read whose blocks are all in memory is answered on the calling thread, without the engine.
 //! Once a write was accepted or its blocks were cleared, the cache holds the new bytes or none
-//! ([`store::cache`]). Everything else goes to the pool's thread. Long writes are packed and get
-//! their checksums on the calling thread: there are several calling threads, and one pool's thread.
+//! ([`store::cache`]). Everything else goes to the pool's thread. Writes are packed and get their
+//! checksums on the calling thread: there are several calling threads, and one pool's thread.
 
 mod facts;
 
@@ -11,18 +11,18 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pages::{PAGE_SIZE, Pages};
+use pages::Pages;
 use smallvec::SmallVec;
-use store::cache::{Key, UNCOUNTED_SHARE};
+use store::cache::{self, Key, UNCOUNTED_SHARE};
 use store::catalog::SyncPolicy;
 use store::format::DatasetId;
 use store::log::group::{MAX_PAYLOAD, OpenGroup};
 use store::pool::{self, Recipe};
-use store::volume::blocks;
+use store::volume::blocks::{self, Part};
 
 use self::facts::AskedFacts;
 use crate::direct;
-use crate::direct::read::{Caller, Use, Wanted};
+use crate::direct::read::{Caller, Fetch, Use, Wanted};
 use crate::order::Awaiting;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::{Ahead, Passed, Read, Readers};
@@ -38,6 +38,9 @@ const OPTIMAL: u32 = MAX_PAYLOAD as u32;
 /// Length, in bytes, above which the engine prepares a write. The calling thread is an event loop
 /// and has other requests to serve.
 const LONGEST: usize = 4 << 20;
+
+/// Number that is no [`Recipe`]: the engine prepares all writes.
+const NO_RECIPE: u64 = u64::MAX;
 
 /// Most bytes that are read ahead for one reader.
 const MAX_READ_AHEAD: u64 = 8 << 20;
@@ -66,8 +69,9 @@ pub struct PoolVolume {
     durability: AtomicU8,
     /// Property `readonly` as of the last query.
     is_readonly: AtomicBool,
-    /// Way to prepare the volume's blocks for writing, as of the last query.
-    recipe: Mutex<Option<Recipe>>,
+    /// Way to prepare the volume's blocks for writing, as of the last query: the bits of a
+    /// [`Recipe`], or [`NO_RECIPE`].
+    recipe: AtomicU64,
     asked: AskedFacts,
     readers: Readers,
 }
@@ -114,7 +118,7 @@ impl PoolVolume {
             is_snapshot,
             durability: AtomicU8::new(durability(sync) as u8),
             is_readonly: AtomicBool::new(is_readonly),
-            recipe: Mutex::new(recipe),
+            recipe: AtomicU64::new(recipe.map_or(NO_RECIPE, Recipe::to_bits)),
             asked: AskedFacts::default(),
             readers: Readers::default(),
         })
@@ -130,36 +134,45 @@ impl PoolVolume {
         self.is_snapshot
     }
 
-    /// Returns the bytes, if all of them are in memory.
-    fn cached(&self, offset: u64, len: u32) -> Option<Pages> {
+    /// Returns the bytes, if all of them are in memory. Otherwise returns the ticket of the cache
+    /// for the first block, unless that one is there.
+    fn cached(&self, offset: u64, len: u32) -> Result<Pages, Option<cache::Ticket>> {
         let cache = self.host.cache();
         let block_size = self.block_size as usize;
         let volume = self.dataset.0.into();
         let mut parts = blocks::parts(offset, len as usize, block_size);
-        let first = parts.next()?;
-        let key = |block| Key { volume, block };
-        let piece = cache.get_range(key(first.block), first.within)?;
+        let first = parts.next().ok_or(None)?;
+        let piece = |part: Part| {
+            let key = Key {
+                volume,
+                block: part.block,
+            };
+            cache.range_or_ticket(key, part.within)
+        };
+        let first = piece(first).map_err(Some)?;
         if parts.len() == 0 {
-            return Some(piece);
+            return Ok(first);
         }
         let mut pieces: SmallVec<[Pages; 8]> = SmallVec::new();
-        pieces.push(piece);
+        pieces.push(first);
         for part in parts {
-            pieces.push(cache.get_range(key(part.block), part.within)?);
+            pieces.push(piece(part).map_err(|_| None)?);
         }
-        Some(blocks::joined(&pieces))
+        Ok(blocks::joined(&pieces))
     }
 
     /// Answers a read from memory, or hands it to the engine.
     fn read(&self, offset: u64, len: u32, ticket: Ticket, lane: &mut Lane) -> Submitted {
         // If this host may no longer own the pool, another host may have written newer bytes than
         // those in memory.
-        let cached = self.host.is_owned().then(|| self.cached(offset, len));
-        let cached = cached.flatten();
+        let cached = match self.host.is_owned() {
+            true => self.cached(offset, len),
+            false => Err(None),
+        };
         let read = Read {
             offset,
             len: len.into(),
-            is_miss: cached.is_none(),
+            is_miss: cached.is_err(),
         };
         let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
         let noted = self.readers.note(read, share.min(MAX_READ_AHEAD));
@@ -169,17 +182,21 @@ impl PoolVolume {
             false => Use::Kept,
         };
         let submitted = match cached {
-            Some(data) => {
+            Ok(data) => {
                 if let Some(passed) = passed {
                     passed.leave(self.host.cache());
                 }
                 Submitted::Ready(Ok(Done::Pages(data)))
             }
-            None => {
+            Err(first) => {
                 let awaited = self.readers.wait(read.len, passed);
                 let caller = Caller { ticket, awaited };
-                let wanted = self.wanted(offset, len);
-                direct::read::begin(&self.host, wanted, use_of, caller, lane)
+                let fetch = Fetch {
+                    wanted: self.wanted(offset, len),
+                    use_of,
+                    first,
+                };
+                direct::read::begin(&self.host, fetch, caller, lane)
             }
         };
         if let Some(ahead) = noted.ahead {
@@ -203,8 +220,12 @@ impl PoolVolume {
         let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
         if !range.is_empty() && is_to_be_read {
             let (offset, len) = (range.start, 0);
-            let of = self.wanted(offset, len);
-            direct::read::ahead(&self.host, of, use_of, range, step, lane);
+            let fetch = Fetch {
+                wanted: self.wanted(offset, len),
+                use_of,
+                first: None,
+            };
+            direct::read::ahead(&self.host, fetch, range, step, lane);
         }
     }
 
@@ -260,9 +281,8 @@ impl PoolVolume {
     /// Builds a write request, and prepares the write if that pays.
     fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
         let dataset = self.dataset;
-        // Short writes gain nothing. They are not kept from the pool by a lock either.
-        let pays = (PAGE_SIZE + 1..=LONGEST).contains(&data.len());
-        let recipe = pays.then(|| self.recipe()).flatten();
+        let is_short = data.len() <= LONGEST;
+        let recipe = is_short.then(|| self.recipe()).flatten();
         match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
             Some(prepared) => pool::Request::WritePrepared {
                 dataset,
@@ -280,8 +300,7 @@ impl PoolVolume {
     }
 
     fn recipe(&self) -> Option<Recipe> {
-        // Every change is one assignment: a panic leaves nothing half done.
-        *self.recipe.lock().unwrap_or_else(PoisonError::into_inner)
+        Recipe::from_bits(self.recipe.load(Ordering::Relaxed))
     }
 
     fn refuse_change(&self) -> Submitted {

@@ -26,8 +26,11 @@ const LONGEST_REQUEST: u64 = (LONGEST + LONGEST / 4) as u64;
 pub(super) struct Plan {
     pub(super) pointers: SmallVec<[Pointer; 1]>,
     /// Requests to devices, in the order of the blocks. Holes need none.
-    pub(super) requests: SmallVec<[DeviceRead; 1]>,
+    pub(super) requests: DeviceReads,
 }
+
+/// Requests to devices.
+pub(super) type DeviceReads = SmallVec<[DeviceRead; 1]>;
 
 /// Request to a device that brings blocks.
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl Plan {
         published
             .look_up(dataset, blocks, &mut pointers)
             .then_some(())?;
-        let mut requests: SmallVec<[DeviceRead; 1]> = SmallVec::new();
+        let mut requests = DeviceReads::new();
         for row in rows(&pointers)? {
             let read = table.device_read(row, &requests)?;
             requests.push(read);

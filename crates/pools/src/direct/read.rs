@@ -25,7 +25,7 @@ use store::vdev::DirectReads;
 use store::volume::blocks;
 
 use super::LONGEST;
-use super::plan::Plan;
+use super::plan::{DeviceReads, Plan};
 use super::verified::Verified;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::Awaited;
@@ -40,6 +40,15 @@ pub(crate) struct Wanted {
     pub(crate) block_size: u32,
     pub(crate) offset: u64,
     pub(crate) len: u32,
+}
+
+/// Bytes that are to be read, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetch {
+    pub(crate) wanted: Wanted,
+    pub(crate) use_of: Use,
+    /// Ticket of the cache for the first block, if the caller has it.
+    pub(crate) first: Option<cache::Ticket>,
 }
 
 /// Caller that waits for a read.
@@ -118,20 +127,20 @@ enum Join {
 /// Begins a read beside the engine, joins one that is under way, or hands it to the engine.
 pub(crate) fn begin(
     host: &Arc<PoolThread>,
-    wanted: Wanted,
-    use_of: Use,
+    fetch: Fetch,
     caller: Caller,
     lane: &mut Lane,
 ) -> Submitted {
+    let wanted = fetch.wanted;
     let caller = match join(host, wanted, caller, lane) {
         Join::Waits => return Submitted::Pending,
         Join::Has(data) => return Submitted::Ready(Ok(Done::Pages(data))),
         Join::Refused(caller) => caller,
     };
-    let Some((read, plan)) = prepared(host, wanted, use_of) else {
+    let Some((read, requests)) = prepared(host, fetch) else {
         return ask_engine(host, wanted, caller, lane);
     };
-    if read.start(plan, lane) {
+    if read.start(requests, lane) {
         read.add(wanted, caller, lane);
         let slot = host.direct().under_way.add(&read, host, lane);
         read.slot.store(slot, Ordering::Relaxed);
@@ -139,7 +148,7 @@ pub(crate) fn begin(
     }
     match read.ended(host) {
         Some(blocks) => {
-            caller.answered(use_of, host);
+            caller.answered(fetch.use_of, host);
             Submitted::Ready(Ok(Done::Pages(read.part(&blocks, wanted))))
         }
         None => ask_engine(host, wanted, caller, lane),
@@ -150,8 +159,7 @@ pub(crate) fn begin(
 /// once.
 pub(crate) fn ahead(
     host: &Arc<PoolThread>,
-    of: Wanted,
-    use_of: Use,
+    fetch: Fetch,
     bytes: Range<u64>,
     step: u32,
     lane: &mut Lane,
@@ -160,8 +168,8 @@ pub(crate) fn ahead(
     let steps = (LONGEST / step.max(1) as usize).max(1);
     let chunk = (steps * step as usize)
         .min(LONGEST)
-        .max(of.block_size as usize);
-    let direct = host.direct();
+        .max(fetch.wanted.block_size as usize);
+    let (of, direct) = (fetch.wanted, host.direct());
     let mut next = bytes.start;
     while next < bytes.end {
         let end = bytes.end.min(next + chunk as u64);
@@ -170,11 +178,11 @@ pub(crate) fn ahead(
             len: (end - next) as u32,
             ..of
         };
-        match prepared(host, wanted, use_of) {
+        match prepared(host, Fetch { wanted, ..fetch }) {
             Some((read, _)) if read.brings_nothing() => {}
-            Some((read, plan)) => {
-                let is_under_way = read.start(plan, lane);
-                if is_under_way || use_of == Use::Passed {
+            Some((read, requests)) => {
+                let is_under_way = read.start(requests, lane);
+                if is_under_way || fetch.use_of == Use::Passed {
                     direct.ahead.add(&read, host.cache().cap(), lane);
                 }
                 if is_under_way {
@@ -202,42 +210,45 @@ fn publish_behind(host: &PoolThread, of: Wanted, bytes: &Range<u64>) {
 }
 
 /// Finds out how bytes are read beside the engine; `None` if they are not.
-fn prepared(
-    host: &Arc<PoolThread>,
-    wanted: Wanted,
-    use_of: Use,
-) -> Option<(Arc<DirectRead>, Plan)> {
+fn prepared(host: &Arc<PoolThread>, fetch: Fetch) -> Option<(Arc<DirectRead>, DeviceReads)> {
+    let Fetch {
+        wanted,
+        use_of,
+        mut first,
+    } = fetch;
     let (volume, cache) = (wanted.dataset.0.into(), host.cache());
     let blocks = wanted.blocks();
     let tickets = match use_of {
         Use::Kept => {
             let keys = blocks.clone().map(|block| Key { volume, block });
-            keys.map(|key| cache.ticket_of_absent(key)).collect()
+            let tickets = keys.map(|key| first.take().or_else(|| cache.ticket_of_absent(key)));
+            tickets.collect()
         }
         Use::Passed => SmallVec::new(),
     };
-    let plan = host.direct().plan(wanted.dataset, blocks)?;
-    let parts = plan.requests.iter().map(|request| Part {
+    let Plan { pointers, requests } = host.direct().plan(wanted.dataset, blocks)?;
+    host.is_owned().then_some(())?;
+    let parts = requests.iter().map(|request| Part {
         counts: Arc::clone(&request.counts),
         blocks: request.blocks.clone(),
     });
-    let read = host.is_owned().then(|| DirectRead {
+    let read = Arc::new(DirectRead {
         host: Arc::downgrade(host),
         wanted,
         use_of,
-        pointers: plan.pointers.clone(),
         tickets,
         parts: parts.collect(),
         began: Instant::now(),
         slot: AtomicUsize::new(usize::MAX),
         waiting: AtomicUsize::new(0),
         progress: Mutex::new(Progress {
-            missing: plan.requests.len(),
-            blocks: Some(Verified::holes(&plan.pointers, wanted.block_size as usize)),
+            missing: requests.len(),
+            blocks: Some(Verified::holes(&pointers, wanted.block_size as usize)),
             callers: Some(SmallVec::new()),
         }),
-    })?;
-    Some((Arc::new(read), plan))
+        pointers,
+    });
+    Some((read, requests))
 }
 
 /// Lets a caller have its bytes from a read ahead, at once or when they come.
@@ -300,8 +311,8 @@ impl Caller {
 
 impl DirectRead {
     /// Sends the requests to the devices. Reports whether at least one is under way.
-    fn start(self: &Arc<Self>, plan: Plan, lane: &mut Lane) -> bool {
-        for (number, of) in (0..).zip(plan.requests) {
+    fn start(self: &Arc<Self>, requests: DeviceReads, lane: &mut Lane) -> bool {
+        for (number, of) in (0..).zip(requests) {
             of.counts.begin();
             let (offset, len) = (of.offset, of.len);
             let ticket = Ticket::serving(Arc::clone(self) as Arc<dyn Continuation>, number);

@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    /// Returns the pointers of blocks, the bytes of their device, and those of the volume. Among the
-    /// blocks are a gap, a hole and a compressed block.
+    /// Returns the pointers of blocks, the bytes of their device, and those of the volume. A gap, a
+    /// hole and a compressed block are there.
     fn read() -> (Vec<Pointer>, Vec<u8>, Vec<u8>) {
         let (mut pointers, mut device, mut volume) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..6 {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use store::pool::{DatasetSpace, Recipe};
 
-use super::{PoolVolume, durability};
+use super::{NO_RECIPE, PoolVolume, durability};
 use crate::order::Awaiting;
 use block::{BlockError, BlockErrorKind, Durability, PoolSpace, Usage};
 
@@ -87,8 +87,8 @@ impl PoolVolume {
             self.durability
                 .store(facts.durability as u8, Ordering::Relaxed);
             self.is_readonly.store(facts.is_readonly, Ordering::Relaxed);
-            let mut recipe = self.recipe.lock().unwrap_or_else(PoisonError::into_inner);
-            recipe.clone_from(&facts.recipe);
+            let recipe = facts.recipe.map_or(NO_RECIPE, Recipe::to_bits);
+            self.recipe.store(recipe, Ordering::Relaxed);
             self.name().clone_from(&facts.name);
         }
         Ok(facts)

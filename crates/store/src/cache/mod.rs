@@ -172,12 +172,18 @@ impl Cache {
         self.part(hash).holds(key, hash)
     }
 
-    /// Returns these bytes of the block, if the block is here (and not shorter).
-    pub fn get_range(&self, key: Key, range: Range<usize>) -> Option<Pages> {
+    /// Returns these bytes of the block, if the block is here (and not shorter). Otherwise returns
+    /// the ticket that [`Cache::fill`] wants from the reader of the disk.
+    ///
+    /// # Errors
+    /// The bytes are not here.
+    pub fn range_or_ticket(&self, key: Key, range: Range<usize>) -> Result<Pages, Ticket> {
         let hash = self.hash(key);
         let mut part = self.part(hash);
-        let data = part.get(key, hash)?;
-        (range.start <= range.end && range.end <= data.len()).then(|| data.slice(range))
+        let has_range = |data: &&Pages| range.start <= range.end && range.end <= data.len();
+        let found = part.get(key, hash).filter(has_range);
+        let found = found.map(|data| data.slice(range.clone()));
+        found.ok_or_else(|| Ticket(part.changes(hash)))
     }
 
     /// Puts in the block's new bytes: a write. Blocks that had to make room are handed to `evicted`

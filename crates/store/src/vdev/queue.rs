@@ -21,8 +21,10 @@ pub struct Limits {
     pub max_write: u64,
     /// Synchronous writes in flight at a leaf.
     pub sync_writes: usize,
-    /// Asynchronous writes in flight at a leaf.
+    /// Asynchronous writes in flight at a leaf from which nobody reads.
     pub async_writes: usize,
+    /// Asynchronous writes in flight at a leaf beside synchronous reads.
+    pub async_writes_beside_reads: usize,
     /// Bytes of asynchronous writes in flight at a leaf from which nobody reads.
     pub async_write_bytes: u64,
     /// Bytes of asynchronous writes in flight at a leaf beside synchronous reads.
@@ -51,7 +53,8 @@ impl Default for Limits {
         Self {
             max_write: 1 << 20,
             sync_writes: 64,
-            async_writes: 32,
+            async_writes: 128,
+            async_writes_beside_reads: 32,
             async_write_bytes: 16 << 20,
             async_write_bytes_beside_reads: 1 << 20,
             reads_linger_us: 10_000,
@@ -278,13 +281,14 @@ impl Queue {
             || self
                 .last_sync_read_us
                 .is_some_and(|last| now_us < last + limits.reads_linger_us);
-        let room = if is_read {
-            limits.async_write_bytes_beside_reads
+        let (most, room) = if is_read {
+            let most = limits.async_writes_beside_reads.min(limits.async_writes);
+            (most, limits.async_write_bytes_beside_reads)
         } else {
-            limits.async_write_bytes
+            (limits.async_writes, limits.async_write_bytes)
         };
         let writes = load(Priority::AsyncWrite);
-        if writes.requests < limits.async_writes && writes.bytes < room {
+        if writes.requests < most && writes.bytes < room {
             let bytes = limits
                 .max_write
                 .min(room - writes.bytes)

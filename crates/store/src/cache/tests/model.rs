@@ -114,9 +114,9 @@ impl Model {
         if let Some(data) = cache.get(key) {
             let (content, len) = self.blocks[&key];
             assert!(data == block(len, content).to_vec(), "{key:?}");
-            let part = cache.get_range(key, 8..len);
+            let part = cache.range_or_ticket(key, 8..len).ok();
             assert!(part.is_none_or(|part| part == block(len, content).to_vec()[8..]));
-            assert!(cache.get_range(key, 8..len + 1).is_none());
+            assert!(cache.range_or_ticket(key, 8..len + 1).is_err());
         }
     }
 

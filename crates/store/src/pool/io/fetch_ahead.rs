@@ -56,8 +56,8 @@ impl Pool {
         self.hand_out();
     }
 
-    /// Brings the leaves for these blocks of a volume, and publishes them. Blocks beyond its end are
-    /// ignored.
+    /// Brings the leaves for these blocks of a volume, and publishes them. Blocks beyond its end
+    /// are ignored.
     pub fn publish_ahead(&mut self, dataset: DatasetId, blocks: Range<u64>, now_us: u64) {
         self.now_us = now_us;
         self.bring_leaves(Ahead {

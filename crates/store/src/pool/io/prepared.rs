@@ -1,17 +1,17 @@
 //! Blocks that the caller compressed and checksummed in advance, on a thread of its own.
 //!
 //! Compressing a block and making its checksum is more than half of the engine's work for a long
-//! write. It needs nothing of the pool but the volume's settings. Callers have several threads for
-//! this, and the engine, which has one, takes the result. If the settings have changed by then, the
-//! blocks are made again.
-
-use std::sync::Arc;
+//! write, and a tenth for a short one. It needs nothing of the pool but the volume's settings.
+//! Callers have several threads for this, and the bytes are near their processors. The engine,
+//! which has one thread, takes the result. If the settings have changed by then, the blocks are
+//! made again.
 
 use pages::Pages;
+use smallvec::SmallVec;
 
 use crate::catalog::Settings;
 use crate::compress::{self, Payload};
-use crate::format::{Algorithm, Compression, SECTOR_SIZE};
+use crate::format::{Algorithm, Compression};
 
 /// Settings that decide how the blocks of a volume are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub struct Recipe {
 pub struct Prepared {
     data: Pages,
     recipe: Recipe,
-    blocks: Arc<[PreparedBlock]>,
+    blocks: SmallVec<[PreparedBlock; 1]>,
 }
 
 /// Results of preparing a block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::pool) enum PreparedBlock {
     /// The block is all zeros, so it is never written.
     Zeros,
@@ -50,13 +50,31 @@ impl Recipe {
         })
     }
 
-    /// Prepares the bytes that are to be written from `offset` on. They must be whole blocks and
-    /// more than one sector, since handing the result of one sector over would cost as much as
-    /// preparing it.
+    /// Returns the recipe as a number that threads can share.
+    pub fn to_bits(self) -> u64 {
+        let [compression, algorithm] = [self.compression as u64, self.algorithm as u64];
+        u64::from(self.block_size) << 16 | compression << 8 | algorithm
+    }
+
+    /// Returns the recipe that [`Recipe::to_bits`] made a number.
+    pub fn from_bits(bits: u64) -> Option<Self> {
+        let is_of = |value: u8, shift: u32| bits >> shift & 0xff == u64::from(value);
+        let compressions = [Compression::Off, Compression::Lz4, Compression::Zstd];
+        let algorithms = [Algorithm::Off, Algorithm::Xxh3, Algorithm::Blake3];
+        let mut compressions = compressions.into_iter();
+        let mut algorithms = algorithms.into_iter();
+        Some(Self {
+            block_size: u32::try_from(bits >> 16).ok()?,
+            compression: compressions.find(|of| is_of(*of as u8, 8))?,
+            algorithm: algorithms.find(|of| is_of(*of as u8, 0))?,
+        })
+    }
+
+    /// Prepares the bytes that are to be written from `offset` on. They must be whole blocks.
     pub fn prepare(self, offset: u64, data: &Pages) -> Option<Prepared> {
         let size = self.block_size as usize;
         let is_whole = offset.is_multiple_of(size as u64) && data.len().is_multiple_of(size);
-        if !is_whole || data.len() <= SECTOR_SIZE {
+        if !is_whole || data.is_empty() {
             return None;
         }
         let starts = (0..data.len()).step_by(size);

@@ -164,18 +164,42 @@ fn what_waits_for_memory_keeps_what_was_made_of_its_blocks_within_the_limit() {
 }
 
 #[test]
-fn zstandard_short_writes_and_parts_of_blocks_are_left_to_the_engine() {
+fn zstandard_and_parts_of_blocks_are_left_to_the_engine() {
     let settings = Settings::default();
     let recipe = Recipe::of(&settings, SIZE as u32).expect("it is quick");
     let data = Pages::from_bytes(&blocks());
     assert!(recipe.prepare(4096, &data).is_none());
     assert!(recipe.prepare(0, &data.slice(0..SIZE + 4096)).is_none());
     let of_sectors = Recipe::of(&settings, 4096).expect("it is quick");
-    assert!(of_sectors.prepare(4096, &data.slice(0..4096)).is_none());
+    assert!(of_sectors.prepare(4096, &data.slice(0..4096)).is_some());
+    assert!(of_sectors.prepare(4096, &data.slice(0..0)).is_none());
     assert!(of_sectors.prepare(4096, &data.slice(0..8192)).is_some());
     let slow = Settings {
         compression: crate::catalog::CompressionChoice::Zstd(None),
         ..settings
     };
     assert!(Recipe::of(&slow, SIZE as u32).is_none());
+}
+
+#[test]
+fn a_recipe_is_a_number_and_back() {
+    use crate::catalog::{ChecksumChoice, CompressionChoice};
+    let mut seen = std::collections::BTreeSet::new();
+    for block_size in [4096, 16384, 1 << 20] {
+        for compression in [CompressionChoice::Off, CompressionChoice::Lz4] {
+            for checksum in [ChecksumChoice::Xxh3, ChecksumChoice::Blake3] {
+                let settings = Settings {
+                    compression,
+                    checksum,
+                    ..Settings::default()
+                };
+                let recipe = Recipe::of(&settings, block_size).expect("it is quick");
+                assert_eq!(Recipe::from_bits(recipe.to_bits()), Some(recipe));
+                seen.insert(recipe.to_bits());
+            }
+        }
+    }
+    assert_eq!(seen.len(), 12);
+    assert_eq!(Recipe::from_bits(u64::MAX), None);
+    assert_eq!(Recipe::from_bits(0x1000_0000 | 3), None);
 }

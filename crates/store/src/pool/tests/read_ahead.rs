@@ -136,7 +136,7 @@ fn all_leaves_that_a_reader_will_need_are_published() {
         leaves.dedup();
         leaves
     };
-    assert_eq!(published(&world), []);
+    assert!(published(&world).is_empty());
     let now = world.now_us;
     world.pool.publish_ahead(volume, leaf + 1..3 * leaf, now);
     world.settle();
