@@ -39,6 +39,9 @@ const OPTIMAL: u32 = MAX_PAYLOAD as u32;
 /// and has other requests to serve.
 const LONGEST: usize = 4 << 20;
 
+/// Length, in bytes, from which writers in order are looked for.
+const LONG: usize = 64 << 10;
+
 /// Number that is no [`Recipe`]: the engine prepares all writes.
 const NO_RECIPE: u64 = u64::MAX;
 
@@ -74,6 +77,8 @@ pub struct PoolVolume {
     recipe: AtomicU64,
     asked: AskedFacts,
     readers: Readers,
+    /// Writers in order, noted as readers are.
+    writers: Readers,
 }
 
 impl PoolVolume {
@@ -121,6 +126,7 @@ impl PoolVolume {
             recipe: AtomicU64::new(recipe.map_or(NO_RECIPE, Recipe::to_bits)),
             asked: AskedFacts::default(),
             readers: Readers::default(),
+            writers: Readers::default(),
         })
     }
 
@@ -287,7 +293,10 @@ impl PoolVolume {
             Some(prepared) => pool::Request::WritePrepared {
                 dataset,
                 offset,
-                prepared,
+                prepared: match self.is_passed(offset, data.len()) {
+                    true => prepared.passed(),
+                    false => prepared,
+                },
                 durable,
             },
             None => pool::Request::Write {
@@ -297,6 +306,20 @@ impl PoolVolume {
                 durable,
             },
         }
+    }
+
+    /// Reports whether a write belongs to a writer in order that has written more than the cache
+    /// holds.
+    fn is_passed(&self, offset: u64, len: usize) -> bool {
+        if len < LONG {
+            return false;
+        }
+        let write = Read {
+            offset,
+            len: len as u64,
+            is_miss: false,
+        };
+        self.writers.note(write, 0).run > self.host.cache().cap() as u64
     }
 
     fn recipe(&self) -> Option<Recipe> {

@@ -341,6 +341,37 @@ fn bytes_ahead_of_a_long_reader_wait_for_it_outside_the_cache() {
 }
 
 #[test]
+fn a_writer_in_order_passes_the_cache_once_it_has_written_more_than_that_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = with_volume(folder.path(), (VdevKind::Disk, 1), SIZE, 4096);
+    let mut lane = Lane::standing().expect("a lane");
+    let host = handle(&pools);
+    let mut passed = Vec::new();
+    for at in (0..SIZE).step_by(STEP as usize) {
+        let first = at / BLOCK as u64;
+        let data: Vec<u8> = (first..first + STEP / BLOCK as u64)
+            .flat_map(|block| bytes(block, 1))
+            .collect();
+        write(&volume, &mut lane, at, &data, false);
+        let key = Key {
+            volume: volume.dataset().0.into(),
+            block: first,
+        };
+        passed.push(!host.cache().holds(key));
+    }
+    let held = (host.cache().cap() as u64 / STEP) as usize;
+    assert!(passed[..held].iter().all(|is_passed| !is_passed));
+    assert!(passed[held + 8..].iter().all(|is_passed| *is_passed));
+    for block in scattered(BLOCKS) {
+        assert!(
+            read_block(&volume, &mut lane, block) == bytes(block, 1),
+            "{block}"
+        );
+    }
+    pools.close();
+}
+
+#[test]
 fn bytes_that_wait_are_not_taken_for_newer_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));

@@ -27,6 +27,8 @@ pub struct Prepared {
     data: Pages,
     recipe: Recipe,
     blocks: SmallVec<[PreparedBlock; 1]>,
+    /// Whether the blocks need not stay in the cache.
+    is_passed: bool,
 }
 
 /// Results of preparing a block.
@@ -83,6 +85,7 @@ impl Recipe {
             recipe: self,
             blocks: blocks.collect(),
             data: data.clone(),
+            is_passed: false,
         })
     }
 
@@ -96,6 +99,20 @@ impl Recipe {
 }
 
 impl Prepared {
+    /// Keeps the blocks out of the cache. It serves a writer in order that has written more than
+    /// the cache holds: the blocks would leave it before anyone reads them.
+    pub fn passed(self) -> Self {
+        Self {
+            is_passed: true,
+            ..self
+        }
+    }
+
+    /// Reports whether the blocks need not stay in the cache.
+    pub(in crate::pool) fn is_passed(&self) -> bool {
+        self.is_passed
+    }
+
     /// Returns the bytes of the blocks.
     pub(in crate::pool) fn data(&self) -> &Pages {
         &self.data

@@ -479,6 +479,7 @@ impl Pool {
         let recipe = Recipe::of(&contents.settings, contents.block_size);
         let prepared = write.prepared.as_ref();
         let made = prepared.and_then(|of| of.made_by(recipe, write.offset));
+        let is_kept = !prepared.is_some_and(Prepared::is_passed) && self.is_cached(write.dataset);
         let blocks = write.blocks(size as u64) as usize;
         let group = &self.commit.group;
         if !group.is_empty() && OpenGroup::holds(blocks, size) && !group.has_room_for(blocks, size)
@@ -519,7 +520,7 @@ impl Pool {
                 let made = made.and_then(|made| made.get((block - first) as usize));
                 (*block, bytes_of(*block), made)
             });
-            if let Put::Unplaced = self.put_blocks(write.dataset, some)? {
+            if let Put::Unplaced = self.put_blocks(write.dataset, some, is_kept)? {
                 return Ok(Put::Unplaced);
             }
         }
@@ -533,11 +534,13 @@ impl Pool {
         Ok(Put::Done)
     }
 
-    /// Gives new bytes to all these blocks, or to none if one finds no place.
+    /// Gives new bytes to all these blocks, or to none if one finds no place. The cache keeps them
+    /// with `is_kept`.
     fn put_blocks<'a>(
         &mut self,
         dataset: DatasetId,
         blocks: impl Iterator<Item = (u64, Pages, Option<&'a PreparedBlock>)>,
+        is_kept: bool,
     ) -> Result<Put, PoolError> {
         let mut placed: SmallVec<[(u64, Option<Placed>); 1]> = SmallVec::new();
         for (block, data, made) in blocks {
@@ -564,7 +567,7 @@ impl Pool {
         for (block, place) in placed {
             match place {
                 None => self.clear_blocks(dataset, block, 1),
-                Some(place) => self.enter_block(dataset, block, place),
+                Some(place) => self.enter_block(dataset, block, place, is_kept),
             }
         }
         Ok(Put::Done)
@@ -675,17 +678,18 @@ impl Pool {
         })
     }
 
-    /// Enters a block into the open group: it has its new bytes from here on.
-    fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed) {
+    /// Enters a block into the open group: it has its new bytes from here on. The cache keeps them
+    /// with `is_kept`.
+    fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed, is_kept: bool) {
         self.open_group();
         self.published.note_change(dataset, block..block + 1);
         let mut evicted = EvictedBlocks::new();
-        if self.is_cached(dataset) {
+        if is_kept {
             let key = cache_key(dataset, block);
             let data = placed.data.clone();
             self.cache.insert(key, data, |of| evicted.push(of));
         } else {
-            // The block may be in the cache from before the property was changed.
+            // The block may be in the cache from an earlier time.
             self.cache.invalidate(cache_key(dataset, block));
         }
         if let Some(void) = self.commit.group.write(dataset, block, placed) {

@@ -7,6 +7,7 @@ use super::world::World;
 use crate::catalog::Settings;
 use crate::catalog::request::SetProperties;
 use crate::format::DatasetId;
+use crate::pool::io::read::cache_key;
 use crate::vdev::TopLevelKind;
 
 const SIZE: usize = 16 << 10;
@@ -179,6 +180,41 @@ fn zstandard_and_parts_of_blocks_are_left_to_the_engine() {
         ..settings
     };
     assert!(Recipe::of(&slow, SIZE as u32).is_none());
+}
+
+#[test]
+fn blocks_that_a_writer_passes_replace_those_in_the_cache_and_do_not_come_into_it() {
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
+    let volume = world.create_volume("a", 8 << 20, SIZE as u32);
+    let settings = world.pool.catalog().settings(volume);
+    let recipe = Recipe::of(&settings, SIZE as u32).expect("it is quick");
+    let are_cached = |world: &World| -> Vec<bool> {
+        let keys = (0..3).map(|block| cache_key(volume, block));
+        keys.map(|key| world.pool.cache.holds(key)).collect()
+    };
+    for is_passed in [false, true] {
+        // Zeros are never in the cache.
+        world.write(volume, 0, &vec![7; 3 * SIZE], false);
+        assert_eq!(are_cached(&world), [true; 3]);
+        let prepared = recipe.prepare(0, &Pages::from_bytes(&blocks()));
+        let prepared = prepared.expect("whole blocks");
+        let request = Request::WritePrepared {
+            dataset: volume,
+            offset: 0,
+            prepared: if is_passed {
+                prepared.passed()
+            } else {
+                prepared
+            },
+            durable: false,
+        };
+        world.ask(request).expect("written");
+        assert_eq!(are_cached(&world), [!is_passed, !is_passed, false]);
+        assert_eq!(world.read(volume, 0, 3 * SIZE as u32), blocks());
+        world.checkpoint();
+        assert_eq!(world.read(volume, 0, 3 * SIZE as u32), blocks());
+        world.check();
+    }
 }
 
 #[test]
