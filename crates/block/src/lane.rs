@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -141,6 +141,8 @@ struct Inbox {
     /// Flag that spares the lock. It also spares the waker if the loop was woken and did not look
     /// yet.
     filled: AtomicBool,
+    /// Number of calls of the waker.
+    wakes: AtomicU64,
     outcomes: Mutex<Vec<Delivery>>,
     waker: Waker,
 }
@@ -192,6 +194,7 @@ impl Lane {
             timers_made: 0,
             inbox: Arc::new(Inbox {
                 filled: AtomicBool::new(false),
+                wakes: AtomicU64::new(0),
                 outcomes: Mutex::new(Vec::new()),
                 waker,
             }),
@@ -207,6 +210,11 @@ impl Lane {
     /// must not share.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// Returns how often other threads woke the loop of the lane, or would have if it had slept.
+    pub fn wakes(&self) -> u64 {
+        self.inbox.wakes.load(Ordering::Relaxed)
     }
 
     /// Returns a descriptor that is readable while completions wait. Register it in the loop's
@@ -555,6 +563,7 @@ impl Remote {
         });
         drop(outcomes);
         if !inbox.filled.swap(true, Ordering::Release) {
+            inbox.wakes.fetch_add(1, Ordering::Relaxed);
             (inbox.waker)();
         }
     }

@@ -63,6 +63,7 @@ pub use devices::disks::Disks;
 pub use devices::inventory::disk_paths;
 pub use devices::known::members;
 pub use registry::{Pools, PoolsOptions};
+pub use shared::HandedOver;
 pub use volume::PoolVolume;
 
 /// Returns a random number that is not 0.

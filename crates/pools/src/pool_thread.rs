@@ -29,7 +29,7 @@ use crate::import::opening::{self, NotOpen};
 use crate::order::{self, Awaiting, Hands, Order, Reply, Slot};
 use crate::read_ahead::Awaited;
 use crate::setup::{Place, Setup};
-use crate::shared::{Shared, Shut};
+use crate::shared::{HandedOver, Shared, Shut};
 use block::{BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 use model::pool::history::Happening;
 use process::watchdog::Round;
@@ -106,6 +106,11 @@ impl PoolThread {
     /// Returns the cache of the pool's blocks.
     pub fn cache(&self) -> &Arc<Cache> {
         self.shared.cache()
+    }
+
+    /// Returns what callers handed to the pool's thread.
+    pub(super) fn handed_over(&self) -> HandedOver {
+        self.shared.handed_over()
     }
 
     /// Returns the part of the pool that lanes read beside the engine.

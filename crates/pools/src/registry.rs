@@ -17,6 +17,7 @@ use crate::devices::lent::Lent;
 use crate::devices::name_watch::NameWatch;
 use crate::engine::attempt::Attempt;
 use crate::pool_thread::PoolThread;
+use crate::shared::HandedOver;
 use block::OpenError;
 use model::device_name::is_remote;
 use model::event::Teller;
@@ -291,6 +292,18 @@ impl Pools {
         pools
             .map(|(name, pool)| (name.clone(), Arc::clone(pool)))
             .collect()
+    }
+
+    /// Returns what callers handed to the threads of the open pools.
+    pub fn handed_over(&self) -> HandedOver {
+        let all = self
+            .all()
+            .into_iter()
+            .map(|(_, pool)| pool.host.handed_over());
+        all.fold(HandedOver::default(), |sum, of| HandedOver {
+            orders: sum.orders + of.orders,
+            wakes: sum.wakes + of.wakes,
+        })
     }
 
     /// Asks the thread of each open pool for a turn.

@@ -40,16 +40,30 @@ pub(crate) struct Shared {
     /// Whether the inbox holds orders. The flag saves the lock when the inbox is empty, and the
     /// waker when it was already called.
     filled: AtomicBool,
+    /// Number of calls of the waker.
+    wakes: AtomicU64,
     waker: Waker,
 }
 
 #[derive(Default)]
 struct Inbox {
     orders: Vec<Order>,
+    /// Number of all orders that were queued.
+    queued: u64,
     /// Whether no thread takes orders any more.
     is_ended: bool,
     /// Whether the pool is to be opened anew, until it was.
     is_opening: bool,
+}
+
+/// Number of times that callers handed work to the threads of pools. What a lane does by itself is
+/// not among it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HandedOver {
+    /// Orders that were queued.
+    pub orders: u64,
+    /// Times that a thread was woken, or would have been if it had slept.
+    pub wakes: u64,
 }
 
 /// Reason why a host has no engine.
@@ -115,6 +129,7 @@ impl Shared {
             disks: setup.disks.clone(),
             inbox: Mutex::default(),
             filled: AtomicBool::new(false),
+            wakes: AtomicU64::new(0),
             waker: devices.waker(),
         }
     }
@@ -157,11 +172,21 @@ impl Shared {
         }
         inbox.is_opening |= matches!(order, Order::Reopen { .. });
         inbox.orders.push(order);
+        inbox.queued += 1;
         drop(inbox);
         if !self.filled.swap(true, Ordering::AcqRel) {
+            self.wakes.fetch_add(1, Ordering::Relaxed);
             (self.waker)();
         }
         Ok(())
+    }
+
+    /// Returns what callers handed to the thread.
+    pub(crate) fn handed_over(&self) -> HandedOver {
+        HandedOver {
+            orders: self.lock().queued,
+            wakes: self.wakes.load(Ordering::Relaxed),
+        }
     }
 
     /// Appends the orders that arrived since the last call.

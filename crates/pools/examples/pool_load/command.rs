@@ -131,7 +131,7 @@ impl Bench {
             Command::Load { loads } => {
                 let targets: Result<Vec<_>, _> =
                     loads.iter().map(|load| self.target(&load.target)).collect();
-                brought = json!({ "results": load::run(loads, targets?)? });
+                brought = json!({ "results": load::run(loads, targets?, &self.pools)? });
             }
             Command::Status { pool } => {
                 let view = self.pools.view(&pool).map_err(|error| error.message)?;

@@ -9,6 +9,7 @@ use block::lane::Outcome;
 use block::{BlockDevice, Done, Lane, Request, Submitted, Ticket};
 use hdrhistogram::Histogram;
 use pages::{PAGE_SIZE, Pages, PagesMut};
+use pools::Pools;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Target;
@@ -76,16 +77,26 @@ pub(crate) struct Figures {
     p50_us: f64,
     p99_us: f64,
     max_us: f64,
+    /// Times that another thread woke the load's lane.
+    lane_wakes: u64,
     /// Processor time of the process, for all loads that ran together.
     #[serde(flatten)]
     processor: Option<ProcessorTime>,
+    /// Orders to pools' threads, for all loads that ran together.
+    orders: u64,
+    /// Times that pools' threads were woken, for all loads that ran together.
+    pool_wakes: u64,
 }
 
 /// Runs loads at one time.
-pub(crate) fn run(loads: Vec<Load>, targets: Vec<Arc<Target>>) -> Result<Vec<Figures>, String> {
+pub(crate) fn run(
+    loads: Vec<Load>,
+    targets: Vec<Arc<Target>>,
+    pools: &Pools,
+) -> Result<Vec<Figures>, String> {
     let is_over = AtomicBool::new(false);
     let data = random_data();
-    let before = ProcessorTime::now()?;
+    let (before, handed_before) = (ProcessorTime::now()?, pools.handed_over());
     let figures = std::thread::scope(|scope| {
         let threads: Vec<_> = loads
             .iter()
@@ -105,8 +116,11 @@ pub(crate) fn run(loads: Vec<Load>, targets: Vec<Arc<Target>>) -> Result<Vec<Fig
             .collect::<Result<Vec<Figures>, String>>()
     })?;
     let spent = ProcessorTime::now()?.since(before);
+    let handed = pools.handed_over();
     let told = figures.into_iter().map(|of| Figures {
         processor: Some(spent),
+        orders: handed.orders - handed_before.orders,
+        pool_wakes: handed.wakes - handed_before.wakes,
         ..of
     });
     Ok(told.collect())
@@ -243,7 +257,10 @@ impl<'a> Runner<'a> {
             p50_us: us(self.latencies.value_at_quantile(0.5)),
             p99_us: us(self.latencies.value_at_quantile(0.99)),
             max_us: us(self.latencies.max()),
+            lane_wakes: self.lane.wakes(),
             processor: None,
+            orders: 0,
+            pool_wakes: 0,
         })
     }
 

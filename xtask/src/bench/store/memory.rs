@@ -1,7 +1,9 @@
 //! The pool on a device in memory, beside the bare file there. The disk of a machine hides what the
 //! pool itself costs; a disk of memory is quicker than any, and hides nothing.
 //!
-//! Each line comes with the processor time of a request, and with that of the pool's own thread.
+//! Each line comes with the processor time of a request, and with that of the pool's own thread. It
+//! also tells how often a request was handed from thread to thread: orders to the pool's thread,
+//! and times that a thread was woken.
 
 use super::phases::{Bench, kiops, target};
 use super::process::{Figures, Load};
@@ -126,14 +128,17 @@ impl Bench<'_> {
     fn measure(&mut self, row: &Row) -> Result<Vec<f64>, String> {
         let [of_speed, of_processor] = row.wanted;
         // Lines are told apart by their names, so each says of which row it is.
-        let line = |what: &str, wanted| {
+        let counted = |what: &str, unit, wanted| {
             let name = format!("{}: {what}", row.name);
-            Line::new(name, "µs", &[wanted])
+            Line::new(name, unit, &[wanted])
         };
+        let line = |what: &str, wanted| counted(what, "µs", wanted);
         let mut speed = Line::new(row.name.as_str(), row.unit, &[of_speed]);
         let mut processor = line("processor", of_processor);
         let mut engine = line("pool's thread", Wanted::Nothing);
         let mut p99 = line("p99", Wanted::Nothing);
+        let mut orders = counted("orders to the pool's thread", "each", Wanted::Nothing);
+        let mut wakes = counted("threads woken", "each", Wanted::Nothing);
         let mut of_pool = Vec::new();
         for round in 0..self.options.rounds {
             for turn in 0..2 {
@@ -153,11 +158,14 @@ impl Bench<'_> {
                 p99.push(side, slowest.fold(0.0, f64::max));
                 if side == Side::Pool {
                     engine.push(side, first.pools_s * 1e6 / operations);
+                    orders.push(side, first.orders as f64 / operations);
+                    let lanes = sum(|of| of.lane_wakes as f64);
+                    wakes.push(side, (first.pool_wakes as f64 + lanes) / operations);
                     of_pool.push(sum(row.speed));
                 }
             }
         }
-        for line in [speed, processor, engine, p99] {
+        for line in [speed, processor, engine, p99, orders, wakes] {
             self.table.push(line);
         }
         Ok(of_pool)

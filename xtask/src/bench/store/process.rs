@@ -103,6 +103,15 @@ pub(super) struct Figures {
     /// Seconds of it that threads of pools took.
     #[serde(default)]
     pub(super) pools_s: f64,
+    /// Orders that were handed to threads of pools, for all loads that ran together.
+    #[serde(default)]
+    pub(super) orders: u64,
+    /// Times that a thread of a pool was woken for them.
+    #[serde(default)]
+    pub(super) pool_wakes: u64,
+    /// Times that another thread woke the load's lane.
+    #[serde(default)]
+    pub(super) lane_wakes: u64,
 }
 
 impl Figures {
