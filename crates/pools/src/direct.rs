@@ -34,8 +34,8 @@ use self::ahead::AheadReads;
 use self::plan::Plan;
 use self::watch::UnderWay;
 
-/// Most bytes of blocks that one read brings.
-const LONGEST: usize = 1 << 20;
+/// Most bytes of blocks that one read ahead brings.
+pub(crate) const LONGEST: usize = 1 << 20;
 
 /// Longest wait for reads of devices that are taken out of use. A device that is still open cannot
 /// be used for something else.
@@ -114,6 +114,12 @@ impl Direct {
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> Vec<(u64, usize)> {
         self.ahead.waiting()
+    }
+
+    /// Lets bytes that wait in vain go, as at a later time.
+    #[cfg(test)]
+    pub(crate) fn expire_late(&self, at: std::time::Instant) {
+        self.ahead.expire_late(at);
     }
 
     /// Reports whether these blocks of a dataset still lie there.

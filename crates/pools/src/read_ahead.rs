@@ -1,7 +1,7 @@
 //! Read-ahead: a reader of consecutive ranges gets the next ranges before it asks for them.
 //!
 //! A reader with few requests outstanding leaves the devices idle while its answers are verified
-//! and sent. So when reads follow one another, the ranges ahead are brought into the cache while
+//! and sent. So when reads follow one another, the ranges ahead are brought into memory while
 //! the reads are answered. The distance doubles as long as the reader follows, up to a bound. The
 //! bound includes the bytes that are already waited for: a reader with many outstanding requests
 //! keeps the devices busy alone. A reader that stops costs this distance once.
@@ -265,12 +265,17 @@ impl Stream {
             return None;
         }
         self.window = self.window.max(2 * read.len).min(most);
-        let step = (self.window / 2).min(STEP.max(read.len));
-        if self.ahead + step > end + self.window {
+        // Ranges end where requests do. So no request needs bytes of two ranges.
+        let window = match self.window % read.len.max(1) {
+            beyond if read.len <= self.window => self.window - beyond,
+            _ => self.window,
+        };
+        let step = (window / 2).min(STEP.max(read.len));
+        if self.ahead + step > end + window {
             return None;
         }
         let from = self.ahead.max(end);
-        self.ahead = end + self.window;
+        self.ahead = end + window;
         self.window *= 2;
         Some(Ahead {
             range: from..self.ahead,
@@ -335,6 +340,29 @@ mod tests {
                 number < 200 || ahead + STEP >= end + MOST,
                 "{number}: {ahead}"
             );
+        }
+    }
+
+    #[test]
+    fn ranges_ahead_end_where_requests_end() {
+        const MOST: u64 = 1 << 20;
+        for len in [64 * KIB, 384 * KIB, MOST, 4 * KIB + 512] {
+            let mut streams = Streams::default();
+            for number in 0..100_u64 {
+                let read = Read {
+                    offset: number * len,
+                    len,
+                    is_miss: true,
+                };
+                // Other reads that are waited for take part of the bound.
+                let most = MOST - number % 7 * 10 * KIB;
+                let ahead = streams.note(read, most).ahead;
+                let ahead = ahead.filter(|_| len <= most);
+                if let Some(range) = ahead.map(|ahead| ahead.range) {
+                    assert!(range.start.is_multiple_of(len), "{range:?} of {len}");
+                    assert!(range.end.is_multiple_of(len), "{range:?} of {len}");
+                }
+            }
         }
     }
 

@@ -183,7 +183,8 @@ impl PoolVolume {
         let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
         let noted = self.readers.note(read, share.min(MAX_READ_AHEAD));
         let passed = Passed::by(read, noted.run, self.dataset, self.block_size);
-        let use_of = match noted.run > self.host.cache().cap() as u64 {
+        let is_passed = noted.run > self.host.cache().cap() as u64;
+        let use_of = match is_passed && len as usize <= direct::LONGEST {
             true => Use::Passed,
             false => Use::Kept,
         };

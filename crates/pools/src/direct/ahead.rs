@@ -4,6 +4,9 @@
 //! on it. The bytes of a reader that has read more than the cache holds never come into the cache:
 //! they wait here for the reader, whatever its lane. The cache would forget them before anyone
 //! reads them again, and each block would pass through it for nothing.
+//!
+//! Bytes that wait are bounded. If they fill the bound, nothing more is read ahead for readers that
+//! pass, unless some have waited for long.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,13 +14,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use block::Lane;
+use smallvec::SmallVec;
 
 use super::read::{DirectRead, Wanted};
 
-/// Most bytes that wait for their readers. Those that wait longest go first.
+/// Most bytes that wait for their readers.
 const MOST: usize = 32 << 20;
 /// Divisor of the cache's cap that gives the most bytes that wait.
 const SHARE: usize = 8;
+/// Time that bytes wait at least. Others may need their memory then.
+const SHORT: Duration = Duration::from_secs(1);
+/// Time that bytes wait at most. A slow reader of 8 MiB ahead comes to them in time.
+const LONG: Duration = Duration::from_secs(30);
 
 /// Reads ahead of readers, oldest first.
 #[derive(Debug, Default)]
@@ -34,17 +42,25 @@ struct AheadRead {
 }
 
 impl AheadReads {
-    /// Adds a read that begins. At most a share of `cap` bytes then waits for readers.
-    pub(super) fn add(&self, read: &Arc<DirectRead>, cap: usize, lane: &Lane) {
-        let mut reads = self.lock();
+    /// Reports whether `bytes` more may be read to wait for a reader. At most a share of `cap`
+    /// bytes wait.
+    pub(super) fn has_room(&self, bytes: usize, cap: usize, now: Instant) -> bool {
         let most = MOST.min(cap / SHARE);
-        let mut waiting: usize = reads.iter().map(|of| of.read.waiting_bytes()).sum();
-        reads.retain(|of| {
-            let bytes = of.read.waiting_bytes();
-            let goes = bytes > 0 && waiting > most;
-            waiting -= if goes { bytes } else { 0 };
-            !goes
-        });
+        let is_full = || {
+            let reads = self.lock();
+            let passed = reads.iter().map(|of| of.read.passed_bytes());
+            bytes + passed.sum::<usize>() > most
+        };
+        if !self.is_empty() && is_full() {
+            self.expire(now, SHORT);
+            return !is_full();
+        }
+        true
+    }
+
+    /// Adds a read that begins.
+    pub(super) fn add(&self, read: &Arc<DirectRead>, lane: &Lane) {
+        let mut reads = self.lock();
         reads.push_back(AheadRead {
             lane: lane.number(),
             read: Arc::clone(read),
@@ -59,7 +75,7 @@ impl AheadReads {
         }
         let reads = self.lock();
         let mut of = reads.iter().filter(|of| of.read.wanted.covers(wanted));
-        let found = of.find(|of| of.lane == lane.number() || of.read.waiting_bytes() > 0);
+        let found = of.find(|of| of.lane == lane.number() || of.read.is_waiting());
         found.map(|of| Arc::clone(&of.read))
     }
 
@@ -71,22 +87,26 @@ impl AheadReads {
     }
 
     /// Removes bytes that wait in vain.
-    pub(super) fn expire(&self, now: Instant, patience: Duration) {
-        self.retain(|read| read.waiting_bytes() == 0 || now < read.began + patience);
+    pub(super) fn expire_late(&self, now: Instant) {
+        self.expire(now, LONG);
+    }
+
+    fn expire(&self, now: Instant, patience: Duration) {
+        self.retain(|read| !read.is_waiting() || now < read.began + patience);
     }
 
     /// Removes all bytes that wait.
     pub(super) fn clear(&self) {
-        self.retain(|read| read.waiting_bytes() == 0);
+        self.retain(|read| !read.is_waiting());
     }
 
     /// Returns the first byte of each read whose bytes wait, and their number.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> Vec<(u64, usize)> {
         let reads = self.lock();
-        let all = reads.iter().map(|of| &of.read);
-        let waiting = all.map(|read| (read.wanted.offset, read.waiting_bytes()));
-        waiting.filter(|(_, bytes)| *bytes > 0).collect()
+        let waiting = reads.iter().filter(|of| of.read.is_waiting());
+        let waiting = waiting.map(|of| (of.read.wanted.offset, of.read.passed_bytes()));
+        waiting.collect()
     }
 
     /// Reports whether nothing is read ahead, and no bytes wait.
@@ -96,12 +116,88 @@ impl AheadReads {
 
     fn retain(&self, is_kept: impl Fn(&Arc<DirectRead>) -> bool) {
         let mut reads = self.lock();
-        reads.retain(|of| is_kept(&of.read));
+        let mut removed: SmallVec<[AheadRead; 4]> = SmallVec::new();
+        for _ in 0..reads.len() {
+            match reads.pop_front() {
+                Some(of) if is_kept(&of.read) => reads.push_back(of),
+                of => removed.extend(of),
+            }
+        }
         self.count.store(reads.len(), Ordering::Release);
+        // Their pages are freed outside the lock.
+        drop(reads);
+        drop(removed);
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<AheadRead>> {
         // Every change is a push or a removal: a panic leaves nothing half done.
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::Lane;
+    use store::format::DatasetId;
+
+    use super::super::read::Use;
+    use super::*;
+
+    const LEN: usize = 1 << 20;
+    const CAP: usize = 4 * SHARE * LEN;
+
+    fn add(reads: &AheadReads, number: u64, use_of: Use, lane: &Lane) -> Arc<DirectRead> {
+        let wanted = Wanted {
+            dataset: DatasetId(1),
+            block_size: 4096,
+            offset: number * LEN as u64,
+            len: LEN as u32,
+        };
+        let read = DirectRead::that_landed(wanted, use_of);
+        reads.add(&read, lane);
+        read
+    }
+
+    #[test]
+    fn bytes_that_wait_are_bounded_and_those_that_waited_long_make_room() {
+        let (reads, lane) = (AheadReads::default(), Lane::new(Arc::new(|| {})));
+        let now = Instant::now();
+        for number in 0..4 {
+            assert!(reads.has_room(LEN, CAP, now), "{number}");
+            add(&reads, number, Use::Passed, &lane);
+            // Blocks that come into the cache are not counted here.
+            add(&reads, 100 + number, Use::Kept, &lane);
+        }
+        assert!(!reads.has_room(LEN, CAP, now));
+        assert!(!reads.has_room(1, CAP, now));
+        assert_eq!(reads.waiting().len(), 4);
+        let later = now + SHORT + Duration::from_secs(1);
+        assert!(reads.has_room(LEN, CAP, later));
+        assert!(reads.waiting().is_empty());
+        assert_eq!(reads.lock().len(), 4, "reads for the cache stay");
+    }
+
+    #[test]
+    fn bytes_that_wait_are_found_by_any_lane_until_they_go() {
+        let (reads, lane) = (AheadReads::default(), Lane::new(Arc::new(|| {})));
+        let [first, _] = [0, 1].map(|number| add(&reads, number, Use::Passed, &lane));
+        let kept = add(&reads, 2, Use::Kept, &lane);
+        let other = Lane::new(Arc::new(|| {}));
+        let is_found = |read: &DirectRead, lane: &Lane| reads.find(read.wanted, lane).is_some();
+        assert!(is_found(&first, &lane) && is_found(&first, &other));
+        assert!(is_found(&kept, &lane) && !is_found(&kept, &other));
+        let across = Wanted {
+            offset: first.wanted.offset + 4096,
+            ..first.wanted
+        };
+        assert!(reads.find(across, &lane).is_none(), "no read has all of it");
+        reads.expire_late(Instant::now() + LONG / 2);
+        assert!(is_found(&first, &other));
+        reads.remove(&first);
+        assert!(!is_found(&first, &lane));
+        reads.expire_late(Instant::now() + LONG);
+        assert!(reads.waiting().is_empty() && !reads.is_empty());
+        reads.remove(&kept);
+        assert!(reads.is_empty());
     }
 }

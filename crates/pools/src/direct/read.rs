@@ -10,7 +10,7 @@
 //! way or when its bytes wait, as long as their blocks still lie where it looks.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -74,8 +74,8 @@ pub(super) struct DirectRead {
     pub(super) began: Instant,
     /// Place among the reads of its lane that are under way.
     slot: AtomicUsize,
-    /// Bytes that wait for the reader that will pass them.
-    waiting: AtomicUsize,
+    /// Whether the bytes wait for the reader that will pass them.
+    is_waiting: AtomicBool,
     progress: Mutex<Progress>,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct DirectRead {
 pub(crate) enum Use {
     /// The blocks come into the cache.
     Kept,
-    /// The blocks never come into the cache, since their reader passes them.
+    /// The blocks do not come into the cache from here, since their reader passes them.
     Passed,
 }
 
@@ -105,6 +105,8 @@ struct Progress {
     blocks: Option<Verified>,
     /// Callers, or `None` once the read is over for them.
     callers: Option<SmallVec<[Joined; 1]>>,
+    /// Bytes that no caller has had yet.
+    left: usize,
 }
 
 /// Caller of a read, with its part of the bytes.
@@ -178,12 +180,18 @@ pub(crate) fn ahead(
             len: (end - next) as u32,
             ..of
         };
+        if fetch.use_of == Use::Passed {
+            let (bytes, cap) = (wanted.len as usize, host.cache().cap());
+            if !direct.ahead.has_room(bytes, cap, Instant::now()) {
+                break;
+            }
+        }
         match prepared(host, Fetch { wanted, ..fetch }) {
             Some((read, _)) if read.brings_nothing() => {}
             Some((read, requests)) => {
                 let is_under_way = read.start(requests, lane);
                 if is_under_way || fetch.use_of == Use::Passed {
-                    direct.ahead.add(&read, host.cache().cap(), lane);
+                    direct.ahead.add(&read, lane);
                 }
                 if is_under_way {
                     let slot = direct.under_way.add(&read, host, lane);
@@ -240,11 +248,12 @@ fn prepared(host: &Arc<PoolThread>, fetch: Fetch) -> Option<(Arc<DirectRead>, De
         parts: parts.collect(),
         began: Instant::now(),
         slot: AtomicUsize::new(usize::MAX),
-        waiting: AtomicUsize::new(0),
+        is_waiting: AtomicBool::new(false),
         progress: Mutex::new(Progress {
             missing: requests.len(),
             blocks: Some(Verified::holes(&pointers, wanted.block_size as usize)),
             callers: Some(SmallVec::new()),
+            left: wanted.len as usize,
         }),
         pointers,
     });
@@ -267,7 +276,7 @@ fn join(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> J
         return Join::Refused(caller);
     };
     let joined = read.join(wanted, caller, lane);
-    if matches!(joined, Join::Has(_)) && read.waiting_bytes() == 0 {
+    if matches!(joined, Join::Has(_)) && !read.is_waiting() {
         direct.ahead.remove(&read);
     }
     joined
@@ -381,9 +390,17 @@ impl DirectRead {
         self.use_of == Use::Kept && self.tickets.iter().all(Option::is_none)
     }
 
-    /// Returns the number of bytes that wait for the reader that will pass them.
-    pub(super) fn waiting_bytes(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
+    /// Reports whether the bytes wait for the reader that will pass them.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    /// Returns the bytes that are kept, or will be, for the reader that will pass them.
+    pub(super) fn passed_bytes(&self) -> usize {
+        match self.use_of {
+            Use::Passed => self.wanted.len as usize,
+            Use::Kept => 0,
+        }
     }
 
     /// Lets a caller wait for the read, which is under way.
@@ -401,16 +418,16 @@ impl DirectRead {
             callers.push(Joined { wanted, caller });
             return Join::Waits;
         }
-        let Some(blocks) = progress
-            .blocks
-            .as_ref()
-            .filter(|_| self.waiting_bytes() > 0)
-        else {
+        // Of a read that was given up, some blocks may have come.
+        let Some(blocks) = progress.blocks.as_ref().filter(|_| self.is_waiting()) else {
             return Join::Refused(caller);
         };
         let data = self.part(blocks, wanted);
-        let left = self.waiting_bytes().saturating_sub(wanted.len as usize);
-        self.waiting.store(left, Ordering::Release);
+        progress.left = progress.left.saturating_sub(wanted.len as usize);
+        if progress.left == 0 {
+            progress.blocks = None;
+            self.is_waiting.store(false, Ordering::Release);
+        }
         Join::Has(data)
     }
 
@@ -456,11 +473,34 @@ impl DirectRead {
         }
         let left = (self.wanted.len as usize).saturating_sub(had);
         if self.use_of == Use::Passed && blocks.is_some() && left > 0 {
-            self.progress().blocks = blocks;
-            self.waiting.store(left, Ordering::Release);
+            let mut progress = self.progress();
+            (progress.blocks, progress.left) = (blocks, left);
+            self.is_waiting.store(true, Ordering::Release);
         } else {
             host.direct().ahead.remove(self);
         }
+    }
+
+    /// Makes a read of which nobody has asked for bytes yet.
+    #[cfg(test)]
+    pub(super) fn that_landed(wanted: Wanted, use_of: Use) -> Arc<Self> {
+        Arc::new(Self {
+            host: Weak::new(),
+            wanted,
+            use_of,
+            tickets: SmallVec::new(),
+            parts: SmallVec::new(),
+            began: Instant::now(),
+            slot: AtomicUsize::new(usize::MAX),
+            is_waiting: AtomicBool::new(use_of == Use::Passed),
+            progress: Mutex::new(Progress {
+                missing: 0,
+                blocks: Some(Verified::default()),
+                callers: None,
+                left: wanted.len as usize,
+            }),
+            pointers: SmallVec::new(),
+        })
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {

@@ -137,7 +137,7 @@ impl Alarm for Watch {
             return;
         };
         let direct = host.direct();
-        direct.ahead.expire(Instant::now(), PATIENCE);
+        direct.ahead.expire_late(Instant::now());
         if let Some((late, again)) = direct.under_way.late(lane, !direct.ahead.is_empty()) {
             late.iter().for_each(|read| read.give_up(&host, lane));
             watch(&host, again, lane);

@@ -184,6 +184,10 @@ impl Array {
     /// Issues the requests that the leaf's queue lets go.
     fn pump(&mut self, leaf: LeafId, now_us: u64, out: &mut Output) {
         let limits = self.limits;
+        let of_leaf = self.leaf_mut(leaf);
+        if of_leaf.direct.under_way() > 0 {
+            of_leaf.queue.note_read(now_us);
+        }
         while let Some(job) = self.leaf_mut(leaf).queue.next(&limits, now_us) {
             self.issue(leaf, job, now_us, out);
         }

@@ -350,6 +350,11 @@ impl Queue {
         Some(job)
     }
 
+    /// Notes that other threads read from the device.
+    pub(super) fn note_read(&mut self, now_us: u64) {
+        self.last_sync_read_us = Some(now_us);
+    }
+
     /// Notes that a request went to the device.
     pub(super) fn started(&mut self, priority: Priority, bytes: u64, now_us: u64) {
         let load = &mut self.in_flight[priority as usize];

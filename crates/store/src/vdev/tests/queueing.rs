@@ -1,5 +1,7 @@
 //! Tests of the order and the bounds of a leaf's requests, and of writes to one place.
 
+use std::sync::Arc;
+
 use pages::Pages;
 
 use super::rig::{Rig, block, content, tree};
@@ -87,6 +89,20 @@ fn writes_that_wait_are_merged_in_the_order_of_their_places() {
     assert_eq!(order, [at(1000, 1), at(1001, 1), at(1010, 4), at(8, 1)]);
     tags.into_iter()
         .for_each(|tag| rig.written(tag).expect("written"));
+}
+
+#[test]
+fn beside_reads_that_other_threads_make_fewer_writes_are_in_flight() {
+    let limits = Limits::default();
+    let mut rig = Rig::of(&tree(TopLevelKind::Leaf, 1), 1, limits);
+    let counts = Arc::clone(&rig.array.whole_copies()[0][0].1);
+    counts.begin();
+    for number in 0..300 {
+        start(&mut rig, number * 20, 1, Priority::AsyncWrite);
+    }
+    assert_eq!(writes(&rig).len(), limits.async_writes_beside_reads);
+    counts.end(1, 4096, 1);
+    rig.run();
 }
 
 #[test]
