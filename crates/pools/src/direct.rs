@@ -35,7 +35,7 @@ use self::plan::Plan;
 use self::watch::UnderWay;
 
 /// Most bytes of blocks that one read ahead brings.
-pub(crate) const LONGEST: usize = 1 << 20;
+pub(crate) const LONGEST_AHEAD: usize = 1 << 20;
 
 /// Longest wait for reads of devices that are taken out of use. A device that is still open cannot
 /// be used for something else.

@@ -2,7 +2,8 @@
 //!
 //! A read whose blocks are all in memory is answered on the calling thread, without the engine.
 //! Once a write was accepted or its blocks were cleared, the cache holds the new bytes or none
-//! ([`store::cache`]). Everything else goes to the pool's thread. Writes are packed and get their
+//! ([`store::cache`]). Other reads are made beside the engine where that is possible
+//! ([`crate::direct`]). Everything else goes to the pool's thread. Writes are packed and get their
 //! checksums on the calling thread: there are several calling threads, and one pool's thread.
 
 mod facts;
@@ -37,10 +38,10 @@ const OPTIMAL: u32 = MAX_PAYLOAD as u32;
 
 /// Length, in bytes, above which the engine prepares a write. The calling thread is an event loop
 /// and has other requests to serve.
-const LONGEST: usize = 4 << 20;
+const LONGEST_PREPARED: usize = 4 << 20;
 
 /// Length, in bytes, from which writers in order are looked for.
-const LONG: usize = 64 << 10;
+const LONG_WRITE: usize = 64 << 10;
 
 /// Number that is no [`Recipe`]: the engine prepares all writes.
 const NO_RECIPE: u64 = u64::MAX;
@@ -167,7 +168,7 @@ impl PoolVolume {
         Ok(blocks::joined(&pieces))
     }
 
-    /// Answers a read from memory, or hands it to the engine.
+    /// Answers a read from memory, reads beside the engine, or hands the read to the engine.
     fn read(&self, offset: u64, len: u32, ticket: Ticket, lane: &mut Lane) -> Submitted {
         // If this host may no longer own the pool, another host may have written newer bytes than
         // those in memory.
@@ -183,8 +184,7 @@ impl PoolVolume {
         let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
         let noted = self.readers.note(read, share.min(MAX_READ_AHEAD));
         let passed = Passed::by(read, noted.run, self.dataset, self.block_size);
-        let is_passed = noted.run > self.host.cache().cap() as u64;
-        let use_of = match is_passed && len as usize <= direct::LONGEST {
+        let use_of = match self.exceeds_cache(noted.run) && len as usize <= direct::LONGEST_AHEAD {
             true => Use::Passed,
             false => Use::Kept,
         };
@@ -288,7 +288,7 @@ impl PoolVolume {
     /// Builds a write request, and prepares the write if that pays.
     fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
         let dataset = self.dataset;
-        let is_short = data.len() <= LONGEST;
+        let is_short = data.len() <= LONGEST_PREPARED;
         let recipe = is_short.then(|| self.recipe()).flatten();
         match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
             Some(prepared) => pool::Request::WritePrepared {
@@ -312,7 +312,7 @@ impl PoolVolume {
     /// Reports whether a write belongs to a writer in order that has written more than the cache
     /// holds.
     fn is_passed(&self, offset: u64, len: usize) -> bool {
-        if len < LONG {
+        if len < LONG_WRITE {
             return false;
         }
         let write = Read {
@@ -320,7 +320,13 @@ impl PoolVolume {
             len: len as u64,
             is_miss: false,
         };
-        self.writers.note(write, 0).run > self.host.cache().cap() as u64
+        self.exceeds_cache(self.writers.note(write, 0).run)
+    }
+
+    /// Reports whether a run of bytes that were read or written in order is longer than the cache
+    /// is large. The cache would forget them before anyone comes back.
+    fn exceeds_cache(&self, run: u64) -> bool {
+        run > self.host.cache().cap() as u64
     }
 
     fn recipe(&self) -> Option<Recipe> {

@@ -25,6 +25,9 @@ use crate::format::node::FAN_OUT;
 use crate::format::{Algorithm, DatasetId, Node, Pointer};
 use crate::map::hash::BuildNumberHasher;
 
+/// Number of leaves that are published together, ahead of a reader in order.
+pub const LEAVES_TOGETHER: u64 = 4;
+
 /// Number of parts, each with a lock of its own.
 const PARTS: usize = 16;
 /// Fewest leaves of a part before those that ended are looked for.

@@ -8,7 +8,6 @@
 //! Bytes that wait are bounded. If they fill the bound, nothing more is read ahead for readers that
 //! pass, unless some have waited for long.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,14 +22,14 @@ const MOST: usize = 32 << 20;
 /// Divisor of the cache's cap that gives the most bytes that wait.
 const SHARE: usize = 8;
 /// Time that bytes wait at least. Others may need their memory then.
-const SHORT: Duration = Duration::from_secs(1);
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// Time that bytes wait at most. A slow reader of 8 MiB ahead comes to them in time.
-const LONG: Duration = Duration::from_secs(30);
+const MOST_WAIT: Duration = Duration::from_secs(30);
 
 /// Reads ahead of readers, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AheadReads {
-    reads: Mutex<VecDeque<AheadRead>>,
+    reads: Mutex<Vec<AheadRead>>,
     /// Number of reads. It spares the lock where nobody reads in order.
     count: AtomicUsize,
 }
@@ -52,7 +51,7 @@ impl AheadReads {
             bytes + passed.sum::<usize>() > most
         };
         if !self.is_empty() && is_full() {
-            self.expire(now, SHORT);
+            self.expire(now, LEAST_WAIT);
             return !is_full();
         }
         true
@@ -61,7 +60,7 @@ impl AheadReads {
     /// Adds a read that begins.
     pub(super) fn add(&self, read: &Arc<DirectRead>, lane: &Lane) {
         let mut reads = self.lock();
-        reads.push_back(AheadRead {
+        reads.push(AheadRead {
             lane: lane.number(),
             read: Arc::clone(read),
         });
@@ -88,7 +87,7 @@ impl AheadReads {
 
     /// Removes bytes that wait in vain.
     pub(super) fn expire_late(&self, now: Instant) {
-        self.expire(now, LONG);
+        self.expire(now, MOST_WAIT);
     }
 
     fn expire(&self, now: Instant, patience: Duration) {
@@ -116,20 +115,15 @@ impl AheadReads {
 
     fn retain(&self, is_kept: impl Fn(&Arc<DirectRead>) -> bool) {
         let mut reads = self.lock();
-        let mut removed: SmallVec<[AheadRead; 4]> = SmallVec::new();
-        for _ in 0..reads.len() {
-            match reads.pop_front() {
-                Some(of) if is_kept(&of.read) => reads.push_back(of),
-                of => removed.extend(of),
-            }
-        }
+        let removed = reads.extract_if(.., |of| !is_kept(&of.read));
+        let removed: SmallVec<[AheadRead; 4]> = removed.collect();
         self.count.store(reads.len(), Ordering::Release);
         // Their pages are freed outside the lock.
         drop(reads);
         drop(removed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<AheadRead>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<AheadRead>> {
         // Every change is a push or a removal: a panic leaves nothing half done.
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,7 +165,7 @@ mod tests {
         assert!(!reads.has_room(LEN, CAP, now));
         assert!(!reads.has_room(1, CAP, now));
         assert_eq!(reads.waiting().len(), 4);
-        let later = now + SHORT + Duration::from_secs(1);
+        let later = now + LEAST_WAIT + Duration::from_secs(1);
         assert!(reads.has_room(LEN, CAP, later));
         assert!(reads.waiting().is_empty());
         assert_eq!(reads.lock().len(), 4, "reads for the cache stay");
@@ -191,11 +185,11 @@ mod tests {
             ..first.wanted
         };
         assert!(reads.find(across, &lane).is_none(), "no read has all of it");
-        reads.expire_late(Instant::now() + LONG / 2);
+        reads.expire_late(Instant::now() + MOST_WAIT / 2);
         assert!(is_found(&first, &other));
         reads.remove(&first);
         assert!(!is_found(&first, &lane));
-        reads.expire_late(Instant::now() + LONG);
+        reads.expire_late(Instant::now() + MOST_WAIT);
         assert!(reads.waiting().is_empty() && !reads.is_empty());
         reads.remove(&kept);
         assert!(reads.is_empty());

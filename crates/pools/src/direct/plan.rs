@@ -12,14 +12,14 @@ use smallvec::SmallVec;
 use store::format::{DatasetId, Pointer};
 use store::vdev::{DirectReads, LeafId, sector_offset};
 
-use super::{LONGEST, Table};
+use super::{LONGEST_AHEAD, Table};
 
 /// Most sectors of a gap that a request reads across. To bring them costs less than a request.
 const GAP: u64 = 8;
 /// Most requests of a read. Bytes that lie in more pieces are the engine's.
 const MOST: usize = 16;
 /// Most bytes of a request, with its gaps.
-const LONGEST_REQUEST: u64 = (LONGEST + LONGEST / 4) as u64;
+const LONGEST_REQUEST: u64 = (LONGEST_AHEAD + LONGEST_AHEAD / 4) as u64;
 
 /// Places of blocks, and how they are read.
 #[derive(Debug)]

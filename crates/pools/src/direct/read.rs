@@ -16,22 +16,20 @@ use std::time::Instant;
 
 use block::lane::{Continuation, Outcome};
 use block::{BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
-use pages::Pages;
+use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
 use store::cache::{self, Key};
 use store::format::{DatasetId, FAN_OUT, Pointer};
 use store::pool;
-use store::vdev::DirectReads;
+use store::published::LEAVES_TOGETHER;
+use store::vdev::{Blocks, DirectReads};
 use store::volume::blocks;
 
-use super::LONGEST;
+use super::LONGEST_AHEAD;
 use super::plan::{DeviceReads, Plan};
 use super::verified::Verified;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::Awaited;
-
-/// Number of leaves of a map that are published together.
-const LEAVES: u64 = 4;
 
 /// Bytes that a lane wants of a volume.
 #[derive(Clone, Copy, Debug)]
@@ -167,9 +165,9 @@ pub(crate) fn ahead(
     lane: &mut Lane,
 ) {
     // A request of the reader then needs no more than one of these.
-    let steps = (LONGEST / step.max(1) as usize).max(1);
+    let steps = (LONGEST_AHEAD / step.max(1) as usize).max(1);
     let chunk = (steps * step as usize)
-        .min(LONGEST)
+        .min(LONGEST_AHEAD)
         .max(fetch.wanted.block_size as usize);
     let (of, direct) = (fetch.wanted, host.direct());
     let mut next = bytes.start;
@@ -210,7 +208,7 @@ pub(crate) fn ahead(
 /// Lets the engine publish the leaves behind those that a reader will come to next, so that they
 /// are known in time.
 fn publish_behind(host: &PoolThread, of: Wanted, bytes: &Range<u64>) {
-    let group = LEAVES * FAN_OUT as u64;
+    let group = LEAVES_TOGETHER * FAN_OUT as u64;
     let [now, then] = [bytes.start, bytes.end].map(|at| at.div_ceil(of.block_size.into()) / group);
     if now != then {
         host.publish(of.dataset, (then + 1) * group..(then + 2) * group);
@@ -348,13 +346,15 @@ impl DirectRead {
             }
             _ => (None, 0),
         };
-        let of_part = &self.pointers[part.blocks.clone()];
-        let count = match &blocks {
-            Some(_) => of_part.iter().filter(|of| !of.is_hole()).count() as u64,
-            None => 0,
-        };
+        let mut counted = Blocks::default();
+        if blocks.is_some() {
+            let pointers = self.pointers[part.blocks.clone()].iter();
+            pointers
+                .filter(|of| !of.is_hole())
+                .for_each(|of| counted.count(u64::from(of.sectors) * PAGE_SIZE as u64));
+        }
         let disk_us = self.began.elapsed().as_micros() as u64;
-        part.counts.end(count, bytes, disk_us);
+        part.counts.end(counted, bytes, disk_us);
         let mut progress = self.progress();
         progress.missing -= 1;
         let all = progress.blocks.take().zip(blocks);

@@ -96,6 +96,18 @@ pub enum Compression {
     Zstd = 2,
 }
 
+impl Compression {
+    /// Returns the method that has this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Off),
+            1 => Some(Self::Lz4),
+            2 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
 /// Algorithm of a block's checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -109,6 +121,18 @@ pub enum Algorithm {
     Xxh3 = 1,
     /// The first 128 bits of BLAKE3, for users who do not trust the disks' owner.
     Blake3 = 2,
+}
+
+impl Algorithm {
+    /// Returns the algorithm that has this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Off),
+            1 => Some(Self::Xxh3),
+            2 => Some(Self::Blake3),
+            _ => None,
+        }
+    }
 }
 
 /// Second address of a block, if the block has one. It does not make a pointer in memory larger.
@@ -319,18 +343,8 @@ impl Pointer {
             second,
             birth: Epoch(shape & Epoch::LAST.0),
             sectors: (shape >> 40) as u16 & Self::MAX_SECTORS,
-            compression: match shape >> 52 & 0xf {
-                0 => Compression::Off,
-                1 => Compression::Lz4,
-                2 => Compression::Zstd,
-                _ => return None,
-            },
-            algorithm: match shape >> 56 & 0xf {
-                0 => Algorithm::Off,
-                1 => Algorithm::Xxh3,
-                2 => Algorithm::Blake3,
-                _ => return None,
-            },
+            compression: Compression::from_code((shape >> 52 & 0xf) as u8)?,
+            algorithm: Algorithm::from_code((shape >> 56 & 0xf) as u8)?,
             checksum,
         };
         Some((pointer, shape))

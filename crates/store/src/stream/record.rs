@@ -97,7 +97,7 @@ impl Header {
         let mut reader = Reader(bytes);
         let [kind, compression] = reader.array()?;
         let kind = RecordKind::from_byte(kind)?;
-        let compression = compression_of(compression)?;
+        let compression = Compression::from_code(compression)?;
         let is_plain = compression == Compression::Off;
         let zero = reader.u16()?;
         let header = Self {
@@ -112,11 +112,6 @@ impl Header {
             && header.len as usize <= kind.most();
         fits.then_some((header, reader.u128()?))
     }
-}
-
-fn compression_of(byte: u8) -> Option<Compression> {
-    let all = [Compression::Off, Compression::Lz4, Compression::Zstd];
-    all.into_iter().find(|known| *known as u8 == byte)
 }
 
 /// Returns the preamble.

@@ -56,6 +56,7 @@ pub struct DirectReads {
     bytes: AtomicU64,
     disk_us: AtomicU64,
     blocks: AtomicU64,
+    block_bytes: AtomicU64,
 }
 
 impl DirectReads {
@@ -64,14 +65,17 @@ impl DirectReads {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a request ended. It counts if it brought bytes of blocks.
-    pub fn end(&self, blocks: u64, bytes: u64, disk_us: u64) {
+    /// Notes that a request of `bytes` bytes ended. It counts if it brought blocks; there may be
+    /// gaps between them.
+    pub fn end(&self, blocks: Blocks, bytes: u64, disk_us: u64) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        if blocks > 0 {
+        if blocks.operations > 0 {
             self.requests.fetch_add(1, Ordering::Relaxed);
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.disk_us.fetch_add(disk_us, Ordering::Relaxed);
-            self.blocks.fetch_add(blocks, Ordering::Relaxed);
+            let Blocks { operations, bytes } = blocks;
+            self.blocks.fetch_add(operations, Ordering::Relaxed);
+            self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
@@ -100,7 +104,7 @@ impl DirectReads {
     pub(super) fn blocks(&self) -> Blocks {
         Blocks {
             operations: self.blocks.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
+            bytes: self.block_bytes.load(Ordering::Relaxed),
         }
     }
 }
@@ -116,7 +120,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// Counts a block.
-    pub(super) fn count(&mut self, bytes: u64) {
+    pub fn count(&mut self, bytes: u64) {
         self.operations += 1;
         self.bytes += bytes;
     }

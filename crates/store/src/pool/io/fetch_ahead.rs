@@ -10,6 +10,7 @@ use super::read::{BlockSource, NodeWaiter, Wanted, cache_key, runs};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, FAN_OUT, Pointer};
 use crate::pool::state::Pool;
+use crate::published::LEAVES_TOGETHER;
 
 /// Number of the pending request for blocks that nothing waits for. No real request has this
 /// number.
@@ -20,8 +21,9 @@ const MOST: usize = 32 << 20;
 /// Divisor of the cache's cap that gives the most bytes read ahead.
 const SHARE: usize = 8;
 
-/// Number of leaves that are published ahead of a reader.
-const LEAVES: u64 = 8;
+/// Number of leaves that are published behind blocks that are read ahead. Lanes ask for the next
+/// ones while their reader comes to the second half.
+const LEAVES: u64 = 2 * LEAVES_TOGETHER;
 
 /// Blocks that wait for a node: they are to be read ahead, or their leaves are to be published.
 #[derive(Clone, Copy, Debug)]

@@ -60,15 +60,10 @@ impl Recipe {
 
     /// Returns the recipe that [`Recipe::to_bits`] made a number.
     pub fn from_bits(bits: u64) -> Option<Self> {
-        let is_of = |value: u8, shift: u32| bits >> shift & 0xff == u64::from(value);
-        let compressions = [Compression::Off, Compression::Lz4, Compression::Zstd];
-        let algorithms = [Algorithm::Off, Algorithm::Xxh3, Algorithm::Blake3];
-        let mut compressions = compressions.into_iter();
-        let mut algorithms = algorithms.into_iter();
         Some(Self {
             block_size: u32::try_from(bits >> 16).ok()?,
-            compression: compressions.find(|of| is_of(*of as u8, 8))?,
-            algorithm: algorithms.find(|of| is_of(*of as u8, 0))?,
+            compression: Compression::from_code((bits >> 8 & 0xff) as u8)?,
+            algorithm: Algorithm::from_code((bits & 0xff) as u8)?,
         })
     }
 

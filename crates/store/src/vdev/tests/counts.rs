@@ -105,3 +105,22 @@ fn what_fails_or_moves_no_bytes_is_not_counted() {
     assert!(rig.pending.is_empty());
     assert_eq!((io(&rig, 0), rig.top().io), before);
 }
+
+#[test]
+fn a_read_beside_the_array_counts_its_bytes_for_the_leaf_and_its_blocks_for_the_vdev() {
+    let rig = Rig::new(TopLevelKind::Mirror, 2);
+    let (_, counts) = rig.array.whole_copies()[0][1].clone();
+    let mut blocks = Blocks::default();
+    [4096, 8192].map(|bytes| blocks.count(bytes));
+    counts.begin();
+    assert_eq!(counts.under_way(), 1);
+    // A gap of one sector lies between the blocks.
+    counts.end(blocks, 16_384, 70);
+    counts.begin();
+    counts.end(Blocks::default(), 4096, 5);
+    assert_eq!(counts.under_way(), 0);
+    let read = io(&rig, 1).read;
+    assert_eq!((read.requests, read.bytes, read.disk_us), (1, 16_384, 70));
+    assert_eq!(io(&rig, 0).read, Transfers::default());
+    assert_eq!(rig.top().io.read, blocks);
+}

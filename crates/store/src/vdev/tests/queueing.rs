@@ -101,7 +101,7 @@ fn beside_reads_that_other_threads_make_fewer_writes_are_in_flight() {
         start(&mut rig, number * 20, 1, Priority::AsyncWrite);
     }
     assert_eq!(writes(&rig).len(), limits.async_writes_beside_reads);
-    counts.end(1, 4096, 1);
+    counts.end(Blocks::default(), 0, 0);
     rig.run();
 }
 
