@@ -111,7 +111,8 @@ fn a_read_beside_the_array_counts_its_bytes_for_the_leaf_and_its_blocks_for_the_
     let rig = Rig::new(TopLevelKind::Mirror, 2);
     let (_, counts) = rig.array.whole_copies()[0][1].clone();
     let mut blocks = Blocks::default();
-    [4096, 8192].map(|bytes| blocks.count(bytes));
+    blocks.count(4096);
+    blocks.count(8192);
     counts.begin();
     assert_eq!(counts.under_way(), 1);
     // A gap of one sector lies between the blocks.
