@@ -10,7 +10,9 @@ mod crate_graph;
 mod dependencies;
 mod documents;
 mod endpoints;
+mod file_rings;
 mod licences;
+mod modules;
 mod names;
 mod openers;
 mod paths;
@@ -84,12 +86,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 17] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 18] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,
         rooms::sizes,
         rooms::rings,
+        file_rings::check,
         sizes::check,
         unsafety::check,
         backends::check,

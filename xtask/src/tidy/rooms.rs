@@ -5,16 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::paths::Paths;
-use super::tree::RustFile;
+use super::modules::{self, Module, Modules};
 use super::{Finding, Tree};
-use syn::visit::Visit;
 
 /// The most Rust files that a folder may have.
 const MOST_FILES: usize = 25;
-
-/// Path of a module from the root of its crate.
-type Module = Vec<String>;
 
 /// Folders with too many Rust files.
 pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
@@ -38,185 +33,61 @@ pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
 
 /// Rings of imports between folders of a crate.
 pub(super) fn rings(tree: &Tree) -> Vec<Finding> {
-    let mut crates: BTreeMap<&str, Vec<(&str, &RustFile)>> = BTreeMap::new();
-    for (file, rust) in tree.rust() {
-        let Some((root, path)) = file.path.split_once("/src/") else {
-            continue;
-        };
-        if !rust.is_test {
-            crates.entry(root).or_default().push((path, rust));
-        }
-    }
+    let crates = modules::of_crates(tree);
     crates
-        .into_iter()
-        .flat_map(|(root, files)| Crate::new(&files).findings(root))
+        .iter()
+        .flat_map(|(root, modules)| findings(root, modules))
         .collect()
 }
 
-/// The modules of a crate, and which of them names which.
-#[derive(Default)]
-struct Crate {
-    modules: BTreeMap<Module, String>,
-    /// Names that a module has from elsewhere, with their paths from the root.
-    names: BTreeMap<(Module, String), Module>,
-    /// Imports between rooms that are not nested, each with a file and line that has it.
-    imports: BTreeMap<(Module, Module), (String, usize)>,
+/// Imports between rooms that are not nested, each with a file and line that has it.
+fn imports(modules: &Modules) -> BTreeMap<(Module, Module), (&str, usize)> {
+    let mut found = BTreeMap::new();
+    for import in &modules.imports {
+        let (from, to) = (modules.room(&import.from), modules.room(&import.to));
+        if !from.starts_with(&to) && !to.starts_with(&from) {
+            found
+                .entry((from, to))
+                .or_insert((import.path.as_str(), import.line));
+        }
+    }
+    found
 }
 
-impl Crate {
-    fn new(files: &[(&str, &RustFile)]) -> Self {
-        let mut found = Self::default();
-        let tests: Vec<Module> = files.iter().flat_map(test_modules).collect();
-        let is_test = |here: &Module| tests.iter().any(|test| here.starts_with(test));
-        for (path, _) in files {
-            found.modules.insert(module(path), (*path).to_owned());
-        }
-        let mut named = Vec::new();
-        for (path, rust) in files {
-            let here = module(path);
-            if is_test(&here) {
-                continue;
-            }
-            let mut paths = Paths::default();
-            paths.visit_file(&rust.syntax);
-            for (segments, line) in paths.found {
-                if rust.in_test(line) {
-                    continue;
-                }
-                let Some(target) = found.absolute(&here, &segments) else {
-                    continue;
-                };
-                if let Some(name) = target.last().cloned() {
-                    found
-                        .names
-                        .entry((here.clone(), name))
-                        .or_insert_with(|| target.clone());
-                }
-                named.push((here.clone(), target, (*path).to_owned(), line));
-            }
-        }
-        for (here, target, path, line) in named {
-            let (from, to) = (found.room(&here), found.room(&found.owner(&target, 8)));
-            if !from.starts_with(&to) && !to.starts_with(&from) {
-                found.imports.entry((from, to)).or_insert((path, line));
-            }
-        }
-        found
+fn findings(root: &str, modules: &Modules) -> Vec<Finding> {
+    let imports = imports(modules);
+    let mut edges: BTreeMap<&Module, Vec<&Module>> = BTreeMap::new();
+    for (from, to) in imports.keys() {
+        edges.entry(from).or_default().push(to);
     }
-
-    /// Path of a name from the root of the crate; `None` for names of other crates.
-    fn absolute(&self, here: &Module, segments: &[String]) -> Option<Module> {
-        let climbs = segments.iter().take_while(|s| *s == "super").count();
-        let first = segments.first()?.as_str();
-        let (base, rest) = match first {
-            "crate" => (Module::new(), &segments[1..]),
-            "self" => (here.clone(), &segments[1..]),
-            "super" => (
-                here[..here.len().checked_sub(climbs)?].to_vec(),
-                &segments[climbs..],
+    let reaches = |from: &Module, to: &Module| {
+        let mut seen = BTreeSet::from([from]);
+        let mut next = vec![from];
+        while let Some(room) = next.pop() {
+            for beyond in edges.get(room).into_iter().flatten() {
+                if *beyond == to {
+                    return true;
+                }
+                if seen.insert(beyond) {
+                    next.push(beyond);
+                }
+            }
+        }
+        false
+    };
+    let in_rings = imports.iter().filter(|((from, to), _)| reaches(to, from));
+    in_rings
+        .map(|((from, to), (path, line))| Finding {
+            path: format!("{root}/src/{path}"),
+            line: *line,
+            rule: "folder-ring",
+            message: format!(
+                "`{}` imports `{}`, which imports it in turn: move the shared code to one side",
+                from.join("/"),
+                to.join("/")
             ),
-            _ => {
-                let child = [here.as_slice(), &[first.to_owned()]].concat();
-                self.modules.contains_key(&child).then_some(())?;
-                (here.clone(), segments)
-            }
-        };
-        Some([base.as_slice(), rest].concat())
-    }
-
-    /// Module that defines a name, through at most `hops` re-exports.
-    fn owner(&self, target: &Module, hops: usize) -> Module {
-        let prefixes = (0..=target.len()).rev().map(|len| target[..len].to_vec());
-        let Some(module) = prefixes
-            .into_iter()
-            .find(|prefix| self.modules.contains_key(prefix))
-        else {
-            return Module::new();
-        };
-        let Some(name) = target.get(module.len()) else {
-            return module;
-        };
-        match self.names.get(&(module.clone(), name.clone())) {
-            Some(from) if hops > 0 && from != target => self.owner(from, hops - 1),
-            _ => module,
-        }
-    }
-
-    /// Folder that a module belongs to. A file with a folder of its name belongs to that folder.
-    fn room(&self, module: &Module) -> Module {
-        let is_parent = self
-            .modules
-            .keys()
-            .any(|other| other.len() > module.len() && other.starts_with(module));
-        if is_parent || module.is_empty() {
-            module.clone()
-        } else {
-            module[..module.len() - 1].to_vec()
-        }
-    }
-
-    fn findings(&self, root: &str) -> Vec<Finding> {
-        let mut edges: BTreeMap<&Module, Vec<&Module>> = BTreeMap::new();
-        for (from, to) in self.imports.keys() {
-            edges.entry(from).or_default().push(to);
-        }
-        let reaches = |from: &Module, to: &Module| {
-            let mut seen = BTreeSet::from([from]);
-            let mut next = vec![from];
-            while let Some(room) = next.pop() {
-                for beyond in edges.get(room).into_iter().flatten() {
-                    if *beyond == to {
-                        return true;
-                    }
-                    if seen.insert(beyond) {
-                        next.push(beyond);
-                    }
-                }
-            }
-            false
-        };
-        let in_rings = self
-            .imports
-            .iter()
-            .filter(|((from, to), _)| reaches(to, from));
-        in_rings
-            .map(|((from, to), (path, line))| Finding {
-                path: format!("{root}/src/{path}"),
-                line: *line,
-                rule: "folder-ring",
-                message: format!(
-                    "`{}` imports `{}`, which imports it in turn: move the shared code to one side",
-                    from.join("/"),
-                    to.join("/")
-                ),
-            })
-            .collect()
-    }
-}
-
-/// Modules in files of their own that exist in tests only.
-fn test_modules((path, rust): &(&str, &RustFile)) -> Vec<Module> {
-    let here = module(path);
-    let items = rust.syntax.items.iter();
-    let modules = items.filter_map(|item| match item {
-        syn::Item::Mod(item) if rust.in_test(item.ident.span().start().line) => Some(item),
-        _ => None,
-    });
-    modules
-        .map(|item| [here.as_slice(), &[item.ident.to_string()]].concat())
+        })
         .collect()
-}
-
-fn module(path: &str) -> Module {
-    let path = path.trim_end_matches(".rs");
-    let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();
-    if matches!(
-        parts.last().map(String::as_str),
-        Some("mod" | "lib" | "main")
-    ) {
-        parts.pop();
-    }
-    parts
 }
 
 #[cfg(test)]
