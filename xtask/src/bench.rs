@@ -10,6 +10,7 @@
 
 mod client;
 mod console;
+mod distance;
 mod histogram;
 mod initiator;
 mod lean_client;

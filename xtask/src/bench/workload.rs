@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::client::{self, LoadResult};
+use super::distance::{Distance, round_trip_ns};
 use super::server::Server;
 
 /// Client that makes the load.
@@ -186,6 +187,8 @@ pub(super) struct Cell {
     pub load: LoadResult,
     /// CPU time of the target while it was measured, in seconds.
     pub target_cpu_s: f64,
+    /// Distance of the target's core and the client's.
+    pub cores: Distance,
 }
 
 impl Cell {
@@ -195,11 +198,17 @@ impl Cell {
         load_client: &Path,
         seconds: f64,
     ) -> Result<Self, String> {
+        let before_ns = round_trip_ns();
         let (load, target_cpu_s) = client::load(workload, server, load_client, seconds)?;
+        let cores = Distance::of(before_ns, round_trip_ns());
         if load.ios == 0 {
             return Err("no transfer finished".into());
         }
-        Ok(Self { load, target_cpu_s })
+        Ok(Self {
+            load,
+            target_cpu_s,
+            cores,
+        })
     }
 
     pub(super) fn iops(&self) -> f64 {
@@ -256,6 +265,7 @@ mod tests {
         let cell = Cell {
             load,
             target_cpu_s: 0.002,
+            cores: Distance::Near,
         };
         assert_eq!(
             (cell.iops(), cell.cpu_us_per_io(), cell.client_share()),
