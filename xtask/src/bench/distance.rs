@@ -18,15 +18,15 @@ const ROUNDS: u32 = 20_000;
 /// Value that ends the other side.
 const END: u32 = u32::MAX;
 
-/// How far apart two cores are.
+/// Distance of two cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Distance {
-    /// They share a cache.
+    /// The cores share a cache.
     Near,
-    /// They share none.
+    /// The cores share none.
     Far,
-    /// They moved, or other work disturbed the look.
+    /// The cores moved, or other work disturbed the look.
     Unsteady,
 }
 

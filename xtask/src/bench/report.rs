@@ -413,9 +413,9 @@ const fn ratio(
     }
 }
 
-/// Promises of issue and README. The bounds in absolute numbers were set on a machine where tgt gives
-/// 82 K reads and 73 K writes per second. On a slower or faster machine only the ratio to tgt holds,
-/// so both are shown.
+/// Promises of issue and README. The bounds in absolute numbers were set on a machine where tgt
+/// gives 82 K reads and 73 K writes per second. On a slower or faster machine only the ratio to tgt
+/// holds, so both are shown.
 const BOUNDS: &[Bound] = &[
     ratio(
         "libiscsi-read-4k-qd32",
