@@ -22,19 +22,7 @@ pub(crate) mod target_port_groups;
 pub(crate) mod test_unit_ready;
 pub(crate) mod token;
 
-use crate::{BlockRange, Response};
-
-/// Task attribute (SAM-5 8.6). The transport refuses ACA, because NormACA is not offered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TaskAttribute {
-    /// No order is promised.
-    #[default]
-    Simple,
-    /// Starts after all older tasks, and ends before all younger ones start.
-    Ordered,
-    /// Starts before every task that has not started.
-    HeadOfQueue,
-}
+use crate::{BlockError, BlockRange, Response, TaskAttribute};
 
 /// Command as it arrived, before any of its data-out.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +68,19 @@ pub enum Start {
     Task(Box<dyn Task>),
     /// Answer at once; no data-out is wanted.
     Respond(Response),
+}
+
+impl Start {
+    /// Starts a GOOD with parameter data cut to the CDB's allocation length.
+    pub(crate) fn data(mut data_in: Vec<u8>, allocation_length: usize) -> Self {
+        data_in.truncate(allocation_length);
+        Self::Respond(Response::data(data_in))
+    }
+
+    /// Starts a GOOD without data.
+    pub(crate) fn good() -> Self {
+        Self::Respond(Response::good())
+    }
 }
 
 /// Command in progress that needs more than one plain read or write.
@@ -245,31 +246,4 @@ pub struct Extent {
     pub range: BlockRange,
     /// Whether storage is allocated for the blocks.
     pub mapped: bool,
-}
-
-/// Reasons why a block action failed. The device server turns each into sense data in one place
-/// (`sense.rs`), so that a full pool is never reported as a medium error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockError {
-    /// The block could not be read back (03/11/00 UNRECOVERED READ ERROR).
-    Medium {
-        /// First bad block, if known.
-        lba: Option<u64>,
-    },
-    /// A write or flush failed (03/0C/00 WRITE ERROR).
-    Write {
-        /// First bad block, if known.
-        lba: Option<u64>,
-    },
-    /// The blocks lie behind the end, which moved since the CDB was checked (05/21/00).
-    OutOfRange,
-    /// No space is left: 07/27/07 SPACE ALLOCATION FAILED WRITE PROTECT.
-    NoSpace,
-    /// The backend is read-only (07/27/00).
-    ReadOnly,
-    /// The backend vanished (04/44/00).
-    Gone,
-    /// The backend is away and will come back by itself. The status is BUSY, so that the initiator
-    /// repeats the command.
-    Away,
 }

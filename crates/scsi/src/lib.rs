@@ -59,13 +59,13 @@ pub mod view;
 mod vpd;
 
 pub use admission::{Access, Refusal};
-pub use command::{
-    AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
-};
+pub use command::{AbortScope, Command, Extent, Input, Start, Step, Task};
 pub use dispatch::start_without_unit;
 pub use hindrance::{Hindrance, Imposed};
+pub use medium::block_error::BlockError;
 pub use medium::range::{BlockCount, BlockRange, Lba};
 pub use medium::write_through::WriteThrough;
 pub use response::{Response, Status};
 pub use sense::{Asc, Sense, SenseKey};
+pub use task_set::TaskAttribute;
 pub use unit_attention::UnitAttention;

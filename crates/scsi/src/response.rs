@@ -92,16 +92,3 @@ impl Response {
         }
     }
 }
-
-impl crate::Start {
-    /// Starts a GOOD with parameter data cut to the CDB's allocation length.
-    pub(crate) fn data(mut data_in: Vec<u8>, allocation_length: usize) -> Self {
-        data_in.truncate(allocation_length);
-        Self::Respond(Response::data(data_in))
-    }
-
-    /// Starts a GOOD without data.
-    pub(crate) fn good() -> Self {
-        Self::Respond(Response::good())
-    }
-}

@@ -32,12 +32,23 @@ use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::TaskAttribute;
 use crate::nexus::NexusId;
 
 /// Function that is called with the waiter's own number once its turn has come. It may be called on
 /// any thread, never with a lock held.
 pub type Wake = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// Task attribute (SAM-5 8.6). The transport refuses ACA, because NormACA is not offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskAttribute {
+    /// No order is promised.
+    #[default]
+    Simple,
+    /// Starts after all older tasks, and ends before all younger ones start.
+    Ordered,
+    /// Starts before every task that has not started.
+    HeadOfQueue,
+}
 
 /// Reach of a task set: the TST field of the control mode page (SPC-4 7.5.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
-//! Properties of a unit's medium: ranges of blocks, limits, readiness, thin provisioning and
-//! counts.
+//! Properties of a unit's medium: ranges of blocks, failures, limits, readiness, thin provisioning
+//! and counts.
 
+pub(super) mod block_error;
 pub(super) mod limits;
 pub mod range;
 pub(super) mod readiness;
