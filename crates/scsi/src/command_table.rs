@@ -1,8 +1,7 @@
 //! Table of every command that the device server knows: operation code, CDB usage, gates and
 //! handler. Dispatch and REPORT SUPPORTED OPERATION CODES both read this one table, so that they
-//! cannot disagree.
+//! cannot disagree. Dispatch hands it to the handlers, which stand below it.
 
-use crate::alua::TpgsMode;
 use crate::cdb::Cdb;
 use crate::command::block::{
     compare_and_write, get_lba_status, orwrite, prefetch, read_capacity, read_defect_data,
@@ -13,156 +12,11 @@ use crate::command::{
     report_supported, request_sense, reserve, sanitize, send_diagnostic, start_stop_unit,
     target_port_groups, test_unit_ready, token,
 };
-use crate::dispatch::Handler;
-use crate::logical_unit::{LogicalUnit, UnitConfig};
-use crate::persistent_reservation::AccessClass;
+use crate::command_descriptor::{Gates, Handler, Needs};
+use crate::logical_unit::LogicalUnit;
 use crate::sense::{Asc, Sense};
 
-/// Whether a pending unit attention keeps a command from running (SAM-5 5.14.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnitAttentionRule {
-    /// CHECK CONDITION reports it.
-    Report,
-    /// The command runs in spite of it: INQUIRY, REPORT LUNS and REQUEST SENSE.
-    Exempt,
-}
-
-/// Conditions that may keep a command from running.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gates {
-    /// Relation of the command to persistent reservations.
-    pub(crate) access: AccessClass,
-    /// Whether the command runs while another nexus holds RESERVE(6) (SPC-2 tables 9 and B.1).
-    pub(crate) allowed_under_reserve6: bool,
-    /// Reports whether a CDB of the command runs under any reservation, for commands of which only
-    /// some CDBs do.
-    pub(crate) runs_whoever_reserved: fn(Cdb<'_>) -> bool,
-    /// Relation of the command to unit attentions.
-    pub(crate) unit_attention: UnitAttentionRule,
-    /// Whether the medium must be accessible.
-    pub(crate) needs_ready: bool,
-    /// Whether the command changes the medium.
-    pub(crate) writes: bool,
-}
-
-impl Gates {
-    const EXEMPT: Self = Self {
-        access: AccessClass::Always,
-        allowed_under_reserve6: true,
-        runs_whoever_reserved: |_| false,
-        unit_attention: UnitAttentionRule::Exempt,
-        needs_ready: false,
-        writes: false,
-    };
-    /// Asks or steers the device server, under any reservation.
-    const CONTROL: Self = Self {
-        allowed_under_reserve6: false,
-        unit_attention: UnitAttentionRule::Report,
-        ..Self::EXEMPT
-    };
-    const CONTROL_UNDER_RESERVE6: Self = Self {
-        allowed_under_reserve6: true,
-        ..Self::CONTROL
-    };
-    /// Asks about the medium, under any reservation.
-    const READY: Self = Self {
-        needs_ready: true,
-        ..Self::CONTROL
-    };
-    /// Asks about the kind of medium, under any reservation, RESERVE(6) included.
-    const READY_UNDER_RESERVE6: Self = Self {
-        allowed_under_reserve6: true,
-        ..Self::READY
-    };
-    /// Reads parameters.
-    const READ_STATE: Self = Self {
-        access: AccessClass::Read,
-        ..Self::CONTROL
-    };
-    /// Changes parameters.
-    const WRITE_STATE: Self = Self {
-        access: AccessClass::Write,
-        ..Self::CONTROL
-    };
-    /// Changes whether the unit is ready. A start without a power condition disturbs no one (SBC-4
-    /// table 13).
-    const START_STOP: Self = Self {
-        runs_whoever_reserved: |cdb| cdb.u8(4) & 0xf1 == 0x01,
-        ..Self::WRITE_STATE
-    };
-    /// Reads the medium.
-    const READ: Self = Self {
-        needs_ready: true,
-        ..Self::READ_STATE
-    };
-    /// Concerns the medium as a write does, but changes nothing on it (SYNCHRONIZE CACHE).
-    const FLUSH: Self = Self {
-        needs_ready: true,
-        ..Self::WRITE_STATE
-    };
-    /// Changes the medium.
-    const WRITE: Self = Self {
-        writes: true,
-        ..Self::FLUSH
-    };
-    /// Changes the medium, and leads out of a state in which no other command may run.
-    const SANITIZE: Self = Self {
-        writes: true,
-        ..Self::WRITE_STATE
-    };
-}
-
-/// Property of a unit that offers a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
-    /// No property: every unit offers the command.
-    Nothing,
-    /// Logical block provisioning.
-    Thin,
-    /// Atomic writes.
-    AtomicWrite,
-    /// Target port groups.
-    Alua,
-    /// ROD tokens.
-    Tokens,
-    /// A backend that writes in place.
-    Sanitize,
-    /// Target port groups with SET TARGET PORT GROUPS.
-    ExplicitAlua,
-}
-
-/// Descriptor of one command.
-#[derive(Clone, Copy, Debug)]
-pub struct CommandDescriptor {
-    /// Operation code.
-    pub opcode: u8,
-    /// Service action, for operation codes that have one.
-    pub service_action: Option<u16>,
-    /// Name in the standard.
-    pub name: &'static str,
-    /// CDB usage data (SPC-4 6.34.3), as long as the CDB. It holds the operation code and service
-    /// action themselves, and otherwise a mask of the bits that the device server evaluates.
-    pub usage: &'static [u8],
-    pub(crate) gates: Gates,
-    pub(crate) needs: Needs,
-    pub(crate) handler: Handler,
-}
-
-impl CommandDescriptor {
-    /// Reports whether this unit offers the command.
-    pub fn is_offered(&self, unit: &LogicalUnit) -> bool {
-        let config: &UnitConfig = unit.fixed_config();
-        match self.needs {
-            Needs::Nothing => true,
-            Needs::Thin => config.thin,
-            Needs::AtomicWrite => config.max_atomic_write > 0,
-            Needs::Sanitize => config.sanitize,
-            Needs::Alua => unit.access().groups().mode() != TpgsMode::None,
-            Needs::Tokens => unit.tokens().are_enabled(),
-            Needs::ExplicitAlua => unit.access().groups().mode().is_explicit(),
-        }
-    }
-}
+pub use crate::command_descriptor::CommandDescriptor;
 
 /// Returns the commands that this unit offers, in the order of their operation codes.
 pub fn offered(unit: &LogicalUnit) -> impl Iterator<Item = &'static CommandDescriptor> {
@@ -195,7 +49,7 @@ pub(crate) fn refusal(cdb: Cdb<'_>, unit: &LogicalUnit) -> Sense {
 }
 
 /// Returns the SERVICE ACTION field.
-pub(crate) fn service_action(cdb: Cdb<'_>) -> u16 {
+fn service_action(cdb: Cdb<'_>) -> u16 {
     if cdb.u8(0) == 0x7f {
         cdb.u16(8)
     } else {
@@ -231,12 +85,6 @@ const fn action(
     CommandDescriptor {
         service_action,
         ..command(name, usage, gates, handler)
-    }
-}
-
-impl CommandDescriptor {
-    const fn needs(self, needs: Needs) -> Self {
-        Self { needs, ..self }
     }
 }
 

@@ -1,43 +1,46 @@
-//! Dispatch of a command descriptor block to its handler: the gates in the order of SAM-5 5.3.3,
-//! then the table.
+//! Entry of every command: the gates in the order of SAM-5 5.3.3, then the handler in the table.
 //!
-//! The common READ and WRITE do not come here: [`crate::itl_nexus::ItlNexus::start`] answers them
-//! after two loads. All that is rare or wrong comes here.
+//! All that may forbid a command is kept as bits in two atomic words, one of the nexus and one of
+//! the unit. So the common READ or WRITE costs two loads and a parse, under any number of
+//! reservations. All that is rare or wrong goes the slow way through the table.
+
+mod transfer;
 
 use std::sync::Arc;
 
 use crate::cdb::Cdb;
-use crate::command_table::{self, UnitAttentionRule};
-use crate::itl_nexus::ItlNexus;
+use crate::command::{report_luns, request_sense};
+use crate::command_descriptor::{Request, UnitAttentionRule};
+use crate::command_table::{self, TABLE};
+use crate::itl_nexus::{FORBIDS_WRITES_ONLY, ItlNexus};
 use crate::logical_unit::LogicalUnit;
 use crate::sense::{Asc, Sense};
 use crate::view::TargetView;
-use crate::{Command, Response, Start};
+use crate::{Command, Response, Start, inquiry};
 
-/// Input of a handler: a CDB that is long enough for its opcode, and the parties it concerns.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    /// Nexus through which the command came.
-    pub(crate) nexus: &'a Arc<ItlNexus>,
-    /// The addressed unit.
-    pub(crate) unit: &'a Arc<LogicalUnit>,
-    /// The command descriptor block.
-    pub(crate) cdb: Cdb<'a>,
-    /// The command as it arrived.
-    pub(crate) command: &'a Command<'a>,
-    /// All units that the initiator sees.
-    pub(crate) view: &'a dyn TargetView,
+impl ItlNexus {
+    /// Decides what to do with a command: all gates, then its CDB.
+    #[inline]
+    pub fn start(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
+        let gate = self.gate();
+        if gate & !FORBIDS_WRITES_ONLY == 0
+            && let Some(start) = self.unit().foresee(command.cdb)
+            && (gate == 0 || matches!(start, Start::Read { .. }))
+        {
+            return start.checked(command, self.unit());
+        }
+        self.start_slowly(command, view)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_slowly(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
+        dispatch(self, command, view).checked(command, self.unit())
+    }
 }
 
-/// Entry point of a command. It returns the first action, or the sense data of CHECK CONDITION.
-pub(crate) type Handler = fn(&Request<'_>) -> Result<Start, Sense>;
-
 /// Runs the gates and the handler.
-pub(crate) fn dispatch(
-    nexus: &Arc<ItlNexus>,
-    command: &Command<'_>,
-    view: &dyn TargetView,
-) -> Start {
+fn dispatch(nexus: &Arc<ItlNexus>, command: &Command<'_>, view: &dyn TargetView) -> Start {
     let unit = nexus.unit();
     match dispatch_inner(nexus, unit, command, view) {
         Ok(start) => start,
@@ -104,6 +107,7 @@ fn dispatch_inner(
         cdb,
         command,
         view,
+        commands: TABLE,
     })?)
 }
 
@@ -132,9 +136,9 @@ pub fn start_without_unit(command: &Command<'_>, view: &dyn TargetView) -> Start
     let cdb = Cdb(command.cdb);
     let not_supported = Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED);
     let answer = match cdb.u8(0) {
-        0x12 => crate::inquiry::without_unit(cdb, view.identity()),
-        0xa0 => crate::command::report_luns::report(cdb, view),
-        0x03 => crate::command::request_sense::report(cdb, &not_supported),
+        0x12 => inquiry::without_unit(cdb, view.identity()),
+        0xa0 => report_luns::report(cdb, view),
+        0x03 => request_sense::report(cdb, &not_supported),
         _ => Err(not_supported),
     };
     answer.unwrap_or_else(|sense| {

@@ -1,23 +1,20 @@
 //! I_T_L nexus: one initiator port's relation to one logical unit (SAM-5 4.7).
 //!
-//! Every command enters here. All that may forbid a command is kept as bits in two atomic words,
-//! one of the nexus and one of the unit. The bits are brought up to date whenever their cause
-//! changes. So the common READ or WRITE costs two loads and a parse, under any number of
-//! reservations.
+//! All that may forbid a command is kept as bits in two atomic words, one of the nexus and one of
+//! the unit. The bits are brought up to date whenever their cause changes. So two loads show that
+//! nothing forbids a command, under any number of reservations.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::Response;
 use crate::admission::{Access, Refusal};
 use crate::alua::AccessState;
-use crate::command::block::read_write;
 use crate::logical_unit::{GATE_WRITE_PROTECTED, LogicalUnit};
 use crate::nexus::Nexus;
 use crate::persistent_reservation::AccessClass;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::unit_attention::{UnitAttention, UnitAttentionQueue};
-use crate::view::TargetView;
-use crate::{Command, Response, Start, dispatch};
 
 /// A unit attention is pending.
 const UNIT_ATTENTION: u32 = 1 << 0;
@@ -36,7 +33,7 @@ const DETACHED: u32 = 1 << 6;
 
 /// Bits that do not concern a READ. A read-only unit or map, or a write exclusive reservation, must
 /// not make reading slow.
-const FORBIDS_WRITES_ONLY: u32 = MAP_READ_ONLY | WRITES_CONFLICT | GATE_WRITE_PROTECTED;
+pub(crate) const FORBIDS_WRITES_ONLY: u32 = MAP_READ_ONLY | WRITES_CONFLICT | GATE_WRITE_PROTECTED;
 
 /// READ(10), which stands for every medium access where access states are asked.
 const MEDIUM_ACCESS: [u8; 1] = [0x28];
@@ -136,23 +133,10 @@ impl ItlNexus {
         }
     }
 
-    /// Decides what to do with a command: all gates, then its CDB.
+    /// Returns all that may forbid a command now, of the nexus and of the unit.
     #[inline]
-    pub fn start(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
-        let gate = self.gate.load(Ordering::Acquire) | self.unit.gate();
-        if gate & !FORBIDS_WRITES_ONLY == 0
-            && let Some(start) = read_write::start_fast(&self.unit, command.cdb)
-            && (gate == 0 || matches!(start, Start::Read { .. }))
-        {
-            return start.checked(command, &self.unit);
-        }
-        self.start_slowly(command, view)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn start_slowly(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
-        dispatch::dispatch(self, command, view).checked(command, &self.unit)
+    pub(crate) fn gate(&self) -> u32 {
+        self.gate.load(Ordering::Acquire) | self.unit.gate()
     }
 
     /// Asks the gates for a protocol that has no CDBs. Unit attentions are SCSI's own and refuse
@@ -162,7 +146,7 @@ impl ItlNexus {
     /// The first gate that forbids the access, in the order in which commands ask them.
     #[inline]
     pub fn admits(&self, access: Access) -> Result<(), Refusal> {
-        let gate = (self.gate.load(Ordering::Acquire) & !UNIT_ATTENTION) | self.unit.gate();
+        let gate = self.gate() & !UNIT_ATTENTION;
         let concerned = match access {
             Access::Read => gate & !FORBIDS_WRITES_ONLY,
             Access::Flush | Access::Write => gate,
@@ -202,7 +186,7 @@ impl ItlNexus {
     /// map that is gone.
     #[inline]
     pub fn may_still_run(&self, writes: bool) -> Result<(), Response> {
-        let gate = (self.gate.load(Ordering::Acquire) & !UNIT_ATTENTION) | self.unit.gate();
+        let gate = self.gate() & !UNIT_ATTENTION;
         if gate == 0 {
             return Ok(());
         }

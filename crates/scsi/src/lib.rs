@@ -11,7 +11,7 @@
 //!
 //! | Question | File |
 //! |---|---|
-//! | What does a command do, and may it run now? | `itl_nexus.rs`, then `dispatch.rs` and `command/` |
+//! | May a command run now, and what does it do? | `dispatch.rs`, then `command/` |
 //! | When does a reservation forbid a command? | `persistent_reservation/` |
 //! | Which bytes of a unit's state are stored? | `image.rs` |
 //! | When are initiators told that space runs out (soft threshold)? | `medium/thin_provisioning.rs` |
@@ -36,6 +36,7 @@ pub mod alua;
 pub mod application_client;
 pub mod cdb;
 pub mod command;
+mod command_descriptor;
 pub mod command_table;
 mod dispatch;
 pub mod hindrance;
@@ -53,7 +54,6 @@ pub mod sense;
 pub mod task_set;
 mod third_party_copy;
 mod token;
-mod transfer;
 pub mod unit_attention;
 pub mod view;
 mod vpd;

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::BlockRange;
 use crate::alua::{AccessState, TargetPortGroups, UnitAccess};
-use crate::command::block::read_write;
 use crate::image;
 use crate::itl_nexus::{ItlNexus, NexusVerdict};
 use crate::medium::readiness::Readiness;
@@ -22,7 +21,7 @@ use crate::sense::{Sense, SenseFormat};
 use crate::task_set::TaskSetType;
 use crate::third_party_copy::CopyOperations;
 use crate::token::Tokens;
-use crate::{BlockError, Response, Start, UnitAttention};
+use crate::{BlockError, Response, UnitAttention};
 
 pub use crate::image::RestoreError;
 pub use crate::mode_page::QueueErrorPolicy;
@@ -260,13 +259,6 @@ impl LogicalUnit {
     /// Reports whether this is the unit's NAA designator.
     pub fn has_naa(&self, naa: &[u8]) -> bool {
         self.config.naa == naa
-    }
-
-    /// Returns the READ or WRITE in a CDB that has not been started, so that the caller can prepare
-    /// for it. Returns `None` if the command is neither, or if anything about it is unusual.
-    #[inline]
-    pub fn foresee(&self, cdb: &[u8]) -> Option<Start> {
-        read_write::start_fast(self, cdb)
     }
 
     /// Returns the logical block length in bytes.

@@ -3,16 +3,12 @@
 //! They are the limits and the record of copy operations by list identifier. RECEIVE COPY RESULTS
 //! and VPD page 8Fh report the limits, which are enforced from here.
 
-mod page;
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::nexus::NexusId;
 use crate::sense::{Asc, Sense};
-
-pub(crate) use page::third_party_copy_page;
 
 /// Longest inactivity timeout in seconds, reported in VPD page 8Fh. Tokens live by number, not by
 /// time, so every timeout up to this one is kept.

@@ -1,16 +1,17 @@
 //! Vital product data pages (SPC-4 7.8, SBC-4 6.6): identity, limits and abilities, reported
 //! truthfully.
 
+mod third_party_copy;
+
+use crate::command_descriptor::Request;
 use crate::inquiry::ascii;
-use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::UnitConfig;
 use crate::medium::limits;
 use crate::medium::thin_provisioning::threshold_exponent;
 use crate::sense::Sense;
-use crate::third_party_copy::third_party_copy_page;
 
 /// Code of a page, and the function that builds its content after the four bytes of header.
-type Page = (u8, fn(&ItlNexus) -> Vec<u8>);
+type Page = (u8, fn(&Request<'_>) -> Vec<u8>);
 
 /// All pages, ascending.
 const PAGES: &[Page] = &[
@@ -19,31 +20,31 @@ const PAGES: &[Page] = &[
     (0x83, device_identification),
     (0x86, extended_inquiry_data),
     (0x87, mode_page_policy),
-    (0x8f, third_party_copy),
+    (0x8f, third_party_copy::page),
     (0xb0, block_limits),
     (0xb1, block_device_characteristics),
     (0xb2, logical_block_provisioning),
 ];
 
 /// Returns the page with this code, header included, or INVALID FIELD IN CDB if there is none.
-pub(crate) fn page(nexus: &ItlNexus, code: u8) -> Result<Vec<u8>, Sense> {
+pub(crate) fn page(request: &Request<'_>, code: u8) -> Result<Vec<u8>, Sense> {
     let (_, body) = PAGES
         .iter()
         .find(|(known, _)| *known == code)
         .ok_or(Sense::invalid_field_in_cdb(2))?;
-    let body = body(nexus);
+    let body = body(request);
     let mut out = vec![0x00, code];
     out.extend_from_slice(&(body.len() as u16).to_be_bytes());
     out.extend_from_slice(&body);
     Ok(out)
 }
 
-fn supported_pages(_: &ItlNexus) -> Vec<u8> {
+fn supported_pages(_: &Request<'_>) -> Vec<u8> {
     PAGES.iter().map(|(code, _)| *code).collect()
 }
 
-fn unit_serial_number(nexus: &ItlNexus) -> Vec<u8> {
-    let serial = &config(nexus).serial;
+fn unit_serial_number(request: &Request<'_>) -> Vec<u8> {
+    let serial = &config(request).serial;
     let mut out = vec![0; serial.len().min(252)];
     ascii(&mut out, serial);
     out
@@ -52,12 +53,12 @@ fn unit_serial_number(nexus: &ItlNexus) -> Vec<u8> {
 /// Builds the page of SPC-4 7.8.6. It names the unit by NAA and by T10 vendor identification, the
 /// port by relative number, group and name, and the device by name. ESXi and Windows identify the
 /// unit by the NAA designator.
-fn device_identification(nexus: &ItlNexus) -> Vec<u8> {
+fn device_identification(request: &Request<'_>) -> Vec<u8> {
     const BINARY: u8 = 1;
     const ASCII: u8 = 2;
     const UTF_8: u8 = 3;
-    let config = config(nexus);
-    let port = &nexus.nexus().target_port;
+    let config = config(request);
+    let port = &request.nexus.nexus().target_port;
     let mut out = Vec::with_capacity(256);
     designator(&mut out, BINARY, Association::Unit, 0x3, &config.naa);
     let mut vendor_and_serial = vec![0; 8];
@@ -120,7 +121,7 @@ fn name_string(name: &str) -> Vec<u8> {
 
 /// Builds the page of SPC-4 7.8.8: all task attributes, a volatile cache, and I_T nexus loss clears
 /// unit attentions.
-fn extended_inquiry_data(_: &ItlNexus) -> Vec<u8> {
+fn extended_inquiry_data(_: &Request<'_>) -> Vec<u8> {
     let mut out = vec![0; 60];
     // HEADSUP, ORDSUP, SIMPSUP.
     out[1] = 0x07;
@@ -133,18 +134,13 @@ fn extended_inquiry_data(_: &ItlNexus) -> Vec<u8> {
 }
 
 /// Builds the page of SPC-4 7.8.12: all mode pages are shared by all nexuses.
-fn mode_page_policy(_: &ItlNexus) -> Vec<u8> {
+fn mode_page_policy(_: &Request<'_>) -> Vec<u8> {
     vec![0x3f, 0xff, 0x00, 0x00]
 }
 
-/// Builds the page of SPC-4 7.8.17.
-fn third_party_copy(nexus: &ItlNexus) -> Vec<u8> {
-    third_party_copy_page(nexus.unit())
-}
-
 /// Builds the page of SBC-4 6.6.4.
-fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
-    let config = config(nexus);
+fn block_limits(request: &Request<'_>) -> Vec<u8> {
+    let config = config(request);
     let mut out = vec![0; 64];
     let mut put = |at: usize, value: u32| out[at..at + 4].copy_from_slice(&value.to_be_bytes());
     put(8, config.max_transfer);
@@ -176,24 +172,24 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
 }
 
 /// Builds the page of SBC-4 6.6.2.
-fn block_device_characteristics(nexus: &ItlNexus) -> Vec<u8> {
+fn block_device_characteristics(request: &Request<'_>) -> Vec<u8> {
     let mut out = vec![0; 60];
-    out[..2].copy_from_slice(&config(nexus).rotation_rate.to_be_bytes());
+    out[..2].copy_from_slice(&config(request).rotation_rate.to_be_bytes());
     out
 }
 
 /// Builds the page of SBC-4 6.6.6: UNMAP and WRITE SAME deallocate, and deallocated blocks read as
 /// zeros.
-fn logical_block_provisioning(nexus: &ItlNexus) -> Vec<u8> {
-    if !config(nexus).thin {
+fn logical_block_provisioning(request: &Request<'_>) -> Vec<u8> {
+    if !config(request).thin {
         return vec![0; 4];
     }
     // The threshold exponent of log page 0Ch; LBPU, LBPWS, LBPWS10, LBPRZ = 001b; provisioning
     // type 2 (thin).
-    let exponent = threshold_exponent(config(nexus).block_len);
+    let exponent = threshold_exponent(config(request).block_len);
     vec![exponent, 0xe4, 0x02, 0]
 }
 
-fn config(nexus: &ItlNexus) -> &UnitConfig {
-    nexus.unit().fixed_config()
+fn config<'a>(request: &Request<'a>) -> &'a UnitConfig {
+    request.unit.fixed_config()
 }

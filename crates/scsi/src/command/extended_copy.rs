@@ -10,7 +10,7 @@ mod parameter_list;
 use std::sync::Arc;
 
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::third_party_copy::{CopyStatus, MAX_DESCRIPTOR_LIST_LEN, Running};

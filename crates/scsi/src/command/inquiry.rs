@@ -1,6 +1,6 @@
 //! INQUIRY (SPC-4 6.6): standard data or a vital product data page.
 
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::sense::Sense;
 use crate::{Start, inquiry, vpd};
 
@@ -11,7 +11,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     cdb.refuse_bit(1, 1)?;
     let allocation_length = usize::from(cdb.u16(3));
     if cdb.bit(1, 0) {
-        let page = vpd::page(request.nexus, cdb.u8(2))?;
+        let page = vpd::page(request, cdb.u8(2))?;
         return Ok(Start::data(page, allocation_length));
     }
     if cdb.u8(2) != 0 {

@@ -4,7 +4,7 @@
 //! pages do not exist, and their fields are zero. Each page has all parameters that its standard
 //! makes mandatory.
 
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
 use crate::medium::thin_provisioning::threshold_exponent;
 use crate::sense::Sense;

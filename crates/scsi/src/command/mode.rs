@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::LogicalUnit;
 use crate::medium::write_through::WriteThrough;

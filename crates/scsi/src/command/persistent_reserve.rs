@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::nexus::InitiatorPort;
 use crate::persistent_reservation::{

@@ -3,7 +3,7 @@
 
 use super::extended_copy::lid1_of;
 use crate::Start;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::third_party_copy::{

@@ -1,7 +1,7 @@
 //! REPORT LUNS (SPC-4 6.33): exactly the units in the initiator's view.
 
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::sense::Sense;
 use crate::view::TargetView;
 use crate::{Start, UnitAttention};

@@ -5,8 +5,7 @@
 //! table that dispatch uses, so it shows what the unit really does.
 
 use crate::Start;
-use crate::command_table::{self, CommandDescriptor};
-use crate::dispatch::Request;
+use crate::command_descriptor::{CommandDescriptor, Request};
 use crate::sense::Sense;
 
 /// SUPPORT: the command is not supported.
@@ -24,7 +23,8 @@ pub(crate) fn operation_codes(request: &Request<'_>) -> Result<Start, Sense> {
     let timeouts = cdb.bit(2, 7);
     let opcode = cdb.u8(3);
     let service_action = cdb.u16(4);
-    let of_opcode: Vec<&CommandDescriptor> = command_table::offered(request.unit)
+    let of_opcode: Vec<&CommandDescriptor> = request
+        .offered()
         .filter(|command| command.opcode == opcode)
         .collect();
     let has_actions = of_opcode
@@ -37,7 +37,7 @@ pub(crate) fn operation_codes(request: &Request<'_>) -> Result<Start, Sense> {
             .find(|command| command.service_action == Some(service_action))
     };
     let data = match cdb.u8(2) & 0x07 {
-        0b000 => all_commands(command_table::offered(request.unit), timeouts),
+        0b000 => all_commands(request.offered(), timeouts),
         0b001 if has_actions => return Err(Sense::invalid_bit_in_cdb(2, 2)),
         0b001 => one_command(of_opcode.first().copied(), timeouts),
         0b010 if !has_actions && !of_opcode.is_empty() => {

@@ -5,7 +5,7 @@
 
 use crate::Start;
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::sense::{Sense, SenseFormat};
 
 /// Reports the most important pending unit attention, and clears it. If there is none, it reports

@@ -1,7 +1,7 @@
 //! RESERVE and RELEASE of 6 and 10 bytes (SPC-2 5.7). ESXi still uses them, and they exclude all
 //! other nexuses. They belong to the nexus and end with it.
 
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::logical_unit::RareState;
 use crate::persistent_reservation::{CompatibleReservation, Registrant};
 use crate::sense::Sense;

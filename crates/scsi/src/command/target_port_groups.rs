@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::alua::{AccessState, TpgsMode, UnitAccess};
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::{Input, Response, Start, Step, Task};

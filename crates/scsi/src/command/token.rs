@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::extended_copy::{BlockCopy, CHUNK, CopyFailure, Progress, Run, Source};
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::sense::{Asc, Sense};
 use crate::third_party_copy::{CopyStatus, MAX_INACTIVITY_TIMEOUT_S, Running};

@@ -1,7 +1,7 @@
 //! READ CAPACITY(10) and (16) (SBC-4 clause 5).
 
 use crate::Start;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::sense::Sense;
 
 /// Starts READ CAPACITY(10). A capacity of FFFF_FFFFh sends the initiator to READ CAPACITY(16).

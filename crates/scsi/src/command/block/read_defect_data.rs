@@ -1,7 +1,7 @@
 //! READ DEFECT DATA(10) and (12) (SBC-4 clause 5): there are no defects to report.
 
 use crate::Start;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::sense::Sense;
 
 /// Starts READ DEFECT DATA(10): empty lists in the requested format.

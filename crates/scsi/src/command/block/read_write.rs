@@ -4,49 +4,53 @@
 //! refuses them with INVALID COMMAND OPERATION CODE, as SBC-4 demands.
 
 use crate::cdb::Cdb;
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{BlockRange, Start};
 
-/// Returns the READ or WRITE in this CDB if nothing about it is unusual. `None` sends it the slow
-/// way, which answers with the exact error.
-#[inline]
-pub(crate) fn start_fast(unit: &LogicalUnit, cdb: &[u8]) -> Option<Start> {
-    let (flags, lba, count) = match *cdb {
-        [0x28 | 0x2a, flags, a, b, c, d, _, high, low, 0, ..] => {
-            let lba = u64::from(u32::from_be_bytes([a, b, c, d]));
-            (flags, lba, u32::from(u16::from_be_bytes([high, low])))
+impl LogicalUnit {
+    /// Returns the READ or WRITE in a CDB if nothing about it is unusual. Other CDBs go the slow
+    /// way, which answers with the exact error.
+    ///
+    /// Nothing is started, so a caller can also prepare for a command that has to wait.
+    #[inline]
+    pub fn foresee(&self, cdb: &[u8]) -> Option<Start> {
+        let (flags, lba, count) = match *cdb {
+            [0x28 | 0x2a, flags, a, b, c, d, _, high, low, 0, ..] => {
+                let lba = u64::from(u32::from_be_bytes([a, b, c, d]));
+                (flags, lba, u32::from(u16::from_be_bytes([high, low])))
+            }
+            [
+                0x88 | 0x8a,
+                flags,
+                a,
+                b,
+                c,
+                d,
+                e,
+                f,
+                g,
+                h,
+                i,
+                j,
+                k,
+                l,
+                _,
+                0,
+                ..,
+            ] => {
+                let lba = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+                (flags, lba, u32::from_be_bytes([i, j, k, l]))
+            }
+            _ => return None,
+        };
+        let range = BlockRange::new(lba, u64::from(count))?;
+        if flags & 0xe0 != 0 || count > self.max_transfer() || range.end() > self.blocks() {
+            return None;
         }
-        [
-            0x88 | 0x8a,
-            flags,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-            i,
-            j,
-            k,
-            l,
-            _,
-            0,
-            ..,
-        ] => {
-            let lba = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-            (flags, lba, u32::from_be_bytes([i, j, k, l]))
-        }
-        _ => return None,
-    };
-    let range = BlockRange::new(lba, u64::from(count))?;
-    if flags & 0xe0 != 0 || count > unit.max_transfer() || range.end() > unit.blocks() {
-        return None;
+        Some(start_for(self, cdb[0], range, flags & 0x08 != 0))
     }
-    Some(start_for(unit, cdb[0], range, flags & 0x08 != 0))
 }
 
 /// Starts READ or WRITE, with every error.

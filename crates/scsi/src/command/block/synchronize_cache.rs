@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{Input, Response, Start, Step, Task};

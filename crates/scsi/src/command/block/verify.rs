@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::dispatch::Request;
+use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
 use crate::medium::limits;
 use crate::sense::Sense;

@@ -1,23 +1,23 @@
 //! Third-party copy VPD page (8Fh, SPC-4 7.8.17): the copy commands and tokens that are offered,
 //! and their limits. Windows reads it before it offloads a copy.
 
-use super::MAX_INACTIVITY_TIMEOUT_S;
-use super::{
-    DESCRIPTOR_TYPE_CODES, MAX_CONCURRENT_COPIES, MAX_CSCD_DESCRIPTORS, MAX_DESCRIPTOR_LIST_LEN,
-    MAX_SEGMENT_DESCRIPTORS, MAX_SEGMENT_LEN,
-};
-use crate::command_table;
+use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
+use crate::third_party_copy::{
+    DESCRIPTOR_TYPE_CODES, MAX_CONCURRENT_COPIES, MAX_CSCD_DESCRIPTORS, MAX_DESCRIPTOR_LIST_LEN,
+    MAX_INACTIVITY_TIMEOUT_S, MAX_SEGMENT_DESCRIPTORS, MAX_SEGMENT_LEN,
+};
 use crate::token::{MAX_RANGES, MAX_TOKEN_BYTES, TYPE_CHANGE_VULNERABLE, TYPE_ZERO};
 
 /// Returns the descriptors of the page, without its header.
-pub(crate) fn third_party_copy_page(unit: &LogicalUnit) -> Vec<u8> {
+pub(super) fn page(request: &Request<'_>) -> Vec<u8> {
+    let unit = request.unit;
     let mut page = Vec::new();
     let offers_tokens = unit.tokens().are_enabled();
     if offers_tokens {
         descriptor(&mut page, 0x0000, &token_limits(unit));
     }
-    descriptor(&mut page, 0x0001, &supported_commands(unit));
+    descriptor(&mut page, 0x0001, &supported_commands(request));
     descriptor(&mut page, 0x0004, &parameter_data());
     let mut codes = vec![DESCRIPTOR_TYPE_CODES.len() as u8];
     codes.extend_from_slice(&DESCRIPTOR_TYPE_CODES);
@@ -59,10 +59,11 @@ fn token_limits(unit: &LogicalUnit) -> Vec<u8> {
 
 /// Returns operation codes 83h and 84h with the service actions that the unit offers, from the
 /// table that dispatch uses.
-fn supported_commands(unit: &LogicalUnit) -> Vec<u8> {
+fn supported_commands(request: &Request<'_>) -> Vec<u8> {
     let mut list = Vec::new();
     for opcode in [0x83, 0x84] {
-        let actions: Vec<u8> = command_table::offered(unit)
+        let actions: Vec<u8> = request
+            .offered()
             .filter(|command| command.opcode == opcode)
             .filter_map(|command| command.service_action)
             // The field is five bits wide in these commands.
