@@ -6,7 +6,7 @@ mod third_party_copy;
 use crate::command_descriptor::Request;
 use crate::inquiry::ascii;
 use crate::logical_unit::UnitConfig;
-use crate::medium::limits;
+use crate::logical_unit::limits;
 use crate::medium::thin_provisioning::threshold_exponent;
 use crate::sense::Sense;
 

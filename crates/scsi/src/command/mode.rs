@@ -6,7 +6,7 @@ use crate::cdb::Cdb;
 use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::LogicalUnit;
-use crate::medium::write_through::WriteThrough;
+use crate::logical_unit::write_through::WriteThrough;
 use crate::mode_page::{ModePages, PageControl};
 use crate::sense::Sense;
 use crate::{Input, Response, Start, Step, Task, UnitAttention};

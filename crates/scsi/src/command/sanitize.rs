@@ -21,7 +21,7 @@ use crate::cdb::Cdb;
 use crate::command_descriptor::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::LogicalUnit;
-use crate::medium::limits;
+use crate::logical_unit::limits;
 use crate::medium::readiness::{Readiness, SanitizeFailure, Sanitizing};
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};

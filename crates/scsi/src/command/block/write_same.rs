@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::command_descriptor::Request;
 use crate::logical_unit::LogicalUnit;
-use crate::medium::limits;
+use crate::logical_unit::limits;
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::logical_unit::LogicalUnit;
+use super::LogicalUnit;
 
 /// Hold on write-through: while one exists, [`LogicalUnit::write_cache_enabled`] returns false,
 /// whatever WCE is. The transport must make a write durable before GOOD even if it gave the write

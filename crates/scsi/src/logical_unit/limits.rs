@@ -2,8 +2,8 @@
 //!
 //! They bound the duration and the memory of one command, not the abilities of a client.
 
+use super::{LogicalUnit, UnitConfig};
 use crate::BlockRange;
-use crate::logical_unit::{LogicalUnit, UnitConfig};
 
 /// Most blocks that COMPARE AND WRITE takes (ESXi uses one).
 const MAX_COMPARE_AND_WRITE_BLOCKS: u32 = 128;
