@@ -4,6 +4,7 @@
 //! One atomic word (`gate`) holds the state that every command asks.
 
 mod config;
+mod hindrances;
 pub(crate) mod limits;
 pub(super) mod write_through;
 
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::BlockRange;
 use crate::alua::{AccessState, TargetPortGroups, UnitAccess};
+use crate::hindrance::Hindrance;
 use crate::image;
 use crate::itl_nexus::{ItlNexus, NexusVerdict};
 use crate::medium::readiness::Readiness;
@@ -688,6 +690,25 @@ impl RareState {
     /// the device beneath.
     fn is_protected(&self) -> bool {
         self.read_only || self.protected_beneath
+    }
+
+    /// Returns everything that refuses writes to all initiators.
+    fn protections(&self) -> impl Iterator<Item = Hindrance> {
+        let by = self.software_protected_by.as_ref();
+        let by = by.map(|by| by.name.clone());
+        let is_set = self.mode.software_write_protect();
+        let all = [
+            self.read_only.then_some(Hindrance::ReadOnly),
+            self.protected_beneath.then_some(Hindrance::ReadOnlyBeneath),
+            is_set.then_some(Hindrance::SoftwareWriteProtected { by }),
+        ];
+        all.into_iter().flatten()
+    }
+
+    /// Makes a unit attention pending for some nexuses.
+    fn raise_where(&self, ua: UnitAttention, is_told: impl Fn(&Nexus) -> bool) {
+        let told = self.nexuses().filter(|nexus| is_told(nexus.nexus()));
+        told.for_each(|nexus| nexus.raise(ua));
     }
 
     /// Returns all nexuses that are attached.
