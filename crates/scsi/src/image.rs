@@ -5,8 +5,8 @@
 //! must not drop it silently. The caller adds a checksum and stores the image atomically.
 
 use crate::alua::UnitAccess;
-use crate::logical_unit::RareState;
 use crate::medium::readiness::SanitizeFailure;
+use crate::mode_page::ModePages;
 use crate::persistent_reservation::PersistentReservations;
 
 /// Magic "SLU", and the version of the layout.
@@ -62,18 +62,33 @@ pub fn generation(image: &[u8]) -> Option<u64> {
     (*magic == MAGIC).then(|| u64::from_be_bytes(*number))
 }
 
+/// State that an image holds. The access states that initiators chose are taken over apart.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    /// Generation of the image.
+    pub(crate) generation: u64,
+    /// Mode parameters.
+    pub(crate) mode: ModePages,
+    /// Persistent reservations with APTPL.
+    pub(crate) reservations: PersistentReservations,
+    /// SANITIZE that failed or had not ended. The place at which it stopped is unknown, and so is
+    /// the content of the blocks.
+    pub(crate) sanitize_failed: Option<SanitizeFailure>,
+}
+
 /// Makes the image of this moment.
-pub(crate) fn make(state: &mut RareState, access: &UnitAccess) -> Vec<u8> {
-    state.image_generation += 1;
+pub(crate) fn make(
+    generation: u64,
+    mode: &ModePages,
+    reservations: &PersistentReservations,
+    unfinished_sanitize: Option<SanitizeFailure>,
+    access: &UnitAccess,
+) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&state.image_generation.to_be_bytes());
-    section(&mut out, SECTION_MODE_PAGES, &state.mode.to_bytes());
-    section(
-        &mut out,
-        SECTION_RESERVATIONS,
-        &state.reservations.to_bytes(),
-    );
-    if let Some(failure) = state.readiness.unfinished_sanitize() {
+    out.extend_from_slice(&generation.to_be_bytes());
+    section(&mut out, SECTION_MODE_PAGES, &mode.to_bytes());
+    section(&mut out, SECTION_RESERVATIONS, &reservations.to_bytes());
+    if let Some(failure) = unfinished_sanitize {
         let ause = [u8::from(failure.allow_exit)];
         section(&mut out, SECTION_SANITIZE, &ause);
     }
@@ -90,14 +105,15 @@ fn section(out: &mut Vec<u8>, tag: u16, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Takes an image over into `state`. All sections are checked before any is taken over.
+/// Returns the state in an image, and takes over the access states that initiators chose. `mode` is
+/// what the image's mode pages change. All sections are checked before anything is taken over.
 pub(crate) fn restore(
-    state: &mut RareState,
-    access: &UnitAccess,
     image: &[u8],
-) -> Result<(), RestoreError> {
-    let number = generation(image).ok_or(RestoreError::NotAnImage)?;
-    let mut mode = state.mode.clone();
+    mode: &ModePages,
+    access: &UnitAccess,
+) -> Result<Restored, RestoreError> {
+    let generation = generation(image).ok_or(RestoreError::NotAnImage)?;
+    let mut mode = mode.clone();
     let mut access_choices: &[u8] = &[];
     let mut reservations = PersistentReservations::default();
     let mut sanitize_failed = None;
@@ -129,12 +145,12 @@ pub(crate) fn restore(
     access
         .restore(access_choices)
         .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_CHOICES))?;
-    state.mode = mode;
-    state.reservations = reservations;
-    // The place at which the SANITIZE stopped is unknown, and so is the content of the blocks.
-    state.readiness.sanitize_failed = sanitize_failed;
-    state.image_generation = number;
-    Ok(())
+    Ok(Restored {
+        generation,
+        mode,
+        reservations,
+        sanitize_failed,
+    })
 }
 
 fn split_section(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {

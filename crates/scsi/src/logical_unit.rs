@@ -82,7 +82,7 @@ pub(crate) struct RareState {
     /// Conditions that keep the medium from being accessed.
     pub(crate) readiness: Readiness,
     /// Number of images made, which shows the newest of several.
-    pub(crate) image_generation: u64,
+    image_generation: u64,
     /// Whether all that is saved is frozen, because the unit is about to leave service.
     is_retired: bool,
     /// Whether the administrator write protects the unit.
@@ -148,7 +148,11 @@ impl LogicalUnit {
     /// [`RestoreError`] if the image is not valid. The unit is unchanged then.
     pub fn restore(&self, bytes: &[u8]) -> Result<(), RestoreError> {
         let mut state = self.state();
-        image::restore(&mut state, &self.access, bytes)?;
+        let restored = image::restore(bytes, &state.mode, &self.access)?;
+        state.image_generation = restored.generation;
+        state.mode = restored.mode;
+        state.reservations = restored.reservations;
+        state.readiness.sanitize_failed = restored.sanitize_failed;
         self.publish(&state);
         Ok(())
     }
@@ -681,7 +685,14 @@ impl LogicalUnit {
     /// Returns the unit's persistent state as bytes for [`crate::Step::Save`]. `state` is that of
     /// [`Self::state_to_save`].
     pub(crate) fn image(&self, state: &mut RareState) -> Vec<u8> {
-        image::make(state, &self.access)
+        state.image_generation += 1;
+        image::make(
+            state.image_generation,
+            &state.mode,
+            &state.reservations,
+            state.readiness.unfinished_sanitize(),
+            &self.access,
+        )
     }
 }
 
