@@ -3,7 +3,7 @@
 //! All event loops share it as `Arc<LogicalUnit>`. One mutex guards the state that changes rarely.
 //! One atomic word (`gate`) holds the state that every command asks.
 
-mod config;
+pub(crate) mod config;
 mod hindrances;
 pub(crate) mod limits;
 pub(super) mod write_through;
@@ -26,7 +26,7 @@ use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Sense, SenseFormat};
 use crate::task_set::TaskSetType;
 use crate::third_party_copy::CopyOperations;
-use crate::token::Tokens;
+use crate::token::{TOKEN_LEN, Tokens};
 use crate::{BlockError, Response, UnitAttention};
 
 pub use crate::image::RestoreError;
@@ -86,9 +86,9 @@ pub(crate) struct RareState {
     /// Whether all that is saved is frozen, because the unit is about to leave service.
     is_retired: bool,
     /// Whether the administrator write protects the unit.
-    pub(crate) read_only: bool,
+    read_only: bool,
     /// Whether the backend takes no writes.
-    pub(crate) protected_beneath: bool,
+    protected_beneath: bool,
     /// Initiator that set SWP last, or `None` if that was before a restart.
     pub(crate) software_protected_by: Option<Arc<InitiatorPort>>,
     /// Number of [`crate::WriteThrough`] holders.
@@ -216,6 +216,33 @@ impl LogicalUnit {
     #[inline]
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
+    }
+
+    /// Makes a ROD token for these blocks, or returns `None` if tokens are not offered.
+    pub(crate) fn make_token(&self, ranges: Vec<BlockRange>) -> Option<Box<[u8; TOKEN_LEN]>> {
+        self.tokens.make(&self.config, || self.blocks(), ranges)
+    }
+
+    /// Offers ROD tokens (POPULATE TOKEN, WRITE USING TOKEN). `epoch` is 16 random bytes, drawn
+    /// once per run of the program. The caller promises to call [`Self::note_write`] and
+    /// [`Self::note_loss`].
+    pub fn enable_tokens(&self, epoch: [u8; 16]) {
+        self.tokens.enable(epoch);
+    }
+
+    /// Ends the tokens that stand for the old content of a range.
+    ///
+    /// The caller calls it before any command writes, zeroes or deallocates blocks of the unit. If
+    /// ranges are locked, the range is locked already. It costs one load while there are no tokens.
+    #[inline]
+    pub fn note_write(&self, range: BlockRange) {
+        self.tokens.note_write(range);
+    }
+
+    /// Ends every token. The caller calls it when the device may have lost writes, before data that
+    /// is read from now on is used.
+    pub fn note_loss(&self) {
+        self.tokens.revoke_all();
     }
 
     /// Enters an I_T nexus, and tells its first command why there is a new one.
@@ -385,7 +412,7 @@ impl LogicalUnit {
     }
 
     /// Adds `more` to the number of [`crate::WriteThrough`] holders.
-    pub(crate) fn hold_write_through(&self, more: i32) {
+    fn hold_write_through(&self, more: i32) {
         let mut state = self.state();
         state.write_through += more;
         self.publish(&state);

@@ -5,7 +5,7 @@
 //! three times: current, saved and default. All else in a page is built from them, so a page cannot
 //! drift from the behaviour of the unit.
 
-use crate::logical_unit::UnitConfig;
+use crate::logical_unit::config::UnitConfig;
 use crate::medium::thin_provisioning::{SoftThreshold, threshold_exponent};
 use crate::sense::Sense;
 use crate::task_set::TaskSetType;

@@ -3,9 +3,9 @@
 //!
 //! The one type offered is *point in time copy – change vulnerable*. A token holds until one of its
 //! blocks is about to be written, and is revoked then. So the code that carries out block actions
-//! calls [`LogicalUnit::note_write`] before each write, which costs one load while no token lives.
-//! Blocks also change without being written. Blocks behind the end of a unit that shrinks are gone,
-//! and a device may have lost writes ([`LogicalUnit::note_loss`]).
+//! announces each write to the unit, which costs one load while no token lives. Blocks also change
+//! without being written. Blocks behind the end of a unit that shrinks are gone, and a device may
+//! have lost writes.
 //!
 //! A token is no secret. It is only good for a nexus that sees the unit which made it, and that
 //! nexus could read the blocks anyway. But a token must never be mistaken for a token of an earlier
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::logical_unit::LogicalUnit;
+use crate::logical_unit::config::UnitConfig;
 use crate::sense::{Asc, Sense};
 use crate::{BlockRange, Lba};
 
@@ -91,25 +91,33 @@ impl Tokens {
         self.book().epoch.is_some()
     }
 
+    /// Offers tokens, with 16 random bytes that no other run of the program had.
+    pub(crate) fn enable(&self, epoch: [u8; 16]) {
+        self.book().epoch = Some(epoch);
+    }
+
     /// Makes a token for these blocks of the unit, or returns `None` if tokens are not offered.
+    /// `capacity` returns the blocks that the unit has now.
     pub(crate) fn make(
         &self,
-        unit: &LogicalUnit,
+        config: &UnitConfig,
+        capacity: impl FnOnce() -> u64,
         ranges: Vec<BlockRange>,
     ) -> Option<Box<[u8; TOKEN_LEN]>> {
         let mut book = self.book();
         let epoch = book.epoch?;
         book.issued += 1;
         let id = book.issued;
-        let bytes = encode(unit, id, &epoch, &ranges);
+        let bytes = encode(config, id, &epoch, &ranges);
         if book.live.len() == MAX_LIVE
             && let Some(oldest) = book.live.pop_front()
         {
             oldest.is_revoked.store(true, Ordering::Release);
         }
-        // A unit that shrinks has its new size before it revokes. So a token that was checked
-        // against the old size is not kept.
-        if ranges.iter().all(|range| range.end() <= unit.blocks()) {
+        // A unit that shrinks has its new size before it revokes, and it revokes under this lock.
+        // So a token that was checked against the old size is not kept.
+        let capacity = capacity();
+        if ranges.iter().all(|range| range.end() <= capacity) {
             book.live.push_back(Arc::new(Token {
                 id,
                 ranges,
@@ -155,6 +163,20 @@ impl Tokens {
         self.retain(|live| !live.ranges.iter().any(|held| held.overlaps(range)));
     }
 
+    /// Revokes as [`Self::revoke`] does, before a write to the range. It costs one load while there
+    /// are no tokens.
+    #[inline]
+    pub(crate) fn note_write(&self, range: BlockRange) {
+        if self.live.load(Ordering::Acquire) != 0 {
+            self.revoke(range);
+        }
+    }
+
+    /// Revokes every token.
+    pub(crate) fn revoke_all(&self) {
+        self.retain(|_| false);
+    }
+
     fn retain(&self, keep: impl Fn(&Token) -> bool) {
         let mut book = self.book();
         book.live.retain(|token| {
@@ -172,40 +194,13 @@ impl Tokens {
     }
 }
 
-impl LogicalUnit {
-    /// Offers ROD tokens (POPULATE TOKEN, WRITE USING TOKEN). `epoch` is 16 random bytes, drawn
-    /// once per run of the program. The caller promises to call [`LogicalUnit::note_write`] and
-    /// [`LogicalUnit::note_loss`].
-    pub fn enable_tokens(&self, epoch: [u8; 16]) {
-        self.tokens().book().epoch = Some(epoch);
-    }
-
-    /// Ends the tokens that stand for the old content of a range.
-    ///
-    /// The caller calls it before any command writes, zeroes or deallocates blocks of the unit. If
-    /// ranges are locked, the range is locked already. It costs one load while there are no tokens.
-    #[inline]
-    pub fn note_write(&self, range: BlockRange) {
-        if self.tokens().live.load(Ordering::Acquire) != 0 {
-            self.tokens().revoke(range);
-        }
-    }
-
-    /// Ends every token. The caller calls it when the device may have lost writes, before data that
-    /// is read from now on is used.
-    pub fn note_loss(&self) {
-        self.tokens().retain(|_| false);
-    }
-}
-
 /// Builds the token's bytes (SPC-4 table 90).
 fn encode(
-    unit: &LogicalUnit,
+    config: &UnitConfig,
     id: u64,
     epoch: &[u8; 16],
     ranges: &[BlockRange],
 ) -> Box<[u8; TOKEN_LEN]> {
-    let config = unit.fixed_config();
     let mut token = Box::new([0; TOKEN_LEN]);
     token[..4].copy_from_slice(&TYPE_CHANGE_VULNERABLE.to_be_bytes());
     token[6..8].copy_from_slice(&ROD_TOKEN_LENGTH.to_be_bytes());

@@ -200,7 +200,7 @@ impl PopulateToken {
         let unit = self.common.nexus.unit();
         let blocks = total(&ranges);
         let segments = ranges.len() as u16;
-        let Some(token) = unit.tokens().make(unit, ranges) else {
+        let Some(token) = unit.make_token(ranges) else {
             return unit.check_condition(&Sense::illegal(Asc::INSUFFICIENT_RESOURCES));
         };
         running.progress(segments, blocks);
