@@ -70,6 +70,7 @@ impl ItlNexus {
     }
 
     /// Returns the logical unit.
+    #[inline]
     pub fn unit(&self) -> &Arc<LogicalUnit> {
         &self.unit
     }
