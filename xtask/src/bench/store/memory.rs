@@ -3,14 +3,18 @@
 //!
 //! Each line comes with the processor time of a request, and with that of the pool's own thread. It
 //! also tells how often a request was handed from thread to thread: orders to the pool's thread,
-//! and times that a thread was woken.
+//! and times that a thread was woken. Runs on cores that share a cache are judged, because a pool
+//! hands more from core to core than a file does.
 
 use super::phases::{Bench, kiops, target};
 use super::process::{Figures, Load};
 use super::table::{Line, Side, Wanted};
+use crate::bench::distance::{Distance, round_trip_ns};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+/// Most rounds for each that was asked for.
+const MOST_TURNS: usize = 3;
 /// Divisor of the cache that gives the bytes of the cached reads.
 const CACHED: u64 = 2;
 /// Blocks of a volume with their name, and the ratio to the bare file that reads in order must
@@ -126,6 +130,28 @@ impl Bench<'_> {
 
     /// Measures a row on both sides in turns. Returns the pool's speeds.
     fn measure(&mut self, row: &Row) -> Result<Vec<f64>, String> {
+        let mut runs = Runs::default();
+        let rounds = self.options.rounds;
+        while runs.go_on(rounds) {
+            for turn in 0..2 {
+                let side = [Side::Raw, Side::Pool][(runs.rounds + turn) % 2];
+                let load = |client| {
+                    let seed = (runs.rounds * row.clients + client) as u64 + 1;
+                    row.load.clone().seed(seed).on(target(side))
+                };
+                let loads: Vec<Load> = (0..row.clients).map(load).collect();
+                let before_ns = round_trip_ns();
+                let figures = self.loader.load(&loads)?;
+                let cores = Distance::of(before_ns, round_trip_ns());
+                runs.push(side, cores, figures);
+            }
+            runs.rounds += 1;
+        }
+        self.tell(row, &runs)
+    }
+
+    /// Puts the lines of a row into the table. Returns the pool's speeds.
+    fn tell(&mut self, row: &Row, runs: &Runs) -> Result<Vec<f64>, String> {
         let [of_speed, of_processor] = row.wanted;
         // Lines are told apart by their names, so each says of which row it is.
         let counted = |what: &str, unit, wanted| {
@@ -139,35 +165,101 @@ impl Bench<'_> {
         let mut p99 = line("p99", Wanted::Nothing);
         let mut orders = counted("orders to the pool's thread", "each", Wanted::Nothing);
         let mut wakes = counted("threads woken", "each", Wanted::Nothing);
+        let mut near = counted("runs with near cores", "runs", Wanted::Nothing);
         let mut of_pool = Vec::new();
-        for round in 0..self.options.rounds {
-            for turn in 0..2 {
-                let side = [Side::Raw, Side::Pool][(round + turn) % 2];
-                let load = |client| {
-                    let seed = (round * row.clients + client) as u64 + 1;
-                    row.load.clone().seed(seed).on(target(side))
-                };
-                let loads: Vec<Load> = (0..row.clients).map(load).collect();
-                let figures = self.loader.load(&loads)?;
-                let first = figures.first().ok_or("the load returned no figures")?;
-                let sum = |figure: fn(&Figures) -> f64| figures.iter().map(figure).sum::<f64>();
-                let operations = sum(|of| of.operations as f64);
-                speed.push(side, sum(row.speed));
-                processor.push(side, first.processor_s * 1e6 / operations);
-                let slowest = figures.iter().map(|of| of.p99_us);
-                p99.push(side, slowest.fold(0.0, f64::max));
-                if side == Side::Pool {
-                    engine.push(side, first.pools_s * 1e6 / operations);
-                    orders.push(side, first.orders as f64 / operations);
-                    let lanes = sum(|of| of.lane_wakes as f64);
-                    wakes.push(side, (first.pool_wakes as f64 + lanes) / operations);
-                    of_pool.push(sum(row.speed));
-                }
+        for side in [Side::Raw, Side::Pool] {
+            near.push(side, runs.near(side) as f64);
+        }
+        for (side, figures) in runs.judged() {
+            let first = figures.first().ok_or("the load returned no figures")?;
+            let sum = |figure: fn(&Figures) -> f64| figures.iter().map(figure).sum::<f64>();
+            let operations = sum(|of| of.operations as f64);
+            speed.push(side, sum(row.speed));
+            processor.push(side, first.processor_s * 1e6 / operations);
+            let slowest = figures.iter().map(|of| of.p99_us);
+            p99.push(side, slowest.fold(0.0, f64::max));
+            if side == Side::Pool {
+                engine.push(side, first.pools_s * 1e6 / operations);
+                orders.push(side, first.orders as f64 / operations);
+                let lanes = sum(|of| of.lane_wakes as f64);
+                wakes.push(side, (first.pool_wakes as f64 + lanes) / operations);
+                of_pool.push(sum(row.speed));
             }
         }
-        for line in [speed, processor, engine, p99, orders, wakes] {
+        for line in [speed, processor, engine, p99, orders, wakes, near] {
             self.table.push(line);
         }
         Ok(of_pool)
+    }
+}
+
+/// Runs of a row on both sides, each with the distance of the cores meanwhile.
+#[derive(Default)]
+struct Runs {
+    rounds: usize,
+    runs: Vec<(Side, Distance, Vec<Figures>)>,
+}
+
+impl Runs {
+    fn push(&mut self, side: Side, cores: Distance, figures: Vec<Figures>) {
+        self.runs.push((side, cores, figures));
+    }
+
+    fn near(&self, side: Side) -> usize {
+        let near = |run: &&(Side, Distance, _)| run.0 == side && run.1 == Distance::Near;
+        self.runs.iter().filter(near).count()
+    }
+
+    /// Reports whether another round is wanted. On a machine whose cores are seldom near, the
+    /// rounds end before each side has its number of near runs.
+    fn go_on(&self, wanted: usize) -> bool {
+        let has_enough = [Side::Raw, Side::Pool].map(|side| self.near(side) >= wanted);
+        let is_short = has_enough.contains(&false);
+        self.rounds < wanted || is_short && self.rounds < MOST_TURNS * wanted
+    }
+
+    /// Returns the runs with near cores, if both sides have some, else all runs.
+    fn judged(&self) -> impl Iterator<Item = (Side, &[Figures])> {
+        let only_near = self.near(Side::Raw) > 0 && self.near(Side::Pool) > 0;
+        let is_judged = move |cores: &Distance| !only_near || *cores == Distance::Near;
+        let judged = self
+            .runs
+            .iter()
+            .filter(move |(_, cores, _)| is_judged(cores));
+        judged.map(|(side, _, figures)| (*side, figures.as_slice()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(of: &[(Side, Distance)]) -> Runs {
+        let mut runs = Runs::default();
+        for (side, cores) in of {
+            runs.push(*side, *cores, Vec::new());
+        }
+        runs.rounds = of.len() / 2;
+        runs
+    }
+
+    #[test]
+    fn near_runs_are_judged_if_both_sides_have_some() {
+        let (near, far) = (Distance::Near, Distance::Far);
+        let both = [(Side::Raw, near), (Side::Pool, far), (Side::Pool, near)];
+        assert_eq!(runs(&both).judged().count(), 2);
+        let one = [(Side::Raw, near), (Side::Pool, far)];
+        assert_eq!(runs(&one).judged().count(), 2);
+    }
+
+    #[test]
+    fn rounds_go_on_until_there_are_near_runs_or_too_many() {
+        let far = [(Side::Raw, Distance::Far), (Side::Pool, Distance::Far)];
+        let near = [(Side::Raw, Distance::Near), (Side::Pool, Distance::Near)];
+        assert!(runs(&[]).go_on(1));
+        assert!(runs(&far).go_on(1));
+        assert!(!runs(&near).go_on(1));
+        assert!(runs(&near).go_on(2));
+        assert!(!runs(&far.repeat(MOST_TURNS)).go_on(1));
     }
 }
