@@ -21,10 +21,11 @@ use super::event_loop::EventLoop;
 use super::message::{AbortOrder, Message};
 use super::payload;
 use crate::session::served_session::Visible;
-use unit::command::abort::{QuietSignal, Whose};
+use unit::command::abort::Whose;
 use unit::command::ended::Ended;
 use unit::command::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
 use unit::nexus::MappedUnit;
+use unit::quiet_signal::QuietSignal;
 use unit::timing::rare::Cause;
 
 /// Most task management functions that may wait beside one for each task of a session.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use scsi::nexus::Nexus;
 
-use super::command::abort::QuietSignal;
 use super::command::operation::{Answer, Operation, Work};
 use super::command::operations::Operations;
 use super::nexus::MappedUnit;
 use super::unit::Unit;
+use crate::quiet_signal::QuietSignal;
 
 /// Work that an order waits for.
 #[derive(Clone, Debug)]

@@ -13,12 +13,12 @@ use scsi::range_lock::Hold;
 use scsi::{Access, BlockRange, Refusal};
 use slab::Slab;
 
-use super::command::abort::QuietSignal;
 use super::drain::DrainOrder;
 use super::loops::{Seat, Token};
 use super::nexus::Nexus;
 use super::timing::tally::UnderWay;
 use super::timing::{LoopClock, Stopwatch};
+use crate::quiet_signal::QuietSignal;
 use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
 use model::figures::CommandStage;
 

@@ -9,7 +9,7 @@
 //! - [`execution`]: operations of protocols that have no CDBs, from the gates to their end;
 //! - [`command`]: SCSI commands between their start and their end;
 //! - [`loops`]: the event loops that serve units, and the tokens of waiting operations;
-//! - [`drain`]: orders to these loops to wait for what is under way;
+//! - [`drain`]: orders to these loops to wait for what is under way; [`quiet_signal`]: its end;
 //! - [`shape`]: the configuration of the device server, from the configured unit and its device;
 //! - [`state_file`]: the stored state (reservations, saved mode pages) as a file;
 //! - `alone`: a unit around a device that no configuration names;
@@ -27,6 +27,7 @@ pub mod execution;
 pub mod hindrances;
 pub mod loops;
 pub mod nexus;
+pub mod quiet_signal;
 pub mod retirement;
 pub mod shape;
 mod space_shortage;

@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
-use super::command::abort::QuietSignal;
 use super::command::operation::Token;
 use super::command::peers::Peers;
 use super::drain::{DrainOrder, Whose};
 use super::unit::Unit;
+use crate::quiet_signal::QuietSignal;
 use model::data_plane::ApplyError;
 
 /// Time that commands may take to end.

@@ -19,7 +19,6 @@ use scsi::range_lock::Hold;
 use scsi::{Access, BlockRange, Refusal};
 use slab::Slab;
 
-use super::command::abort::QuietSignal;
 use super::drain::DrainOrder;
 use super::execution::{access, durably};
 use super::loops::{Call, Seat, Token};
@@ -28,6 +27,7 @@ use super::timing::CommandTimes;
 use super::timing::rare::Failure;
 use super::timing::tally::UnderWay;
 use super::unit::Unit;
+use crate::quiet_signal::QuietSignal;
 use block::lane::{Observer, Outcome};
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Foreseen, Geometry, Lane, LatencySplit, Request,

@@ -1,4 +1,4 @@
-//! Orders to abort tasks of a unit, over all loops, and the signal that all of them are quiet.
+//! Orders to abort tasks of a unit, over all loops.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use scsi::nexus::{Nexus, NexusId};
 use scsi::persistent_reservation::Registrant;
 
 use super::core::Core;
-use super::operation::{SessionKey, TaskKey, Token, Work};
+use super::operation::{SessionKey, TaskKey, Work};
 use super::peers::Peers;
+use crate::quiet_signal::QuietSignal;
 use crate::unit::Unit;
 
 /// Order to abort tasks, with the signal for the one that waits.
@@ -51,56 +52,6 @@ impl Whose {
             Self::Nexus(id) => nexus.id == *id,
             Self::Registrants(registrants) => registrants.contains(&Registrant::of(nexus)),
         }
-    }
-}
-
-/// Signal that fires when its last owner lets go: every loop has looked and every aborted task has
-/// ended.
-pub struct QuietSignal {
-    /// Operation that waits.
-    token: Token,
-    wake: scsi::task_set::Wake,
-    /// Whether the end of a command that its task outlives is not enough.
-    waits_for_the_task: bool,
-}
-
-impl QuietSignal {
-    /// Returns a signal that wakes `token`. For this signal, a task that outlives its command is
-    /// over with the command.
-    pub fn new(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
-        Arc::new(Self {
-            token,
-            wake,
-            waits_for_the_task: false,
-        })
-    }
-
-    /// Returns a signal that wakes `token` when nothing at all is done any more.
-    pub fn at_the_end(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
-        Arc::new(Self {
-            token,
-            wake,
-            waits_for_the_task: true,
-        })
-    }
-
-    /// Reports whether the signal waits on when a command is over and its task is not.
-    pub fn waits_for_the_task(&self) -> bool {
-        self.waits_for_the_task
-    }
-}
-
-impl std::fmt::Debug for QuietSignal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QuietSignal")
-            .field("token", &self.token)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for QuietSignal {
-    fn drop(&mut self) {
-        (self.wake)(self.token.0);
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use scsi::BlockRange;
 use scsi::range_lock::Hold;
 
-use super::abort::{self, AbortOrder, QuietSignal};
+use super::abort::{self, AbortOrder};
 use super::ended::{Data, Ended};
 use super::operation::{Operation, SessionKey, TaskKey, TaskRun, Token, Waiting, Work};
 use super::operations::Operations;
@@ -22,6 +22,7 @@ use super::step_requests::scsi_error;
 use super::turn::Turn;
 use crate::drain::{DrainOrder, Whose};
 use crate::nexus::TaskEntry;
+use crate::quiet_signal::QuietSignal;
 use crate::timing::{LoopClock, Receipt};
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};

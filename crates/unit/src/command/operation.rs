@@ -7,9 +7,9 @@ use std::sync::Arc;
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
 
-use super::abort::QuietSignal;
 pub use crate::loops::Token;
 use crate::nexus::{MappedUnit, TaskEntry};
+use crate::quiet_signal::QuietSignal;
 use crate::timing::Stopwatch;
 use crate::unit::Unit;
 use block::budget::Reservation;

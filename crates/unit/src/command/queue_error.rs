@@ -11,12 +11,13 @@ use std::sync::Arc;
 use scsi::Status;
 use scsi::logical_unit::QueueErrorPolicy;
 
-use super::abort::{AbortOrder, QuietSignal, Whose};
+use super::abort::{AbortOrder, Whose};
 use super::core::Core;
 use super::ended::Ended;
 use super::operation::{SessionKey, TaskKey, Token};
 use super::peers::Peers;
 use crate::nexus::MappedUnit;
+use crate::quiet_signal::QuietSignal;
 use crate::timing::rare::Failure;
 use model::figures::CommandKind;
 

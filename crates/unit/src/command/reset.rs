@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use scsi::logical_unit::Reset;
 
-use super::abort::QuietSignal;
 use super::core::Core;
 use super::operation::{Operation, SessionKey, TaskKey, Waiting, Work};
 use super::peers::Peers;
+use crate::quiet_signal::QuietSignal;
 use crate::unit::Unit;
 use block::{Request, Submitted, Ticket};
 

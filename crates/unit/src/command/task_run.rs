@@ -8,7 +8,7 @@ use std::sync::Arc;
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Input, Response, Status, Step};
 
-use super::abort::{AbortOrder, QuietSignal, Whose};
+use super::abort::{AbortOrder, Whose};
 use super::core::{Core, Progress};
 use super::ended::Ended;
 use super::operation::{Answer, Operation, SessionKey, TaskKey, TaskRun, Token, Waiting, Work};
@@ -16,6 +16,7 @@ use super::peers::Peers;
 use super::step_requests::{prepare, scsi_error, to_extents};
 use super::turn;
 use crate::nexus::TaskEntry;
+use crate::quiet_signal::QuietSignal;
 use crate::state_file;
 use crate::unit::Unit;
 use block::lane::Outcome;
