@@ -323,7 +323,7 @@ impl Array {
     fn is_read_again(&mut self, request: &InFlight) -> bool {
         let mut waiters = request.spans.iter().map(|span| span.waiter);
         waiters.all(|waiter| match self.operations.get_mut(waiter.operation) {
-            Some(Operation::Read(read)) => read.copy_of(waiter).is_again,
+            Some(Operation::Read(read)) => read.looks_again(waiter),
             _ => false,
         })
     }

@@ -17,10 +17,10 @@
 //! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
 //! | `counts` | the amounts that were read and written, and the times |
 //! | `dispatch` | from queues to devices and back; giving up |
-//! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
-//! | `double` | blocks that lie twice |
-//! | `write`, `heal/repair`, `flush`, `trim`, `raw_leaf` | the other operations |
-//! | `watches` | the writes that happen while a block is read |
+//! | `read`, `read/heal`, `read/repair` | reading, finding the right bytes among wrong ones, and rewriting those |
+//! | `read/double_block` | blocks that lie twice |
+//! | `write`, `flush`, `trim`, `raw_leaf` | the other operations |
+//! | `write_watches` | the writes that happen while a block is read |
 //! | `health`, `shape`, `status` | losing and regaining leaves, changing and reporting the tree |
 //!
 //! The caller has these duties:
@@ -33,11 +33,9 @@
 mod counts;
 mod device;
 mod dispatch;
-mod double_block;
 mod dtl;
 mod flush;
 mod geometry;
-mod heal;
 mod health;
 pub mod layout;
 mod leaf;
@@ -105,7 +103,7 @@ pub struct Array {
     beyond: VecDeque<(LeafId, dispatch::Asked, u64)>,
     /// Results of operations on copies of blocks that lie twice, which those blocks' operations
     /// have not seen.
-    double_news: double_block::News,
+    double_news: read::double_block::News,
     /// Leaves that may have got background requests since [`Array::release`].
     with_news: Vec<LeafId>,
     /// Whether a leaf may have a flush to start.
@@ -135,7 +133,7 @@ impl Array {
             in_flight: Table::default(),
             answers: VecDeque::new(),
             beyond: VecDeque::new(),
-            double_news: double_block::News::new(),
+            double_news: read::double_block::News::new(),
             with_news: Vec::new(),
             has_waiting_flushes: false,
             next_deadline_us: None,

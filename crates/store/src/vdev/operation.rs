@@ -7,16 +7,16 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, DeviceRequest, LeafId};
-use super::double_block::DoubleOperation;
 use super::flush::FlushOperation;
+use super::raw_leaf::LabelOperation;
 use super::read::ReadOperation;
+use super::read::double_block::DoubleOperation;
+use super::read::repair::RepairOperation;
 use super::status::VdevState;
 use super::trim::TrimOperation;
 use super::write::WriteOperation;
 use crate::checksum;
 use crate::format::{Address, Algorithm, Epoch, Pointer};
-use crate::vdev::heal::repair::RepairOperation;
-use crate::vdev::raw_leaf::LabelOperation;
 
 /// Proof that a block's bytes are the right ones.
 #[derive(Clone)]

@@ -1,6 +1,10 @@
 //! The read of a block: from the copies that should be good, then from those that may be, until the
 //! bytes prove themselves.
 
+pub(super) mod double_block;
+mod heal;
+pub(super) mod repair;
+
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
 
@@ -17,49 +21,49 @@ use super::write_watches::Watch;
 
 /// Order to read a block, with its goal.
 #[derive(Debug)]
-pub(super) struct Order {
-    pub(super) asker: Asker,
+struct Order {
+    asker: Asker,
     /// Block to read, in one place only.
-    pub(super) block: Block,
-    pub(super) priority: Priority,
-    pub(super) goal: Goal,
+    block: Block,
+    priority: Priority,
+    goal: Goal,
     /// Bytes of the block, if they were found in another place.
-    pub(super) known: Option<Pages>,
+    known: Option<Pages>,
     /// Whether wrong bytes of the block were counted already.
-    pub(super) was_counted: bool,
+    was_counted: bool,
 }
 
 /// A read of a block.
 #[derive(Debug)]
 pub(super) struct ReadOperation {
-    pub(super) asker: Asker,
-    pub(super) block: Block,
-    pub(super) goal: Goal,
-    pub(super) priority: Priority,
-    pub(super) geometry: Geometry,
+    asker: Asker,
+    block: Block,
+    goal: Goal,
+    priority: Priority,
+    geometry: Geometry,
     /// Requests of each column, with the leaves that were asked.
-    pub(super) copies: SmallVec<[SmallVec<[ColumnCopy; 1]>; 1]>,
-    pub(super) round: Round,
+    copies: SmallVec<[SmallVec<[ColumnCopy; 1]>; 1]>,
+    round: Round,
     /// Number of requests that are worth waiting for.
-    pub(super) waiting: u32,
+    waiting: u32,
     /// Number of requests that take long.
-    pub(super) slow: u32,
+    slow: u32,
     /// Watch that tells whether the block's place was written while it was read.
-    pub(super) watch: Watch,
+    watch: Watch,
     /// Last error of a device.
-    pub(super) error: Option<DeviceError>,
+    error: Option<DeviceError>,
     /// Whether there are more choices of columns than may be tried.
     has_untried: bool,
     /// Bytes of the block, in the last round.
-    pub(super) payload: Pages,
+    payload: Pages,
     /// Bytes of the block, if they were found in another place: [`Order`].
-    pub(super) known: Option<Pages>,
-    pub(super) was_counted: bool,
+    known: Option<Pages>,
+    was_counted: bool,
 }
 
 /// Goal of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Goal {
+enum Goal {
     /// The caller wants the block's bytes.
     Read,
     /// All copies are to be verified, and repaired if they are bad twice.
@@ -70,7 +74,7 @@ pub(super) enum Goal {
 
 /// Round of a read: the leaves that were asked so far. Each round asks more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Round {
+enum Round {
     Start,
     /// Fewest leaves that suffice when all goes well.
     Best,
@@ -87,17 +91,17 @@ pub(super) enum Round {
 
 /// A copy of a column on one leaf.
 #[derive(Debug)]
-pub(super) struct ColumnCopy {
-    pub(super) leaf: LeafId,
+struct ColumnCopy {
+    leaf: LeafId,
     /// Whether the leaf missed nothing of the block's epoch.
-    pub(super) is_trusted: bool,
+    is_trusted: bool,
     /// Whether the copy was asked for in the last round, since it was bad before.
-    pub(super) is_again: bool,
-    pub(super) state: CopyState,
+    is_again: bool,
+    state: CopyState,
 }
 
 #[derive(Debug)]
-pub(super) enum CopyState {
+enum CopyState {
     Reading,
     /// The leaf is still reading, but takes long.
     Slow,
@@ -107,7 +111,7 @@ pub(super) enum CopyState {
 
 impl Goal {
     /// Returns the answer for a failed read.
-    pub(super) fn failed(self, error: ArrayError) -> ArrayDone {
+    fn failed(self, error: ArrayError) -> ArrayDone {
         match self {
             Self::Read => ArrayDone::Read(Err(error)),
             Self::Scrub => ArrayDone::Scrubbed(Err(error)),
@@ -117,7 +121,7 @@ impl Goal {
 
     /// Returns the answer for a read whose place was overwritten: nothing of the block is left to
     /// verify or rebuild.
-    pub(super) fn overwritten(self, block: &Block) -> ArrayDone {
+    fn overwritten(self, block: &Block) -> ArrayDone {
         match self {
             Self::Read => {
                 let context = sectors_at(block.sectors.into(), block.address);
@@ -178,7 +182,7 @@ impl Array {
     }
 
     /// Reports whether a leaf has a part of a block that lies there.
-    pub(super) fn holds(&self, leaf: LeafId, block: &Block) -> bool {
+    fn holds(&self, leaf: LeafId, block: &Block) -> bool {
         let Some((top, geometry)) = self.locate(block.address, block.sectors) else {
             return false;
         };
@@ -212,7 +216,7 @@ impl Array {
     }
 
     /// Begins to read a block in one place.
-    pub(super) fn begin_read(&mut self, order: Order, now_us: u64, out: &mut Output) {
+    fn begin_read(&mut self, order: Order, now_us: u64, out: &mut Output) {
         let Order {
             asker,
             block,
@@ -475,7 +479,7 @@ impl Array {
     }
 
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn ask(
+    fn ask(
         &mut self,
         id: u64,
         read: &mut ReadOperation,
@@ -558,12 +562,17 @@ impl Array {
 }
 
 impl ReadOperation {
-    pub(super) fn copy_of(&mut self, waiter: Waiter) -> &mut ColumnCopy {
+    fn copy_of(&mut self, waiter: Waiter) -> &mut ColumnCopy {
         &mut self.copies[usize::from(waiter.column)][usize::from(waiter.copy)]
     }
 
+    /// Reports whether a request is for a copy that was bad before, and is read once more.
+    pub(super) fn looks_again(&mut self, waiter: Waiter) -> bool {
+        self.copy_of(waiter).is_again
+    }
+
     /// Reports whether the block is a record of the log that may lie there, of whichever past.
-    pub(super) fn is_sought(&self) -> bool {
+    fn is_sought(&self) -> bool {
         matches!(self.block.verify, Verify::Record(_))
     }
 

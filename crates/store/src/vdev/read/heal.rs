@@ -3,15 +3,13 @@
 //!
 //! A wrong column is found by trying: some columns are left out and rebuilt from parity, and the
 //! checksum of the whole is compared. Choices are tried in the order of how much must have gone
-//! wrong. No more than [`Limits::combinations`](super::Limits::combinations) choices are tried.
-
-pub(super) mod repair;
+//! wrong. No more than [`Limits::combinations`](crate::vdev::Limits::combinations) choices are tried.
 
 use pages::Pages;
 use smallvec::SmallVec;
 
-use super::raidz;
-use super::read::{CopyState, ReadOperation};
+use super::{CopyState, ReadOperation};
+use crate::vdev::raidz;
 
 /// A choice of the version that is believed of each column, if any.
 type Choice<'a> = SmallVec<[Option<&'a Pages>; 8]>;

@@ -4,18 +4,17 @@
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
+use super::heal::is_same;
+use super::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 use crate::format::Epoch;
-
 use crate::vdev::Array;
 use crate::vdev::device::{DeviceErrorKind, LeafId};
-use crate::vdev::heal::is_same;
 use crate::vdev::layout;
 use crate::vdev::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Asker, Operation, Output, Priority, Scrubbed,
     VdevEvent, Waiter,
 };
 use crate::vdev::queue::{Job, Work};
-use crate::vdev::read::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 
 /// A repair: right bytes that are written over bad ones.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Array {
     /// A device may fail a read, or return another place's bytes, though the copy is right.
     /// Overwriting it would put it at risk for nothing: if the power fails meanwhile, its sectors
     /// may be neither new nor old.
-    pub(in crate::vdev) fn read_succeeded(
+    pub(super) fn read_succeeded(
         &mut self,
         id: u64,
         read: &mut ReadOperation,
@@ -97,12 +96,7 @@ impl Array {
     }
 
     /// Goes on after bad copies have been read once more.
-    pub(in crate::vdev) fn looked_again(
-        &mut self,
-        read: &ReadOperation,
-        now_us: u64,
-        out: &mut Output,
-    ) {
+    pub(super) fn looked_again(&mut self, read: &ReadOperation, now_us: u64, out: &mut Output) {
         let columns = read.geometry.encode(&read.payload);
         self.repair(read, &columns, now_us, out);
     }
@@ -236,7 +230,7 @@ impl Array {
     }
 
     /// Counts every copy that was read of a block of which none is right.
-    pub(in crate::vdev) fn count_bad_copies(&mut self, read: &ReadOperation, out: &mut Output) {
+    pub(super) fn count_bad_copies(&mut self, read: &ReadOperation, out: &mut Output) {
         for (column, copies) in read.copies.iter().enumerate() {
             for copy in copies {
                 if copy.is_trusted && matches!(copy.state, CopyState::Read(_)) {

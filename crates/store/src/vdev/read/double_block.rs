@@ -10,17 +10,17 @@ use std::collections::VecDeque;
 
 use pages::Pages;
 
-use super::Array;
-use super::operation::{
+use super::{Goal, Order};
+use crate::format::Address;
+use crate::vdev::Array;
+use crate::vdev::operation::{
     ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Priority, Scrubbed,
 };
-use super::read::{Goal, Order};
-use super::write_watches::Watch;
-use crate::format::Address;
+use crate::vdev::write_watches::Watch;
 
 /// A read of a block that lies twice.
 #[derive(Debug)]
-pub(super) struct DoubleOperation {
+pub(in crate::vdev) struct DoubleOperation {
     tag: u64,
     block: Block,
     goal: Goal,
@@ -51,7 +51,7 @@ enum CopiesState {
 }
 
 /// Results of operations on copies: number of the operation, number of its copy, and the result.
-pub(super) type News = VecDeque<(u64, usize, ArrayDone)>;
+pub(in crate::vdev) type News = VecDeque<(u64, usize, ArrayDone)>;
 
 impl Array {
     /// Tells the asker how an operation on a block ended.
@@ -97,7 +97,7 @@ impl Array {
     }
 
     /// Takes the news that an operation on a copy has ended, or found the block.
-    pub(super) fn double_told(
+    pub(in crate::vdev) fn double_told(
         &mut self,
         (id, copy, done): (u64, usize, ArrayDone),
         now_us: u64,
