@@ -9,6 +9,7 @@ use super::device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 use super::operation::{Answer, Operation, Output, Priority, VdevEvent};
+use super::page_runs;
 use super::queue::{self, Job, Span, Work};
 use super::tree::LeafState;
 use crate::format::Epoch;
@@ -284,7 +285,7 @@ impl Array {
                 );
                 Err(DeviceError::new(DeviceErrorKind::Failed, context))
             }
-            (Asked::Read, Ok(data)) => Ok(queue::aligned(data)),
+            (Asked::Read, Ok(data)) => Ok(page_runs::aligned(data)),
             (_, Ok(_)) => Ok(Pages::new()),
             (_, Err(error)) => Err(error),
         };

@@ -14,6 +14,7 @@
 //! | `tree` | the configuration that an array starts from |
 //! | `dtl` | the epochs that a leaf missed |
 //! | `geometry`, `raidz`, `raidz/parity` | the columns of a block, their contents, and the arithmetic of parity |
+//! | `page_runs` | runs of bytes in which every sector is a page |
 //! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
 //! | `counts` | the amounts that were read and written, and the times |
 //! | `dispatch` | from queues to devices and back; giving up |
@@ -40,6 +41,7 @@ mod health;
 pub mod layout;
 mod leaf;
 mod operation;
+mod page_runs;
 mod queue;
 mod raidz;
 mod raw_leaf;

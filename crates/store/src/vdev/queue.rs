@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pages::{PAGE_SIZE, Page, PageMut, Pages};
+use pages::{PAGE_SIZE, Page, Pages};
 use smallvec::{SmallVec, smallvec};
 
 use super::operation::{Priority, Waiter};
+use super::page_runs;
 use crate::format::Epoch;
 
 /// Bounds of an array's work.
@@ -176,29 +177,8 @@ pub(super) fn join(parts: &mut SmallVec<[Pages; 1]>) -> Pages {
         return parts.swap_remove(0);
     }
     let len: usize = parts.iter().map(Pages::len).sum();
-    let pages: Vec<Page> = parts.iter().flat_map(sectors_of).collect();
+    let pages: Vec<Page> = parts.iter().flat_map(page_runs::sectors_of).collect();
     Pages::from_pages(pages.into_iter(), 0, len as u32)
-}
-
-/// Returns the sectors of a run, one page each. Sectors that are no pages of their own are copied.
-pub(super) fn sectors_of(run: &Pages) -> impl Iterator<Item = Page> {
-    (0..run.len() / PAGE_SIZE).map(|sector| {
-        let at = sector * PAGE_SIZE;
-        run.whole_page(at).cloned().unwrap_or_else(|| {
-            let mut page = PageMut::zeroed();
-            run.slice(at..at + PAGE_SIZE).copy_to(&mut page[..]);
-            page.freeze()
-        })
-    })
-}
-
-/// Returns a run in which every sector is a page: the run itself, or a copy.
-pub(super) fn aligned(run: Pages) -> Pages {
-    if run.is_empty() || run.whole_page(0).is_some() {
-        return run;
-    }
-    let pages: Vec<Page> = sectors_of(&run).collect();
-    Pages::from_pages(pages.into_iter(), 0, run.len() as u32)
 }
 
 /// Ranges that are being changed. They never overlap.

@@ -7,9 +7,10 @@
 pub(super) mod parity;
 
 use pages::{PAGE_SIZE, Page, PageMut, Pages};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::geometry::{Column, Geometry};
+use super::page_runs;
 
 /// Returns the sectors that `sectors` of payload take: a row of parity for each row of data, and
 /// padding to a multiple of `parity + 1`. With the padding, no free space is too small for any
@@ -76,20 +77,25 @@ pub(super) fn geometry(leaves: u64, parity: u64, sector: u64, sectors: u16) -> G
     }
 }
 
-/// Returns the content of each column of a block.
-pub(super) fn encode(geometry: &Geometry, payload: &Pages) -> SmallVec<[Pages; 1]> {
-    let data: SmallVec<[Pages; 8]> = geometry
-        .data_ranges()
-        .map(|range| payload.slice(range))
-        .collect();
-    let present: SmallVec<[Option<&Pages>; 8]> = data.iter().map(Some).collect();
-    let rows = geometry.columns[0].sectors;
-    let mut columns: SmallVec<[Pages; 1]> = (0..geometry.parity)
-        .map(|number| column_of(rows, |row| parity_of(number, &present, row)))
-        .collect();
-    drop(present);
-    columns.extend(data);
-    columns
+impl Geometry {
+    /// Returns the content of each column for a block with this payload.
+    pub(super) fn encode(&self, payload: &Pages) -> SmallVec<[Pages; 1]> {
+        if self.columns.len() == 1 {
+            return smallvec![payload.clone()];
+        }
+        let data: SmallVec<[Pages; 8]> = self
+            .data_ranges()
+            .map(|range| payload.slice(range))
+            .collect();
+        let present: SmallVec<[Option<&Pages>; 8]> = data.iter().map(Some).collect();
+        let rows = self.columns[0].sectors;
+        let mut columns: SmallVec<[Pages; 1]> = (0..self.parity)
+            .map(|number| column_of(rows, |row| parity_of(number, &present, row)))
+            .collect();
+        drop(present);
+        columns.extend(data);
+        columns
+    }
 }
 
 fn column_of(sectors: u32, sector: impl FnMut(usize) -> PageMut) -> Pages {
@@ -144,7 +150,7 @@ pub(super) fn decode(geometry: &Geometry, columns: &[Option<&Pages>]) -> Option<
     let pages: Vec<Page> = data
         .iter()
         .flat_map(|column| (*column).or_else(|| rebuilt.next()))
-        .flat_map(super::queue::sectors_of)
+        .flat_map(page_runs::sectors_of)
         .collect();
     let len = pages.len() * PAGE_SIZE;
     Some(Pages::from_pages(pages.into_iter(), 0, len as u32))

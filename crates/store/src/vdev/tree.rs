@@ -1,11 +1,13 @@
 //! The configuration that an array starts from ([`VdevTree`]), and the tree that it works with.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::counts::BlockIo;
 use super::device::LeafId;
 use super::dtl::Dtl;
+use super::geometry::{Column, Geometry};
 use super::layout;
+use super::raidz;
 use crate::format::{Epoch, Extent};
 use crate::log::ring::MOST_SECTORS as LOG_RING;
 
@@ -245,6 +247,44 @@ impl TopLevel {
             TopLevelKind::Hole => 0,
             TopLevelKind::Leaf | TopLevelKind::Mirror => self.leaf_sectors,
             TopLevelKind::Raidz { .. } => self.leaf_sectors * self.slots.len() as u64,
+        }
+    }
+
+    /// Returns a block's columns; `None` if the block does not lie in the vdev.
+    pub(super) fn geometry(&self, sector: u64, sectors: u16) -> Option<Geometry> {
+        let end = sector.checked_add(u64::from(self.footprint(sectors)))?;
+        if sectors == 0 || end > self.sectors() {
+            return None;
+        }
+        match self.kind {
+            TopLevelKind::Hole => None,
+            TopLevelKind::Leaf | TopLevelKind::Mirror => Some(Geometry {
+                columns: smallvec![Column {
+                    slot: None,
+                    sector,
+                    sectors: u32::from(sectors)
+                }],
+                parity: 0,
+                padding: SmallVec::new(),
+            }),
+            TopLevelKind::Raidz { parity } => Some(raidz::geometry(
+                self.slots.len() as u64,
+                u64::from(parity),
+                sector,
+                sectors,
+            )),
+        }
+    }
+
+    /// Returns the sectors that a block of `sectors` of payload takes.
+    pub(super) fn footprint(&self, sectors: u16) -> u32 {
+        match self.kind {
+            TopLevelKind::Raidz { parity } => raidz::footprint(
+                self.slots.len() as u32,
+                u32::from(parity),
+                u32::from(sectors),
+            ),
+            TopLevelKind::Leaf | TopLevelKind::Mirror | TopLevelKind::Hole => u32::from(sectors),
         }
     }
 

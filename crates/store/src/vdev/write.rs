@@ -13,7 +13,8 @@ use super::layout;
 use super::operation::{
     Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter, sectors_at,
 };
-use super::queue::{self, Job, Work};
+use super::page_runs;
+use super::queue::{Job, Work};
 use super::tree::LeafState;
 use crate::format::{Address, Epoch};
 
@@ -223,7 +224,7 @@ impl Array {
         let Some((top, geometry)) = self.locate(address, sectors) else {
             return false;
         };
-        let data = queue::aligned(data.clone());
+        let data = page_runs::aligned(data.clone());
         for (column, part) in geometry.columns.iter().zip(geometry.encode(&data)) {
             let offset = layout::sector_offset(column.sector);
             for leaf in top.holders(column.slot) {

@@ -54,7 +54,7 @@ proptest! {
         let geometry = raidz::geometry(parity + data, parity, seed % 1000, sectors);
         let payload = noise(seed, usize::from(sectors));
         let columns: Vec<Vec<u8>> =
-            raidz::encode(&geometry, &payload).iter().map(Pages::to_vec).collect();
+            geometry.encode(&payload).iter().map(Pages::to_vec).collect();
         let (sums, data) = columns.split_at(geometry.parity);
         prop_assert_eq!(&data.concat(), &payload.to_vec());
         for (number, sum) in sums.iter().enumerate() {
@@ -74,7 +74,7 @@ proptest! {
     ) {
         let geometry = raidz::geometry(parity + data, parity, seed % 1000, sectors);
         let payload = noise(seed, usize::from(sectors));
-        let columns = raidz::encode(&geometry, &payload);
+        let columns = geometry.encode(&payload);
         for lost in 0..1_u32 << columns.len() {
             let is_lost = |column: usize| lost >> column & 1 == 1;
             let left: Vec<Option<&Pages>> = columns
