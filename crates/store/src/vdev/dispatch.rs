@@ -8,9 +8,9 @@ use super::Array;
 use super::device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
-use super::operation::{Answer, Operation, Output, Priority, VdevEvent};
+use super::job::{self, Answer, Job, Priority, Span, Work};
+use super::operation::{Operation, Output, VdevEvent};
 use super::page_runs;
-use super::queue::{self, Job, Span, Work};
 use super::tree::LeafState;
 use crate::format::Epoch;
 
@@ -210,7 +210,7 @@ impl Array {
             } => {
                 let op = DeviceOp::Write {
                     offset: job.offset,
-                    data: queue::join(&mut parts),
+                    data: job::join(&mut parts),
                     durable: is_durable,
                 };
                 let asked = match is_durable {
@@ -260,7 +260,7 @@ impl Array {
     /// Repeats the parts of a joined request, each by itself. One bad sector does not mean that the
     /// sectors beside it cannot be read.
     fn ask_singly(&mut self, request: InFlight, now_us: u64, out: &mut Output) {
-        for (offset, len, waiter) in queue::ranges(request.offset, request.spans) {
+        for (offset, len, waiter) in job::ranges(request.offset, request.spans) {
             let place = (offset, len);
             let job = Job::new(
                 request.priority,
@@ -343,7 +343,7 @@ impl Array {
     fn answer(&mut self, request: InFlight, outcome: &DeviceOutcome) {
         let (leaf, start) = (request.leaf, request.offset);
         let is_joined_read = request.is_joined_read();
-        for (offset, len, waiter) in queue::ranges(start, request.spans) {
+        for (offset, len, waiter) in job::ranges(start, request.spans) {
             let outcome = match outcome {
                 Ok(data) if is_joined_read => {
                     let at = (offset - start) as usize;
@@ -448,7 +448,7 @@ impl Array {
         spans: SmallVec<[Span; 1]>,
         error: &DeviceError,
     ) {
-        let spans = queue::ranges(offset, spans);
+        let spans = job::ranges(offset, spans);
         self.answers
             .extend(spans.map(|(offset, len, waiter)| Answer {
                 waiter,

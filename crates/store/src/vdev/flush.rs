@@ -8,10 +8,8 @@ use smallvec::SmallVec;
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, LeafId};
 use super::health::state_after;
-use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
-};
-use super::queue::{Job, Work};
+use super::job::{Answer, Job, Priority, Waiter, Work};
+use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Operation, Output};
 use super::tree::{Class, LeafState, TopLevel};
 use crate::format::Epoch;
 

@@ -1,15 +1,17 @@
 //! One device of an array: its state, its missing epochs, its unflushed writes, its counters.
 
+pub(super) mod queue;
+
 use std::sync::Arc;
 
 use super::counts::{DirectReads, LeafIo};
 use super::dtl::Dtl;
 use super::flush::LeafFlush;
 use super::layout;
-use super::queue::Queue;
 use super::status::ErrorCounts;
 use super::tree::{LeafSpec, LeafState};
 use crate::format::Epoch;
+use queue::Queue;
 
 #[derive(Debug)]
 pub(super) struct Leaf {

@@ -15,7 +15,8 @@
 //! | `dtl` | the epochs that a leaf missed |
 //! | `geometry`, `raidz`, `raidz/parity` | the columns of a block, their contents, and the arithmetic of parity |
 //! | `page_runs` | runs of bytes in which every sector is a page |
-//! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
+//! | `job` | a leaf's request and its answer, between the operation and the device |
+//! | `leaf`, `leaf/queue` | a leaf's state, counters, and the order of its requests |
 //! | `counts` | the amounts that were read and written, and the times |
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `read/heal`, `read/repair` | reading, finding the right bytes among wrong ones, and rewriting those |
@@ -38,11 +39,11 @@ mod dtl;
 mod flush;
 mod geometry;
 mod health;
+mod job;
 pub mod layout;
 mod leaf;
 mod operation;
 mod page_runs;
-mod queue;
 mod raidz;
 mod raw_leaf;
 mod read;
@@ -67,11 +68,12 @@ pub use device::{
 };
 pub use dtl::Dtl;
 pub use health::Resilver;
+pub use job::Priority;
 pub use layout::sector_offset;
+pub use leaf::queue::Limits;
 pub use operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Block, Output, Priority, Scrubbed, VdevEvent, Verify,
+    ArrayDone, ArrayError, ArrayErrorKind, Block, Output, Scrubbed, VdevEvent, Verify,
 };
-pub use queue::Limits;
 pub use shape::{ShapeError, ShapeErrorKind};
 pub use status::{ErrorCounts, LeafStatus, SlotStatus, TopLevelStatus, VdevState};
 pub use tree::{
@@ -79,8 +81,9 @@ pub use tree::{
 };
 
 use dispatch::InFlight;
+use job::Answer;
 use leaf::Leaf;
-use operation::{Answer, Operation};
+use operation::Operation;
 use table::Table;
 use tree::TopLevel;
 use write_watches::Watches;

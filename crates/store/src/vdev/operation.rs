@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, DeviceRequest, LeafId};
+use super::device::{DeviceError, DeviceErrorKind, DeviceRequest, LeafId};
 use super::flush::FlushOperation;
 use super::raw_leaf::LabelOperation;
 use super::read::ReadOperation;
@@ -136,19 +136,6 @@ impl Block {
             ..self.clone()
         }
     }
-}
-
-/// Priority of a request. Earlier ones go first, and each class has its own bound in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// A read that a caller waits for.
-    SyncRead,
-    /// A write that a caller waits for.
-    SyncWrite,
-    /// A write of data of a group or a checkpoint.
-    AsyncWrite,
-    /// A request of a scrub, resilver, repair, prefetch or trim.
-    Background,
 }
 
 /// Results of a call.
@@ -379,34 +366,4 @@ pub(super) enum Asker {
     Double { id: u64, copy: usize },
     /// Nobody: the answer is dropped.
     Nobody,
-}
-
-/// Receiver of a device's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiter {
-    pub(super) operation: u64,
-    /// Number of the request, if the operation has several to tell apart.
-    pub(super) column: u16,
-    pub(super) copy: u16,
-}
-
-impl Waiter {
-    pub(super) fn new(operation: u64) -> Self {
-        Self {
-            operation,
-            column: 0,
-            copy: 0,
-        }
-    }
-}
-
-/// The answer of a device on its way to an operation.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) waiter: Waiter,
-    pub(super) leaf: LeafId,
-    /// Offset of the range on the leaf, in bytes.
-    pub(super) offset: u64,
-    pub(super) len: u64,
-    pub(super) outcome: DeviceOutcome,
 }

@@ -6,10 +6,8 @@ use smallvec::smallvec;
 
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
-use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter,
-};
-use super::queue::{Job, Work};
+use super::job::{Answer, Job, Priority, Waiter, Work};
+use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Operation, Output};
 
 #[derive(Debug)]
 pub(super) struct LabelOperation {

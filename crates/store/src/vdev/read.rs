@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::geometry::Geometry;
+use super::job::{Answer, Job, Priority, Waiter, Work};
 use super::layout;
 use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Priority,
-    Scrubbed, Verify, Waiter, sectors_at,
+    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Scrubbed, Verify,
+    sectors_at,
 };
-use super::queue::{Job, Work};
 use super::write_watches::Watch;
 
 /// Order to read a block, with its goal.

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::Array;
 use super::device::{DeviceError, LeafId};
+use super::job::{Answer, Job, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{Answer, ArrayDone, ArrayError, Operation, Output, Priority, Waiter};
-use super::queue::{Job, Work};
+use super::operation::{ArrayDone, ArrayError, Operation, Output};
 use super::tree::TopLevelKind;
 use crate::format::Address;
 

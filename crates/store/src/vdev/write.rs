@@ -9,12 +9,10 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Array;
 use super::device::{DeviceError, LeafId};
+use super::job::{Answer, Job, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Waiter, sectors_at,
-};
+use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, sectors_at};
 use super::page_runs;
-use super::queue::{Job, Work};
 use super::tree::LeafState;
 use crate::format::{Address, Epoch};
 

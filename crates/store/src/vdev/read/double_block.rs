@@ -13,8 +13,9 @@ use pages::Pages;
 use super::{Goal, Order};
 use crate::format::Address;
 use crate::vdev::Array;
+use crate::vdev::job::Priority;
 use crate::vdev::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Priority, Scrubbed,
+    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Scrubbed,
 };
 use crate::vdev::write_watches::Watch;
 

@@ -9,12 +9,11 @@ use super::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 use crate::format::Epoch;
 use crate::vdev::Array;
 use crate::vdev::device::{DeviceErrorKind, LeafId};
+use crate::vdev::job::{Answer, Job, Priority, Waiter, Work};
 use crate::vdev::layout;
 use crate::vdev::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Asker, Operation, Output, Priority, Scrubbed,
-    VdevEvent, Waiter,
+    ArrayDone, ArrayError, ArrayErrorKind, Asker, Operation, Output, Scrubbed, VdevEvent,
 };
-use crate::vdev::queue::{Job, Work};
 
 /// A repair: right bytes that are written over bad ones.
 #[derive(Debug)]

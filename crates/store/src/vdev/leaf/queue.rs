@@ -8,12 +8,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pages::{PAGE_SIZE, Page, Pages};
-use smallvec::{SmallVec, smallvec};
+use pages::PAGE_SIZE;
 
-use super::operation::{Priority, Waiter};
-use super::page_runs;
-use crate::format::Epoch;
+use crate::vdev::job::{Job, Priority, Work};
 
 /// Bounds of an array's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,117 +67,6 @@ impl Default for Limits {
     }
 }
 
-/// Part of a request that one waiter has. The spans of a request lie in a row and make up all of
-/// it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) waiter: Waiter,
-    /// Length in bytes.
-    pub(super) len: u64,
-}
-
-/// A request for a device that waits for its turn.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) priority: Priority,
-    /// Offset on the leaf, in bytes.
-    pub(super) offset: u64,
-    pub(super) len: u64,
-    pub(super) spans: SmallVec<[Span; 1]>,
-    /// Time at which the request was asked for.
-    pub(super) asked_us: u64,
-    pub(super) work: Work,
-}
-
-#[derive(Debug)]
-pub(super) enum Work {
-    Read,
-    Write {
-        parts: SmallVec<[Pages; 1]>,
-        epoch: Epoch,
-        /// Whether the request is answered only when it outlives a power cut.
-        is_durable: bool,
-    },
-    Trim,
-    Flush,
-}
-
-impl Job {
-    /// Makes a request that one waiter has.
-    pub(super) fn new(
-        priority: Priority,
-        (offset, len): (u64, u64),
-        waiter: Waiter,
-        work: Work,
-        now_us: u64,
-    ) -> Self {
-        Self {
-            priority,
-            offset,
-            len,
-            spans: smallvec![Span { waiter, len }],
-            asked_us: now_us,
-            work,
-        }
-    }
-
-    fn end(&self) -> u64 {
-        self.offset + self.len
-    }
-
-    /// Reports whether the request changes the content of its range.
-    pub(super) fn is_change(&self) -> bool {
-        matches!(self.work, Work::Write { .. } | Work::Trim)
-    }
-
-    /// Appends the request that follows this one. Both are reads, or both are writes.
-    fn append(&mut self, next: Self) {
-        if let (
-            Work::Write {
-                parts,
-                epoch,
-                is_durable,
-            },
-            Work::Write {
-                parts: more,
-                epoch: other,
-                is_durable: other_is_durable,
-            },
-        ) = (&mut self.work, next.work)
-        {
-            parts.extend(more);
-            *epoch = other.min(*epoch);
-            *is_durable |= other_is_durable;
-        }
-        self.len += next.len;
-        self.asked_us = self.asked_us.min(next.asked_us);
-        self.spans.extend(next.spans);
-    }
-}
-
-/// Returns the range and the waiter of each span of a request at `offset`.
-pub(super) fn ranges(
-    offset: u64,
-    spans: SmallVec<[Span; 1]>,
-) -> impl Iterator<Item = (u64, u64, Waiter)> {
-    let mut at = offset;
-    spans.into_iter().map(move |span| {
-        let offset = at;
-        at += span.len;
-        (offset, span.len, span.waiter)
-    })
-}
-
-/// Joins all parts of a write into one run, without copying whole pages.
-pub(super) fn join(parts: &mut SmallVec<[Pages; 1]>) -> Pages {
-    if parts.len() == 1 {
-        return parts.swap_remove(0);
-    }
-    let len: usize = parts.iter().map(Pages::len).sum();
-    let pages: Vec<Page> = parts.iter().flat_map(page_runs::sectors_of).collect();
-    Pages::from_pages(pages.into_iter(), 0, len as u32)
-}
-
 /// Ranges that are being changed. They never overlap.
 #[derive(Debug, Default)]
 struct Claims(BTreeMap<u64, u64>);
@@ -214,7 +100,7 @@ struct Load {
 
 /// Requests of a leaf that wait, and the number of those in flight.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(in crate::vdev) struct Queue {
     /// Changes by class and offset. A class is swept upwards from its last position.
     changes: [BTreeMap<u64, Job>; CLASSES],
     swept: [u64; CLASSES],
@@ -225,14 +111,14 @@ pub(super) struct Queue {
     in_flight: [Load; CLASSES],
     last_sync_read_us: Option<u64>,
     /// Whether a background request came that was not let go yet.
-    pub(super) has_news: bool,
+    pub(in crate::vdev) has_news: bool,
 }
 
 const CLASSES: usize = 4;
 
 impl Queue {
     /// Queues a request. It is in flight only when [`Queue::next`] returns it.
-    pub(super) fn push(&mut self, job: Job) {
+    pub(in crate::vdev) fn push(&mut self, job: Job) {
         if !job.is_change() {
             self.background_reads.push_back(job);
         } else if self.claims.overlaps(job.offset, job.end())
@@ -249,7 +135,7 @@ impl Queue {
     }
 
     /// Returns the next request that may go to the device.
-    pub(super) fn next(&mut self, limits: &Limits, now_us: u64) -> Option<Job> {
+    pub(in crate::vdev) fn next(&mut self, limits: &Limits, now_us: u64) -> Option<Job> {
         let load = |priority: Priority| self.in_flight[priority as usize];
         if load(Priority::SyncWrite).requests < limits.sync_writes
             && let Some(job) = self.sweep(Priority::SyncWrite, limits.max_write)
@@ -331,12 +217,12 @@ impl Queue {
     }
 
     /// Notes that other threads read from the device.
-    pub(super) fn note_read(&mut self, now_us: u64) {
+    pub(in crate::vdev) fn note_read(&mut self, now_us: u64) {
         self.last_sync_read_us = Some(now_us);
     }
 
     /// Notes that a request went to the device.
-    pub(super) fn started(&mut self, priority: Priority, bytes: u64, now_us: u64) {
+    pub(in crate::vdev) fn started(&mut self, priority: Priority, bytes: u64, now_us: u64) {
         let load = &mut self.in_flight[priority as usize];
         load.requests += 1;
         load.bytes += bytes;
@@ -346,7 +232,7 @@ impl Queue {
     }
 
     /// Notes that the device answered a request, or was given up.
-    pub(super) fn finished(&mut self, priority: Priority, bytes: u64) {
+    pub(in crate::vdev) fn finished(&mut self, priority: Priority, bytes: u64) {
         let load = &mut self.in_flight[priority as usize];
         load.requests -= 1;
         load.bytes -= bytes;
@@ -354,7 +240,7 @@ impl Queue {
 
     /// Notes that the device changed this range, or certainly will not any more. Other requests may
     /// change it now.
-    pub(super) fn settled(&mut self, offset: u64, len: u64) {
+    pub(in crate::vdev) fn settled(&mut self, offset: u64, len: u64) {
         self.claims.remove(offset, offset + len);
         if !self.held.is_empty() {
             std::mem::take(&mut self.held)
@@ -364,7 +250,7 @@ impl Queue {
     }
 
     /// Takes out all waiting requests, to be failed. Claims of requests in flight stay.
-    pub(super) fn drain(&mut self) -> Vec<Job> {
+    pub(in crate::vdev) fn drain(&mut self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for waiting in &mut self.changes {
             for job in std::mem::take(waiting).into_values() {
@@ -378,7 +264,7 @@ impl Queue {
     }
 
     /// Returns the number of requests in flight and of waiting reads.
-    pub(super) fn busy(&self) -> usize {
+    pub(in crate::vdev) fn busy(&self) -> usize {
         self.in_flight
             .iter()
             .map(|load| load.requests)
