@@ -8,8 +8,8 @@ use super::Array;
 use super::device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
-use super::job::{self, Answer, Job, Priority, Span, Work};
-use super::operation::{Operation, Output, VdevEvent};
+use super::job::{self, Answer, Job, OperationId, Priority, Span, Work};
+use super::operation::{Output, VdevEvent};
 use super::page_runs;
 use super::tree::LeafState;
 use crate::format::Epoch;
@@ -323,8 +323,11 @@ impl Array {
 
     fn is_read_again(&mut self, request: &InFlight) -> bool {
         let mut waiters = request.spans.iter().map(|span| span.waiter);
-        waiters.all(|waiter| match self.operations.get_mut(waiter.operation) {
-            Some(Operation::Read(read)) => read.looks_again(waiter),
+        let reads = &mut self.operations.reads;
+        waiters.all(|waiter| match waiter.operation {
+            OperationId::Read(id) => reads
+                .get_mut(id)
+                .is_some_and(|read| read.looks_again(waiter)),
             _ => false,
         })
     }
@@ -366,16 +369,13 @@ impl Array {
         loop {
             self.note_beyond(out);
             while let Some(answer) = self.answers.pop_front() {
-                match self.operations.get_mut(answer.waiter.operation) {
-                    None => {}
-                    Some(Operation::Read(_)) => self.read_answered(answer, now_us, out),
-                    Some(Operation::Write(_)) => self.write_answered(answer, out),
-                    Some(Operation::Repair(_)) => self.repair_answered(answer, out),
-                    Some(Operation::Flush(_)) => self.flush_answered(answer, out),
-                    Some(Operation::Trim(_)) => self.trim_answered(answer, out),
-                    Some(Operation::Label(_)) => self.label_answered(answer, out),
-                    // Its copies are read by operations of their own.
-                    Some(Operation::Double(_)) => {}
+                match answer.waiter.operation {
+                    OperationId::Read(id) => self.read_answered(id, answer, now_us, out),
+                    OperationId::Write(id) => self.write_answered(id, answer, out),
+                    OperationId::Repair(id) => self.repair_answered(id, answer, out),
+                    OperationId::Flush(id) => self.flush_answered(id, answer, out),
+                    OperationId::Trim(id) => self.trim_answered(id, answer, out),
+                    OperationId::Label(id) => self.label_answered(id, answer, out),
                 }
                 self.note_beyond(out);
             }

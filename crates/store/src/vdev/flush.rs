@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, LeafId};
 use super::health::state_after;
-use super::job::{Answer, Job, Priority, Waiter, Work};
-use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Operation, Output};
+use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
+use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output};
 use super::tree::{Class, LeafState, TopLevel};
 use crate::format::Epoch;
 
@@ -171,7 +171,7 @@ impl Array {
             self.finish_flush(flush, out);
             return;
         }
-        let id = self.operations.insert(Operation::Flush(flush));
+        let id = self.operations.flushes.insert(flush);
         for leaf in joining {
             let flush = &mut self.leaf_mut(leaf).flush;
             match flush.dirty {
@@ -249,7 +249,7 @@ impl Array {
     fn answer_flushes(&mut self, leaf: LeafId, operations: Vec<u64>, outcome: &DeviceOutcome) {
         self.answers
             .extend(operations.into_iter().map(|operation| Answer {
-                waiter: Waiter::new(operation),
+                waiter: Waiter::new(OperationId::Flush(operation)),
                 leaf,
                 offset: 0,
                 len: 0,
@@ -257,9 +257,8 @@ impl Array {
             }));
     }
 
-    pub(super) fn flush_answered(&mut self, answer: Answer, out: &mut Output) {
-        let id = answer.waiter.operation;
-        let Some(Operation::Flush(flush)) = self.operations.get_mut(id) else {
+    pub(super) fn flush_answered(&mut self, id: u64, answer: Answer, out: &mut Output) {
+        let Some(flush) = self.operations.flushes.get_mut(id) else {
             return;
         };
         flush.pending -= 1;
@@ -268,7 +267,7 @@ impl Array {
             flush.error = Some(error);
         }
         if flush.pending == 0
-            && let Some(Operation::Flush(flush)) = self.operations.remove(id)
+            && let Some(flush) = self.operations.flushes.remove(id)
         {
             self.finish_flush(flush, out);
         }

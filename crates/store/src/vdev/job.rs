@@ -22,17 +22,28 @@ pub enum Priority {
     Background,
 }
 
+/// An operation that waits for devices, by its number among those of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OperationId {
+    Read(u64),
+    Write(u64),
+    Repair(u64),
+    Flush(u64),
+    Trim(u64),
+    Label(u64),
+}
+
 /// Receiver of a device's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
-    pub(super) operation: u64,
+    pub(super) operation: OperationId,
     /// Number of the request, if the operation has several to tell apart.
     pub(super) column: u16,
     pub(super) copy: u16,
 }
 
 impl Waiter {
-    pub(super) fn new(operation: u64) -> Self {
+    pub(super) fn new(operation: OperationId) -> Self {
         Self {
             operation,
             column: 0,

@@ -81,12 +81,33 @@ pub use tree::{
 };
 
 use dispatch::InFlight;
+use flush::FlushOperation;
 use job::Answer;
 use leaf::Leaf;
-use operation::Operation;
+use raw_leaf::LabelOperation;
+use read::ReadOperation;
+use read::double_block::DoubleOperation;
+use read::repair::RepairOperation;
 use table::Table;
 use tree::TopLevel;
+use trim::TrimOperation;
+use write::WriteOperation;
 use write_watches::Watches;
+
+/// The operations under way, those of each kind by their numbers.
+#[derive(Debug, Default)]
+struct Operations {
+    /// Reads. They are boxed, since each is taken out and put back at each answer.
+    reads: Table<Box<ReadOperation>>,
+    /// Reads of blocks that lie twice. No device answers them: each copy is read by an operation of
+    /// its own.
+    doubles: Table<Box<DoubleOperation>>,
+    writes: Table<WriteOperation>,
+    repairs: Table<RepairOperation>,
+    flushes: Table<FlushOperation>,
+    trims: Table<TrimOperation>,
+    labels: Table<LabelOperation>,
+}
 
 /// The vdevs of a pool.
 #[derive(Debug)]
@@ -100,7 +121,7 @@ pub struct Array {
     epoch: Epoch,
     /// Last epoch in which any block was born.
     newest: Epoch,
-    operations: Table<Operation>,
+    operations: Operations,
     in_flight: Table<InFlight>,
     /// Answers of devices that their operations have not seen.
     answers: VecDeque<Answer>,
@@ -134,7 +155,7 @@ impl Array {
             leaves: Vec::new(),
             epoch,
             newest: epoch,
-            operations: Table::default(),
+            operations: Operations::default(),
             in_flight: Table::default(),
             answers: VecDeque::new(),
             beyond: VecDeque::new(),

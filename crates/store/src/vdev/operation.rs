@@ -7,14 +7,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::device::{DeviceError, DeviceErrorKind, DeviceRequest, LeafId};
-use super::flush::FlushOperation;
-use super::raw_leaf::LabelOperation;
-use super::read::ReadOperation;
-use super::read::double_block::DoubleOperation;
-use super::read::repair::RepairOperation;
 use super::status::VdevState;
-use super::trim::TrimOperation;
-use super::write::WriteOperation;
 use crate::checksum;
 use crate::format::{Address, Algorithm, Epoch, Pointer};
 
@@ -341,20 +334,6 @@ pub enum VdevEvent {
         /// Number of the top-level vdev.
         vdev: u16,
     },
-}
-
-/// An operation under way.
-#[derive(Debug)]
-pub(super) enum Operation {
-    /// A read. It is boxed, since it is taken out and put back at each answer.
-    Read(Box<ReadOperation>),
-    /// A read of a block that lies twice. Each copy is read by an operation of its own.
-    Double(Box<DoubleOperation>),
-    Write(WriteOperation),
-    Repair(RepairOperation),
-    Flush(FlushOperation),
-    Trim(TrimOperation),
-    Label(LabelOperation),
 }
 
 /// Receiver of an operation's answer.

@@ -6,8 +6,8 @@ use smallvec::smallvec;
 
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
-use super::job::{Answer, Job, Priority, Waiter, Work};
-use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Operation, Output};
+use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
+use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output};
 
 #[derive(Debug)]
 pub(super) struct LabelOperation {
@@ -84,19 +84,25 @@ impl Array {
             label.finish(Err(error.because(Some(cause))), out);
             return;
         }
-        let id = self.operations.insert(Operation::Label(label));
+        let id = self.operations.labels.insert(label);
         let priority = if is_read {
             Priority::SyncRead
         } else {
             Priority::SyncWrite
         };
-        let job = Job::new(priority, (offset, len), Waiter::new(id), work, now_us);
+        let job = Job::new(
+            priority,
+            (offset, len),
+            Waiter::new(OperationId::Label(id)),
+            work,
+            now_us,
+        );
         self.submit(leaf, job, now_us, out);
         self.settle(now_us, out);
     }
 
-    pub(super) fn label_answered(&mut self, answer: Answer, out: &mut Output) {
-        let Some(Operation::Label(label)) = self.operations.remove(answer.waiter.operation) else {
+    pub(super) fn label_answered(&mut self, id: u64, answer: Answer, out: &mut Output) {
+        let Some(label) = self.operations.labels.remove(id) else {
             return;
         };
         let result = answer.outcome.map_err(|error| {

@@ -11,11 +11,10 @@ use smallvec::SmallVec;
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::geometry::Geometry;
-use super::job::{Answer, Job, Priority, Waiter, Work};
+use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use super::layout;
 use super::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Scrubbed, Verify,
-    sectors_at,
+    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Output, Scrubbed, Verify, sectors_at,
 };
 use super::write_watches::Watch;
 
@@ -249,14 +248,13 @@ impl Array {
             was_counted,
         });
         // The number comes first: requests are sent in its name.
-        let id = self.operations.insert(Operation::Read(operation));
+        let id = self.operations.reads.insert(operation);
         self.resume_read(id, now_us, out);
     }
 
     /// Takes a leaf's answer to a read of one column.
-    pub(super) fn read_answered(&mut self, answer: Answer, now_us: u64, out: &mut Output) {
-        let id = answer.waiter.operation;
-        let Some(Operation::Read(read)) = self.operations.get_mut(id) else {
+    pub(super) fn read_answered(&mut self, id: u64, answer: Answer, now_us: u64, out: &mut Output) {
+        let Some(read) = self.operations.reads.get_mut(id) else {
             return;
         };
         let round = read.round;
@@ -289,7 +287,11 @@ impl Array {
     /// Notes that a column takes long. Other leaves are asked as if it had failed, and it may still
     /// come first.
     pub(super) fn read_is_slow(&mut self, waiter: Waiter, now_us: u64, out: &mut Output) {
-        let Some(Operation::Read(read)) = self.operations.get_mut(waiter.operation) else {
+        // Nothing else can be asked for in another place.
+        let OperationId::Read(id) = waiter.operation else {
+            return;
+        };
+        let Some(read) = self.operations.reads.get_mut(id) else {
             return;
         };
         let round = read.round;
@@ -299,26 +301,22 @@ impl Array {
             read.waiting -= 1;
             read.slow += 1;
             if read.waiting == 0 {
-                self.resume_read(waiter.operation, now_us, out);
+                self.resume_read(id, now_us, out);
             }
         }
     }
 
     /// Goes on with a read: the block is good, or more leaves are asked, or the read has failed.
     fn resume_read(&mut self, id: u64, now_us: u64, out: &mut Output) {
-        let Some(operation) = self.operations.borrow(id) else {
-            return;
-        };
-        let Operation::Read(mut read) = operation else {
-            self.operations.put_back(id, operation);
+        let Some(mut read) = self.operations.reads.borrow(id) else {
             return;
         };
         if read.round == Round::Again {
             if read.waiting > 0 {
-                self.operations.put_back(id, Operation::Read(read));
+                self.operations.reads.put_back(id, read);
                 return;
             }
-            self.operations.release(id);
+            self.operations.reads.release(id);
             self.looked_again(&read, now_us, out);
             return;
         }
@@ -337,19 +335,19 @@ impl Array {
                 let known = read.known.clone();
                 if let Some(payload) = known.or_else(|| read.assemble(&mut budget)) {
                     match self.read_succeeded(id, &mut read, payload, now_us, out) {
-                        true => self.operations.put_back(id, Operation::Read(read)),
-                        false => self.operations.release(id),
+                        true => self.operations.reads.put_back(id, read),
+                        false => self.operations.reads.release(id),
                     }
                     return;
                 }
                 read.has_untried = budget == 0;
             }
             if read.waiting > 0 || (read.round == Round::Exhausted && read.slow > 0) {
-                self.operations.put_back(id, Operation::Read(read));
+                self.operations.reads.put_back(id, read);
                 return;
             }
             if read.round == Round::Exhausted && !self.has_unasked(&read) {
-                self.operations.release(id);
+                self.operations.reads.release(id);
                 self.read_failed(&read, out);
                 return;
             }
@@ -491,7 +489,7 @@ impl Array {
     ) {
         let copies = &mut read.copies[column];
         let waiter = Waiter {
-            operation: id,
+            operation: OperationId::Read(id),
             column: column as u16,
             copy: copies.len() as u16,
         };

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::Array;
 use super::device::{DeviceError, LeafId};
-use super::job::{Answer, Job, Priority, Waiter, Work};
+use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{ArrayDone, ArrayError, Operation, Output};
+use super::operation::{ArrayDone, ArrayError, Output};
 use super::tree::TopLevelKind;
 use crate::format::Address;
 
@@ -44,14 +44,14 @@ impl Array {
             out.done.push((tag, ArrayDone::Trimmed(Ok(Vec::new()))));
             return;
         }
-        let id = self.operations.insert(Operation::Trim(TrimOperation {
+        let id = self.operations.trims.insert(TrimOperation {
             tag,
             pending,
             failed: Vec::new(),
-        }));
+        });
         for (leaf, sector, count) in ranges {
             let range = (layout::sector_offset(sector), count * PAGE_SIZE as u64);
-            let waiter = Waiter::new(id);
+            let waiter = Waiter::new(OperationId::Trim(id));
             let job = Job::new(Priority::Background, range, waiter, Work::Trim, now_us);
             self.submit(leaf, job, now_us, out);
         }
@@ -95,9 +95,8 @@ impl Array {
         Some(ranges)
     }
 
-    pub(super) fn trim_answered(&mut self, answer: Answer, out: &mut Output) {
-        let id = answer.waiter.operation;
-        let Some(Operation::Trim(trim)) = self.operations.get_mut(id) else {
+    pub(super) fn trim_answered(&mut self, id: u64, answer: Answer, out: &mut Output) {
+        let Some(trim) = self.operations.trims.get_mut(id) else {
             return;
         };
         trim.pending -= 1;
@@ -107,7 +106,7 @@ impl Array {
         if trim.pending == 0 {
             let failed = std::mem::take(&mut trim.failed);
             out.done.push((trim.tag, ArrayDone::Trimmed(Ok(failed))));
-            self.operations.remove(id);
+            self.operations.trims.remove(id);
         }
     }
 }

@@ -9,9 +9,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Array;
 use super::device::{DeviceError, LeafId};
-use super::job::{Answer, Job, Priority, Waiter, Work};
+use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, sectors_at};
+use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output, sectors_at};
 use super::page_runs;
 use super::tree::LeafState;
 use crate::format::{Address, Epoch};
@@ -194,7 +194,7 @@ impl Array {
             self.finish_write(operation, out);
             return is_durable;
         }
-        let id = self.operations.insert(Operation::Write(operation));
+        let id = self.operations.writes.insert(operation);
         for mut run in runs.runs {
             run.trim();
             let work = Work::Write {
@@ -203,7 +203,13 @@ impl Array {
                 is_durable,
             };
             let range = (run.offset, run.len);
-            let job = Job::new(priority, range, Waiter::new(id), work, now_us);
+            let job = Job::new(
+                priority,
+                range,
+                Waiter::new(OperationId::Write(id)),
+                work,
+                now_us,
+            );
             self.submit(run.leaf, job, now_us, out);
         }
         self.settle(now_us, out);
@@ -241,9 +247,8 @@ impl Array {
         true
     }
 
-    pub(super) fn write_answered(&mut self, answer: Answer, out: &mut Output) {
-        let id = answer.waiter.operation;
-        let Some(Operation::Write(write)) = self.operations.get_mut(id) else {
+    pub(super) fn write_answered(&mut self, id: u64, answer: Answer, out: &mut Output) {
+        let Some(write) = self.operations.writes.get_mut(id) else {
             return;
         };
         write.pending -= 1;
@@ -254,7 +259,7 @@ impl Array {
             write.error = Some(error);
         }
         if write.pending == 0
-            && let Some(Operation::Write(write)) = self.operations.remove(id)
+            && let Some(write) = self.operations.writes.remove(id)
         {
             self.finish_write(write, out);
         }

@@ -15,7 +15,7 @@ use crate::format::Address;
 use crate::vdev::Array;
 use crate::vdev::job::Priority;
 use crate::vdev::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Scrubbed,
+    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Output, Scrubbed,
 };
 use crate::vdev::write_watches::Watch;
 
@@ -92,7 +92,7 @@ impl Array {
             found: Scrubbed::default(),
             error: None,
         });
-        let id = self.operations.insert(Operation::Double(operation));
+        let id = self.operations.doubles.insert(operation);
         self.try_next_copy(id, now_us, out);
         self.settle(now_us, out);
     }
@@ -104,7 +104,7 @@ impl Array {
         now_us: u64,
         out: &mut Output,
     ) {
-        let Some(Operation::Double(double)) = self.operations.get_mut(id) else {
+        let Some(double) = self.operations.doubles.get_mut(id) else {
             return;
         };
         let goal = double.goal;
@@ -150,7 +150,7 @@ impl Array {
 
     /// Asks the next copy for the block's bytes.
     fn try_next_copy(&mut self, id: u64, now_us: u64, out: &mut Output) {
-        let Some(Operation::Double(double)) = self.operations.get_mut(id) else {
+        let Some(double) = self.operations.doubles.get_mut(id) else {
             return;
         };
         let untried = double
@@ -184,7 +184,7 @@ impl Array {
 
     /// Takes the block from a right copy, and makes the other copies right, too.
     fn found_copy(&mut self, id: u64, copy: usize, payload: &Pages, now_us: u64, out: &mut Output) {
-        let Some(Operation::Double(double)) = self.operations.get_mut(id) else {
+        let Some(double) = self.operations.doubles.get_mut(id) else {
             return;
         };
         double.error = None;
@@ -210,7 +210,7 @@ impl Array {
                 Goal::Scrub => true,
                 Goal::Rebuild(leaf) => self.holds(leaf, &block),
             };
-            let Some(Operation::Double(double)) = self.operations.get_mut(id) else {
+            let Some(double) = self.operations.doubles.get_mut(id) else {
                 return;
             };
             if !is_kept || !self.watches.is_untouched(&double.copies[number].watch) {
@@ -244,14 +244,11 @@ impl Array {
 
     /// Ends the operation if nothing is under way for it any more.
     fn end_double(&mut self, id: u64, out: &mut Output) {
-        let is_over = match self.operations.get_mut(id) {
-            Some(Operation::Double(double)) => double.pending == 0,
-            _ => false,
-        };
-        if !is_over {
+        let double = self.operations.doubles.get_mut(id);
+        if double.is_none_or(|double| double.pending > 0) {
             return;
         }
-        let Some(Operation::Double(double)) = self.operations.remove(id) else {
+        let Some(double) = self.operations.doubles.remove(id) else {
             return;
         };
         for copy in &double.copies {

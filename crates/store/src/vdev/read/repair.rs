@@ -9,10 +9,10 @@ use super::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 use crate::format::Epoch;
 use crate::vdev::Array;
 use crate::vdev::device::{DeviceErrorKind, LeafId};
-use crate::vdev::job::{Answer, Job, Priority, Waiter, Work};
+use crate::vdev::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use crate::vdev::layout;
 use crate::vdev::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Operation, Output, Scrubbed, VdevEvent,
+    ArrayDone, ArrayError, ArrayErrorKind, Asker, Output, Scrubbed, VdevEvent,
 };
 
 /// A repair: right bytes that are written over bad ones.
@@ -152,7 +152,7 @@ impl Array {
             self.finish_repair(repair, out);
             return;
         }
-        let id = self.operations.insert(Operation::Repair(repair));
+        let id = self.operations.repairs.insert(repair);
         for rewrite in rewrites {
             self.rewrite(
                 id,
@@ -285,7 +285,7 @@ impl Array {
     ) {
         let (offset, len) = byte_range(read, rewrite.column);
         let waiter = Waiter {
-            operation: id,
+            operation: OperationId::Repair(id),
             column: rewrite.column as u16,
             copy: u16::from(rewrite.is_repair),
         };
@@ -303,9 +303,8 @@ impl Array {
         self.submit(rewrite.leaf, job, now_us, out);
     }
 
-    pub(in crate::vdev) fn repair_answered(&mut self, answer: Answer, out: &mut Output) {
-        let id = answer.waiter.operation;
-        let Some(Operation::Repair(repair)) = self.operations.get_mut(id) else {
+    pub(in crate::vdev) fn repair_answered(&mut self, id: u64, answer: Answer, out: &mut Output) {
+        let Some(repair) = self.operations.repairs.get_mut(id) else {
             return;
         };
         repair.pending -= 1;
@@ -336,7 +335,7 @@ impl Array {
             Err(_) => {}
         }
         if repair.pending == 0
-            && let Some(Operation::Repair(repair)) = self.operations.remove(id)
+            && let Some(repair) = self.operations.repairs.remove(id)
         {
             self.finish_repair(repair, out);
         }

@@ -40,6 +40,23 @@ fn a_slow_copy_is_overtaken_by_another() {
     }
 }
 
+/// A label is asked of its own leaf only, and a block's read beside it is not late yet.
+#[test]
+fn a_slow_label_makes_no_other_read_slow() {
+    let mut rig = Rig::new(TopLevelKind::Mirror, 2);
+    let data = content(1, 8);
+    rig.write(Address::new(0, 0), &data).expect("written");
+    rig.disks.iter_mut().for_each(|disk| disk.mute = true);
+    rig.ask(|array, tag, now_us, out| array.read_leaf(tag, LeafId(0), 0, 4096, now_us, out));
+    rig.pass(SECOND / 2);
+    rig.start_read(&block(0, &data, 1));
+    rig.pass(SECOND / 2);
+    assert!(rig.events.contains(&VdevEvent::Slow { leaf: LeafId(0) }));
+    assert_eq!(rig.pending.len(), 2);
+    rig.pass(SECOND / 2);
+    assert_eq!(rig.pending.len(), 3, "the block is late, too");
+}
+
 /// Blocks of a device that is let go are on the device that replaces it. So a read that waits only
 /// for the old device is still answered. Without a checksum the new device was not asked, since it
 /// did not have all blocks yet. With a checksum it was asked, but too early.
