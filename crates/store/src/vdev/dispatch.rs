@@ -293,7 +293,7 @@ impl Array {
             self.count(&request, now_us);
         }
         match (&outcome, request.asked) {
-            (Ok(_), Asked::Write(epoch)) => self.leaf_mut(leaf).flush.wrote(epoch),
+            (Ok(_), Asked::Write(epoch)) => self.leaf_mut(leaf).unflushed.wrote(epoch),
             (Ok(_), _) => {}
             // The unreadable range was counted the first time.
             (Err(error), Asked::Read)

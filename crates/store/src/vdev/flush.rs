@@ -13,37 +13,6 @@ use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output};
 use super::tree::{Class, LeafState, TopLevel};
 use crate::format::Epoch;
 
-/// Unflushed writes of a leaf, and the operations that wait for its flushes.
-#[derive(Debug, Default)]
-pub(super) struct LeafFlush {
-    /// Oldest epoch of writes done since the last flush was asked for.
-    dirty: Option<Epoch>,
-    /// Oldest epoch of writes that the flush under way covers.
-    flushing: Option<Epoch>,
-    is_under_way: bool,
-    /// Operations that wait for the flush under way.
-    joined: Vec<u64>,
-    /// Operations that wait for the flush after it.
-    waiting: Vec<u64>,
-}
-
-impl LeafFlush {
-    /// Notes that a write was done, or may have been.
-    pub(super) fn wrote(&mut self, epoch: Epoch) {
-        self.dirty = Some(self.dirty.map_or(epoch, |dirty| dirty.min(epoch)));
-    }
-
-    /// Returns the oldest epoch that is not durable.
-    pub(super) fn unflushed(&self) -> Option<Epoch> {
-        self.flushing.into_iter().chain(self.dirty).min()
-    }
-
-    /// Forgets the unflushed writes: the device is another one now, or the loss is accounted for.
-    pub(super) fn forget(&mut self) {
-        (self.dirty, self.flushing) = (None, None);
-    }
-}
-
 /// Leaves that a flush covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
@@ -111,7 +80,7 @@ impl Array {
     pub fn assume_unflushed(&mut self, oldest: Epoch) {
         for leaf in &mut self.leaves {
             if leaf.is_usable() {
-                leaf.flush.wrote(oldest);
+                leaf.unflushed.wrote(oldest);
             }
         }
     }
@@ -150,7 +119,7 @@ impl Array {
         let mut joining: SmallVec<[LeafId; 4]> = SmallVec::new();
         for id in leaves {
             let leaf = self.leaf(id);
-            if leaf.flush.unflushed().is_none() && !leaf.flush.is_under_way {
+            if leaf.unflushed.is_settled() {
                 continue;
             }
             let is_asked = match flush.scope {
@@ -173,13 +142,8 @@ impl Array {
         }
         let id = self.operations.flushes.insert(flush);
         for leaf in joining {
-            let flush = &mut self.leaf_mut(leaf).flush;
-            match flush.dirty {
-                Some(_) => {
-                    flush.waiting.push(id);
-                    self.has_waiting_flushes = true;
-                }
-                None => flush.joined.push(id),
+            if self.leaf_mut(leaf).unflushed.wait(id) {
+                self.has_waiting_flushes = true;
             }
         }
         self.settle(now_us, out);
@@ -193,13 +157,9 @@ impl Array {
         }
         let mut is_any = false;
         for id in 0..self.leaves.len() as u32 {
-            let flush = &mut self.leaves[id as usize].flush;
-            if flush.is_under_way || flush.waiting.is_empty() {
+            if !self.leaves[id as usize].unflushed.start() {
                 continue;
             }
-            flush.is_under_way = true;
-            flush.joined = std::mem::take(&mut flush.waiting);
-            flush.flushing = flush.dirty.take();
             is_any = true;
             let job = Job {
                 priority: Priority::SyncWrite,
@@ -221,28 +181,21 @@ impl Array {
             self.lose(leaf, state_after(error.kind), None, error, out);
         } else if self.leaf(leaf).state == LeafState::Online {
             let vdev = self.leaf(leaf).vdev;
-            self.leaf_mut(leaf).flush.forget();
+            self.leaf_mut(leaf).unflushed.forget();
             self.give_up_flushing(vdev, out);
         }
     }
 
     /// Notes that the flush of a leaf is over.
     pub(super) fn flush_finished(&mut self, leaf: LeafId, outcome: &DeviceOutcome) {
-        let flush = &mut self.leaf_mut(leaf).flush;
-        flush.is_under_way = false;
-        flush.flushing = None;
-        let joined = std::mem::take(&mut flush.joined);
+        let joined = self.leaf_mut(leaf).unflushed.finish();
         self.has_waiting_flushes = true;
         self.answer_flushes(leaf, joined, outcome);
     }
 
     /// Answers all operations that wait for the flushes of a leaf that is not used any more.
     pub(super) fn fail_flushes(&mut self, leaf: LeafId, error: &DeviceError) {
-        let flush = &mut self.leaf_mut(leaf).flush;
-        flush.is_under_way = false;
-        flush.forget();
-        let mut waiting = std::mem::take(&mut flush.joined);
-        waiting.append(&mut flush.waiting);
+        let waiting = self.leaf_mut(leaf).unflushed.give_up();
         self.answer_flushes(leaf, waiting, &Err(error.clone()));
     }
 

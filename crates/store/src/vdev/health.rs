@@ -118,7 +118,7 @@ impl Array {
             state.miss(since, epoch.max(since));
         }
         state.state = LeafState::Online;
-        state.flush.forget();
+        state.unflushed.forget();
         let vdev = usize::from(state.vdev);
         if self.top_levels[vdev].class == Class::Log {
             // The leaf lacks the roots of the time between. Nothing is promised there before it has
@@ -316,7 +316,7 @@ impl Array {
         let is_spare = self.can_lose(leaf);
         let abandoned = self.abandon_all(leaf, error);
         if was_online {
-            let unflushed = self.leaf(leaf).flush.unflushed();
+            let unflushed = self.leaf(leaf).unflushed.oldest();
             let vdev = self.leaf(leaf).vdev;
             let is_alone = self.top_levels[usize::from(vdev)].leaves().count() == 1;
             if !is_spare && unflushed.is_some() {

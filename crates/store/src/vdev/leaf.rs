@@ -1,17 +1,18 @@
 //! One device of an array: its state, its missing epochs, its unflushed writes, its counters.
 
 pub(super) mod queue;
+mod unflushed;
 
 use std::sync::Arc;
 
 use super::counts::{DirectReads, LeafIo};
 use super::dtl::Dtl;
-use super::flush::LeafFlush;
 use super::layout;
 use super::status::ErrorCounts;
 use super::tree::{LeafSpec, LeafState};
 use crate::format::Epoch;
 use queue::Queue;
+use unflushed::Unflushed;
 
 #[derive(Debug)]
 pub(super) struct Leaf {
@@ -31,7 +32,7 @@ pub(super) struct Leaf {
     /// Number of times that more was missed. It shows whether a resilver began too early.
     pub(super) misses: u64,
     pub(super) queue: Queue,
-    pub(super) flush: LeafFlush,
+    pub(super) unflushed: Unflushed,
     pub(super) errors: ErrorCounts,
     pub(super) io: LeafIo,
     /// Reads of the device beside the array.
@@ -58,7 +59,7 @@ impl Leaf {
             missing_since: is_away.then_some(epoch),
             misses: 0,
             queue: Queue::default(),
-            flush: LeafFlush::default(),
+            unflushed: Unflushed::default(),
             errors: ErrorCounts::default(),
             io: LeafIo::default(),
             direct: Arc::default(),

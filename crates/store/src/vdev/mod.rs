@@ -16,7 +16,7 @@
 //! | `geometry`, `raidz`, `raidz/parity` | the columns of a block, their contents, and the arithmetic of parity |
 //! | `page_runs` | runs of bytes in which every sector is a page |
 //! | `job` | a leaf's request and its answer, between the operation and the device |
-//! | `leaf`, `leaf/queue` | a leaf's state, counters, and the order of its requests |
+//! | `leaf`, `leaf/queue`, `leaf/unflushed` | a leaf's state and counters, the order of its requests, and what a power cut would take |
 //! | `counts` | the amounts that were read and written, and the times |
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `read/heal`, `read/repair` | reading, finding the right bytes among wrong ones, and rewriting those |
