@@ -9,7 +9,7 @@ use super::device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 use super::job::{self, Answer, Job, OperationId, Priority, Span, Work};
-use super::operation::{Output, VdevEvent};
+use super::output::{Output, VdevEvent};
 use super::page_runs;
 use super::tree::LeafState;
 use crate::format::Epoch;

@@ -9,7 +9,7 @@ use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, LeafId};
 use super::health::state_after;
 use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
-use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output};
+use super::output::{ArrayDone, ArrayError, ArrayErrorKind, Output};
 use super::tree::{Class, LeafState, TopLevel};
 use crate::format::Epoch;
 

@@ -5,7 +5,7 @@
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::dtl::Dtl;
-use super::operation::{Output, VdevEvent};
+use super::output::{Output, VdevEvent};
 use super::shape::{ShapeError, ShapeErrorKind};
 use super::tree::{Class, LeafState};
 use crate::format::Epoch;

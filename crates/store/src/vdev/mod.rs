@@ -9,6 +9,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `block`, `output` | what the array is asked to read, and its results |
 //! | `device` | requests for a leaf's device, and its answers |
 //! | `layout` | places of labels and data on a leaf |
 //! | `tree` | the configuration that an array starts from |
@@ -32,6 +33,7 @@
 //! - Every [`DeviceRequest`] is answered once, at the latest when the device is closed.
 //! - Events of faults are made durable in the labels.
 
+mod block;
 mod counts;
 mod device;
 mod dispatch;
@@ -42,7 +44,7 @@ mod health;
 mod job;
 pub mod layout;
 mod leaf;
-mod operation;
+mod output;
 mod page_runs;
 mod raidz;
 mod raw_leaf;
@@ -62,6 +64,7 @@ use std::collections::VecDeque;
 
 use crate::format::{Address, Epoch, Pointer};
 
+pub use block::{Block, Verify};
 pub use counts::{BlockIo, Blocks, DirectReads, LeafIo, Transfers};
 pub use device::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
@@ -71,9 +74,7 @@ pub use health::Resilver;
 pub use job::Priority;
 pub use layout::sector_offset;
 pub use leaf::queue::Limits;
-pub use operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Block, Output, Scrubbed, VdevEvent, Verify,
-};
+pub use output::{ArrayDone, ArrayError, ArrayErrorKind, Output, Scrubbed, VdevEvent};
 pub use shape::{ShapeError, ShapeErrorKind};
 pub use status::{ErrorCounts, LeafStatus, SlotStatus, TopLevelStatus, VdevState};
 pub use tree::{

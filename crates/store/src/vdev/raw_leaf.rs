@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
-use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output};
+use super::output::{ArrayDone, ArrayError, ArrayErrorKind, Output};
 
 #[derive(Debug)]
 pub(super) struct LabelOperation {

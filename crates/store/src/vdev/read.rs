@@ -9,14 +9,24 @@ use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
 
 use super::Array;
+use super::block::{Block, Verify};
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::geometry::Geometry;
 use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Output, Scrubbed, Verify, sectors_at,
-};
+use super::output::{ArrayDone, ArrayError, ArrayErrorKind, Output, Scrubbed, sectors_at};
 use super::write_watches::Watch;
+
+/// Receiver of an operation's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// The caller, by its tag.
+    Caller(u64),
+    /// The operation on a block that lies twice. The answer is of one of its copies.
+    Double { id: u64, copy: usize },
+    /// Nobody: the answer is dropped.
+    Nobody,
+}
 
 /// Order to read a block, with its goal.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::counts::BlockIo;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::dtl::Dtl;
 use super::leaf::Leaf;
-use super::operation::Output;
+use super::output::Output;
 use super::tree::{
     Class, LeafSpec, LeafState, Slot, SlotKind, SlotSpec, TopLevel, TopLevelKind, TopLevelSpec,
 };

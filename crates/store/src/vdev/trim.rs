@@ -9,7 +9,7 @@ use super::Array;
 use super::device::{DeviceError, LeafId};
 use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{ArrayDone, ArrayError, Output};
+use super::output::{ArrayDone, ArrayError, Output};
 use super::tree::TopLevelKind;
 use crate::format::Address;
 

@@ -11,7 +11,7 @@ use super::Array;
 use super::device::{DeviceError, LeafId};
 use super::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use super::layout;
-use super::operation::{ArrayDone, ArrayError, ArrayErrorKind, Output, sectors_at};
+use super::output::{ArrayDone, ArrayError, ArrayErrorKind, Output, sectors_at};
 use super::page_runs;
 use super::tree::LeafState;
 use crate::format::{Address, Epoch};

@@ -10,13 +10,12 @@ use std::collections::VecDeque;
 
 use pages::Pages;
 
-use super::{Goal, Order};
+use super::{Asker, Goal, Order};
 use crate::format::Address;
 use crate::vdev::Array;
+use crate::vdev::block::Block;
 use crate::vdev::job::Priority;
-use crate::vdev::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Output, Scrubbed,
-};
+use crate::vdev::output::{ArrayDone, ArrayError, ArrayErrorKind, Output, Scrubbed};
 use crate::vdev::write_watches::Watch;
 
 /// A read of a block that lies twice.

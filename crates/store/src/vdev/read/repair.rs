@@ -5,15 +5,13 @@ use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
 use super::heal::is_same;
-use super::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
+use super::{Asker, ColumnCopy, CopyState, Goal, ReadOperation, Round};
 use crate::format::Epoch;
 use crate::vdev::Array;
 use crate::vdev::device::{DeviceErrorKind, LeafId};
 use crate::vdev::job::{Answer, Job, OperationId, Priority, Waiter, Work};
 use crate::vdev::layout;
-use crate::vdev::operation::{
-    ArrayDone, ArrayError, ArrayErrorKind, Asker, Output, Scrubbed, VdevEvent,
-};
+use crate::vdev::output::{ArrayDone, ArrayError, ArrayErrorKind, Output, Scrubbed, VdevEvent};
 
 /// A repair: right bytes that are written over bad ones.
 #[derive(Debug)]
