@@ -10,15 +10,14 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use super::bits::{self, REGION};
-use super::sweep::{Reach, Vdev, class_of, least_of};
+use super::second_copies::TRIES;
+use super::sweep::{Reach, Vdev, class_of};
 use super::{Claim, Extent, Purpose, Space, Stream};
 
 /// Number of parts of a vdev. Two copies lie one part apart if there is room.
 const PARTS: u64 = 4;
 /// Sectors that two copies lie apart if there is no room for more: 1 MiB.
 const NEAR: u64 = 256;
-/// Number of distances that are tried. The last distance is 0.
-pub(super) const TRIES: usize = 3;
 
 impl Space {
     /// Takes `sectors` free sectors of another extent's vdev, far away from that extent. Returns
@@ -79,17 +78,16 @@ impl Vdev {
         let (region, start) = tries.find_map(|(number, distance)| {
             // First copies lie together. If one found nothing so far away, the next would not
             // either.
-            let in_vain = self.none_apart_of[stream as usize][number];
-            if (1..=sectors).contains(&in_vain) {
+            if self.second_copies.is_in_vain(stream, number, sectors) {
                 return None;
             }
             let found = self.find_apart(stream, from, distance, sectors);
             if found.is_none() {
-                self.none_apart_of[stream as usize][number] = least_of(in_vain, sectors);
+                self.second_copies.note_in_vain(stream, number, sectors);
             }
             found
         })?;
-        self.apart[stream as usize] = Some((region, start + sectors));
+        self.second_copies.placed(stream, region, start + sectors);
         self.sectors.take(region, start, sectors, is_young);
         Some(u64::from(region) * u64::from(REGION) + u64::from(start))
     }
@@ -107,7 +105,7 @@ impl Vdev {
             let start = self.apart_in(stream, (region, position), from, distance, sectors)?;
             Some((region, start))
         };
-        if let Some((region, position)) = self.apart[stream as usize]
+        if let Some((region, position)) = self.second_copies.last(stream)
             && let Some(found) = find(region, position)
         {
             return Some(found);

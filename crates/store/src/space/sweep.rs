@@ -12,7 +12,8 @@ use std::ops::Range;
 
 use super::Stream;
 use super::bits::{self, REGION};
-use super::second_copy_place::TRIES;
+use super::in_vain::InVain;
+use super::second_copies::SecondCopies;
 use super::sectors::Sectors;
 
 /// Number of regions that are chosen at a time. A look at all regions of a vdev takes 100 µs per
@@ -67,28 +68,20 @@ pub(super) struct Vdev {
     /// First region of its tail, which data leaves alone while it finds a place before:
     /// [`tail`](super::metadata_tail).
     tail: u32,
-    /// Length of the shortest run that was looked for before the tail in vain since sectors became
-    /// free; 0: none was.
-    no_run_before_tail: u32,
+    /// Runs before the tail that were looked for in vain.
+    no_run_before_tail: InVain,
     /// Lengths of runs that are needed, ascending. Runs of the last length are kept whole while
     /// they are few. If the list is empty, no runs are kept.
     lengths: Vec<u32>,
     /// Region in which pieces of free space are looked for first.
     pieces_in: u32,
-    /// Length of the shortest pieces below each length that were looked for everywhere in vain
-    /// since sectors became free; 0: none were.
-    no_pieces_of: Vec<u32>,
+    /// Pieces below each length that were looked for everywhere in vain.
+    no_pieces_of: Vec<InVain>,
     /// Length of a run for a node of a map; 0: these are not counted.
     node_run: u32,
-    /// Length of the shortest pieces below `node_run` that were looked for in vain, as in
-    /// `no_pieces_of`.
-    no_crumbs_of: u32,
-    /// Region of each stream's last second copy, and the end of the copy in it:
-    /// [`apart`](super::second_copy_place).
-    pub(super) apart: [Option<(u32, u32)>; Stream::COUNT],
-    /// Length of the shortest second copies that were looked for in vain at each distance, as in
-    /// `no_pieces_of`.
-    pub(super) none_apart_of: [[u32; TRIES]; Stream::COUNT],
+    /// Pieces below `node_run` that were looked for everywhere in vain.
+    no_crumbs_of: InVain,
+    pub(super) second_copies: SecondCopies,
     /// Share of allocations that the vdev has not had yet, in sectors times rounds.
     pub(super) credit: i128,
 }
@@ -132,9 +125,9 @@ impl Vdev {
         let region = (sector / u64::from(REGION)) as u32;
         let start = (sector % u64::from(REGION)) as u32;
         if region < self.tail {
-            self.no_run_before_tail = 0;
+            self.no_run_before_tail = InVain::default();
         }
-        self.none_apart_of = Default::default();
+        self.second_copies.look_again();
         for sweep in &mut self.sweeps {
             if sweep.region == Some(region) && sweep.position == start + sectors {
                 sweep.position = start;
@@ -147,7 +140,7 @@ impl Vdev {
             return None;
         }
         let is_limited = stream == Stream::Data && reach == Reach::BeforeTail;
-        if is_limited && (1..=run).contains(&self.no_run_before_tail) {
+        if is_limited && self.no_run_before_tail.covers(run) {
             return None;
         }
         let sweep = &self.sweeps[stream as usize];
@@ -182,7 +175,7 @@ impl Vdev {
             let next = self.choose(stream, reach, run, others);
             if next.is_empty() {
                 if is_limited {
-                    self.no_run_before_tail = least_of(self.no_run_before_tail, run);
+                    self.no_run_before_tail.note(run);
                 } else if stream == Stream::Metadata || self.kept == 0 {
                     // A run that data may not have, metadata may still find.
                     self.sectors.limit_bound(run);
@@ -241,7 +234,7 @@ impl Vdev {
     /// Keeps `sectors` sectors at the end for metadata.
     pub(super) fn keep_for_metadata(&mut self, sectors: u64) {
         self.kept = sectors;
-        self.none_apart_of = Default::default();
+        self.second_copies.look_again();
         let lengths = std::mem::take(&mut self.lengths);
         self.count_runs_of(lengths);
     }
@@ -249,7 +242,7 @@ impl Vdev {
     /// Sets the needed lengths of runs, ascending. Runs of the last length are long from now on;
     /// without lengths, no run is long.
     pub(super) fn count_runs_of(&mut self, lengths: Vec<u32>) {
-        self.no_pieces_of = vec![0; lengths.len()];
+        self.no_pieces_of = vec![InVain::default(); lengths.len()];
         self.lengths = lengths;
         let end = self.sectors.size().saturating_sub(self.kept);
         self.sectors.count_runs_of((self.short(), self.long()), end);
@@ -257,7 +250,7 @@ impl Vdev {
 
     /// Sets the length of the runs that nodes of maps need.
     pub(super) fn count_node_runs_of(&mut self, length: u32) {
-        (self.node_run, self.no_crumbs_of) = (length, 0);
+        (self.node_run, self.no_crumbs_of) = (length, InVain::default());
         self.sectors.count_node_runs_of(length);
     }
 
@@ -283,10 +276,10 @@ impl Vdev {
 
     /// Notes that sectors became free: there may be pieces again.
     pub(super) fn look_for_pieces(&mut self) {
-        self.no_pieces_of.fill(0);
-        self.no_crumbs_of = 0;
-        self.no_run_before_tail = 0;
-        self.none_apart_of = Default::default();
+        self.no_pieces_of.fill(InVain::default());
+        self.no_crumbs_of = InVain::default();
+        self.no_run_before_tail = InVain::default();
+        self.second_copies.look_again();
     }
 
     /// Returns the regions that the streams are in.
@@ -298,7 +291,7 @@ impl Vdev {
     /// it.
     pub(super) fn begin_tail(&mut self, region: u32) {
         self.tail = region;
-        self.no_run_before_tail = 0;
+        self.no_run_before_tail = InVain::default();
     }
 
     /// Takes free sectors out of a run that is shorter than a long one. Returns the first of them.
@@ -324,10 +317,10 @@ impl Vdev {
         is_young: bool,
     ) -> Option<u64> {
         let limit = *self.lengths.get(below)?;
-        let least = self.no_pieces_of[below];
-        let found = self.take_shorter(stream, sectors, limit, least, is_young);
+        let in_vain = self.no_pieces_of[below];
+        let found = self.take_shorter(stream, sectors, limit, in_vain, is_young);
         if found.is_none() && sectors < limit {
-            self.no_pieces_of[below] = least_of(least, sectors);
+            self.no_pieces_of[below].note(sectors);
         }
         found
     }
@@ -346,28 +339,27 @@ impl Vdev {
         };
         let found = self.take_shorter(stream, sectors, limit, self.no_crumbs_of, is_young);
         if found.is_none() && sectors < limit {
-            self.no_crumbs_of = least_of(self.no_crumbs_of, sectors);
+            self.no_crumbs_of.note(sectors);
         }
         found
     }
 
-    /// Takes free sectors out of a run below `limit`. A search for `least` or more sectors was in
-    /// vain before.
+    /// Takes free sectors out of a run below `limit`. If a search for as many or fewer was
+    /// `in_vain` before, only one region is looked through.
     fn take_shorter(
         &mut self,
         stream: Stream,
         sectors: u32,
         limit: u32,
-        least: u32,
+        in_vain: InVain,
         is_young: bool,
     ) -> Option<u64> {
         if sectors == 0 || sectors >= limit {
             return None;
         }
-        let is_vain = least > 0 && sectors >= least;
         let regions = self.sectors.regions();
         let first = self.pieces_in.min(regions.saturating_sub(1));
-        let most = if is_vain { 1 } else { regions };
+        let most = if in_vain.covers(sectors) { 1 } else { regions };
         let mut order = (first..regions).chain(0..first).take(most as usize);
         let found = order.find_map(|region| {
             let start = self.piece_in(stream, region, sectors..limit)?;
@@ -493,13 +485,5 @@ impl Vdev {
     pub(super) fn memory(&self) -> usize {
         let queues = self.sweeps.iter().map(|sweep| sweep.next.capacity());
         self.sectors.memory() + queues.sum::<usize>() * size_of::<(u32, usize)>()
-    }
-}
-
-/// Returns the shorter of two lengths that were looked for in vain; a `before` of 0 means none was.
-pub(super) fn least_of(before: u32, now: u32) -> u32 {
-    match before {
-        0 => now,
-        before => before.min(now),
     }
 }
