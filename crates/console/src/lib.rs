@@ -60,11 +60,11 @@ pub use routes::{Known, known};
 
 /// Returns the router of all pages, of their files, and of the live figures.
 pub fn router(door: Arc<Door>) -> Router {
-    routes::router(state::Console::new(door))
+    routes::router(state::Console::new(door, pages::window))
 }
 
 /// Returns the pages and the API as one router. A browser that asks for a path that does not exist
 /// gets a page; any other client gets the answer of the API.
 pub fn with_api(door: Arc<Door>, api: Router) -> Router {
-    routes::with_api(state::Console::new(door), api)
+    routes::with_api(state::Console::new(door, pages::window), api)
 }

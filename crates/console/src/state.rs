@@ -8,7 +8,6 @@ use control::Door;
 use model::Error;
 
 use super::live::Live;
-use super::pages;
 use super::visit::Visit;
 
 /// Function from the name of a list and a visit to the numbers of the objects in the window.
@@ -31,14 +30,14 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Begins to record figures.
-    pub(crate) fn new(door: Arc<Door>) -> Arc<Self> {
+    /// Begins to record figures. `window` comes from the pages, which know the console.
+    pub(crate) fn new(door: Arc<Door>, window: Window) -> Arc<Self> {
         let live = Live::start(&door);
         let system = rustix::system::uname();
         Arc::new(Self {
             door,
             live,
-            window: pages::window,
+            window,
             machine: system.nodename().to_string_lossy().into_owned(),
             digests: RandomState::new(),
         })
