@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::Response;
 use crate::admission::{Access, Refusal};
 use crate::alua::AccessState;
-use crate::logical_unit::{GATE_WRITE_PROTECTED, LogicalUnit};
+use crate::logical_unit::{GATE_WRITE_PROTECTED, LogicalUnit, UNIT_GATES};
 use crate::nexus::Nexus;
 use crate::persistent_reservation::AccessClass;
 use crate::sense::{Asc, Sense, SenseKey};
@@ -30,6 +30,11 @@ const RESERVED_BY_OTHER: u32 = 1 << 4;
 const NOT_ACTIVE: u32 = 1 << 5;
 /// The nexus is over: the unit left the initiator's view, or the session ended.
 const DETACHED: u32 = 1 << 6;
+
+const _: () = assert!(
+    UNIT_GATES & (2 * DETACHED - 1) == 0,
+    "the bits of a nexus and of its unit are told apart"
+);
 
 /// Bits that do not concern a READ. A read-only unit or map, or a write exclusive reservation, must
 /// not make reading slow.

@@ -39,6 +39,8 @@ pub(crate) const GATE_WRITE_PROTECTED: u32 = 1 << 16;
 const GATE_NOT_READY: u32 = 1 << 17;
 /// The device beneath is away.
 const GATE_AWAY: u32 = 1 << 18;
+/// All bits of a unit.
+pub(crate) const UNIT_GATES: u32 = GATE_WRITE_PROTECTED | GATE_NOT_READY | GATE_AWAY;
 
 /// Writes may be acknowledged from volatile cache.
 const FLAG_WRITE_CACHE: u32 = 1 << 0;
