@@ -7,3 +7,4 @@ pub mod exposition;
 pub mod loop_device;
 pub mod skipped;
 pub mod user;
+pub mod wait;
