@@ -14,7 +14,7 @@ use crate::losses::volatile_disk::VolatileDisk;
 use crate::rig::process::{file_unit, free_portal};
 use crate::rig::random::Random;
 use crate::rig::served::{self, Served, limits};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
+use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
 
 /// Sends READ(16) of the first block.
 fn read(session: &mut PipelinedSession) -> Ended {
@@ -119,7 +119,7 @@ fn a_group_is_between_two_states_until_what_began_before_is_over() {
     });
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(&writer));
+        wait_for_traffic(std::slice::from_ref(&writer));
         writer.pump(&mut ended).unwrap();
     }
     assert_eq!(ended[0].status, 0, "{ended:?}");

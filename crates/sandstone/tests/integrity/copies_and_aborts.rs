@@ -17,7 +17,7 @@ use crate::losses::late_abort::is_answered;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const GOOD: u8 = 0x00;
 /// THIRD PARTY DEVICE FAILURE: the destination refuses.
@@ -73,7 +73,7 @@ fn comes_after_the_block(start: impl FnOnce(&mut PipelinedSession)) -> Option<(u
     }
     destination.let_go();
     while !is_answered(&mut other) {
-        wait(std::slice::from_ref(&other));
+        wait_for_traffic(std::slice::from_ref(&other));
     }
     // A reset has more to tell.
     other.wait_until_ready(1);
@@ -86,7 +86,7 @@ fn comes_after_the_block(start: impl FnOnce(&mut PipelinedSession)) -> Option<(u
     );
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(&copier));
+        wait_for_traffic(std::slice::from_ref(&copier));
         copier.pump(&mut ended).unwrap();
     }
     assert_eq!(ended[0].cookie, COPY);

@@ -9,7 +9,7 @@ use crate::losses::fencing::{logged_in, one_block};
 use crate::losses::kill::settings;
 use crate::rig::process::free_portal;
 use crate::rig::served::{self, Served};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const BLOCK: usize = 512;
 const GOOD: u8 = 0x00;
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(10);
 fn begin_write(session: &mut PipelinedSession) {
     session.write(1, 0, one_block(0x8a), vec![1; BLOCK]);
     session.send_only();
-    wait(std::slice::from_ref(session));
+    wait_for_traffic(std::slice::from_ref(session));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn ordered_commands_go_on_where_others_never_send_their_data() {
     good.write_ordered(1, 0, one_block(0x8a), vec![2; BLOCK]);
     let mut ended = Vec::new();
     good.pump(&mut ended).unwrap();
-    wait(std::slice::from_ref(&good));
+    wait_for_traffic(std::slice::from_ref(&good));
     good.pump(&mut ended).unwrap();
     begin_write(&mut queued);
     good.write_ordered(2, 0, one_block(0x8a), vec![3; BLOCK]);

@@ -10,7 +10,7 @@ use crate::losses::fencing::logged_in;
 use crate::losses::kill;
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u32 = (2 << 30) / BLOCK;
@@ -38,7 +38,7 @@ fn served() -> (Served, Vec<PipelinedSession>) {
 fn first_to_end(session: &mut PipelinedSession) -> Vec<u64> {
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
         session.pump(&mut ended).unwrap();
     }
     assert!(ended.iter().all(|ended| ended.status == 0), "{ended:?}");
@@ -54,7 +54,7 @@ fn first_managed(session: &mut PipelinedSession) -> TaskManagementResult {
         if let Some((_, result)) = session.take_managed().pop() {
             return result;
         }
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
     }
 }
 
@@ -76,7 +76,7 @@ fn a_long_command_lets_its_own_session_and_all_others_go_on() {
         assert!(ended.is_empty(), "the others were kept waiting: {ended:?}");
     }
     while ended.len() < MANY as usize {
-        wait(std::slice::from_ref(first));
+        wait_for_traffic(std::slice::from_ref(first));
         first.pump(&mut ended).unwrap();
     }
     assert!(ended.iter().all(|ended| ended.status == 0), "{ended:?}");
@@ -101,7 +101,7 @@ fn so_does_a_long_unmap() {
     session.write(2, 0, [0; 16], Vec::new());
     let mut ended = Vec::new();
     while ended.len() < 2 {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     let order: Vec<_> = ended.iter().map(|end| (end.cookie, end.status)).collect();

@@ -16,7 +16,7 @@ use crate::losses::volatile_disk::VolatileDisk;
 use crate::rig::process::{Process, TARGET, file_unit, free_portal, target};
 use crate::rig::random::Random;
 use crate::rig::served::{self, Served};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const MIB: u64 = 1 << 20;
 const CAP: u64 = 64 * MIB;
@@ -217,7 +217,7 @@ fn short_reads_of_what_is_overwritten_stay_within_the_cap() {
     while (ended.len() as u64) < READS {
         idle[0].pump(&mut ended).unwrap();
         if (ended.len() as u64) < READS {
-            wait(&idle[..1]);
+            wait_for_traffic(&idle[..1]);
         }
     }
     for ended in ended {
@@ -236,7 +236,7 @@ fn fetch_all(sessions: &mut [PipelinedSession]) -> HashMap<u8, u64> {
             session.pump(&mut ended).unwrap();
         }
         if ended.is_empty() {
-            wait(sessions);
+            wait_for_traffic(sessions);
         }
         for ended in ended {
             let wanted = ended.cookie as u8 + 1;
@@ -504,7 +504,7 @@ fn a_connection_that_is_ahead_waits_for_the_other() {
     assert_eq!(first.run(0, [0; 16], 0, Vec::new()).status, GOOD);
     let mut sessions = [second];
     while ended.len() < 20 {
-        wait(&sessions);
+        wait_for_traffic(&sessions);
         sessions[0].pump(&mut ended).unwrap();
     }
     assert!(ended.iter().all(|ended| ended.status == GOOD), "{ended:?}");

@@ -12,7 +12,7 @@ use crate::losses::fencing::logged_in;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::wait;
+use crate::rig::session::wait_for_traffic;
 
 /// Largest transfer that VPD page B0h reports.
 const MAX_TRANSFER: u64 = 8 << 20;
@@ -41,7 +41,7 @@ fn a_queued_command_collects_no_more_than_a_command_can_use() {
     assert!(session.sent() > BLOCK as u64, "the second collects");
     device.let_go();
     while ended.len() < 2 {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     assert_eq!((ended[0].cookie, ended[0].status), (1, 0));

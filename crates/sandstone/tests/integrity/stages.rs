@@ -18,7 +18,7 @@ use crate::losses::fencing::logged_in;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
+use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
 
 const DELAY: Duration = Duration::from_millis(300);
 /// Tries until a machine that stalls is not the reason any more.
@@ -65,7 +65,7 @@ fn in_memory() -> (Served, Arc<Unit>, PipelinedSession) {
 fn all_end(session: &mut PipelinedSession, commands: usize) {
     let mut ended: Vec<Ended> = Vec::new();
     while ended.len() < commands {
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
         session.pump(&mut ended).unwrap();
     }
     let statuses: Vec<u8> = ended.iter().map(|ended| ended.status).collect();

@@ -11,7 +11,7 @@ use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{Ended, PipelinedSession, wait};
+use crate::rig::session::{Ended, PipelinedSession, wait_for_traffic};
 
 /// Cookie of the write that the device holds up.
 const HELD: u64 = 1;
@@ -32,7 +32,7 @@ fn answer(session: &mut PipelinedSession, function: Function, ended: &mut Vec<En
             assert_eq!(cookie, ASKED);
             return answer;
         }
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
     }
 }
 
@@ -55,7 +55,7 @@ fn hold_up(session: &mut PipelinedSession, device: &FirstWriteWaits) {
     session.write(HELD, 0, write_cdb(), vec![b'h'; BLOCK]);
     session.pump(&mut Vec::new()).unwrap();
     while session.sent() < BLOCK as u64 {
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
         session.pump(&mut Vec::new()).unwrap();
     }
     device.wait_until_held();
@@ -112,7 +112,7 @@ fn functions_that_have_nothing_to_do_are_answered_at_once() {
         one.manage(ASKED, function, 5, None);
         let mut managed = Vec::new();
         while managed.is_empty() {
-            wait(std::slice::from_ref(&one));
+            wait_for_traffic(std::slice::from_ref(&one));
             one.pump(&mut ended).unwrap();
             managed = one.take_managed();
         }
@@ -137,7 +137,7 @@ fn a_warm_reset_aborts_the_tasks_of_all_and_sessions_stay() {
     device.let_go();
     let mut managed = Vec::new();
     while managed.is_empty() {
-        wait(std::slice::from_ref(&two));
+        wait_for_traffic(std::slice::from_ref(&two));
         two.pump(&mut ended).unwrap();
         managed = two.take_managed();
     }
@@ -179,7 +179,7 @@ fn what_functions_end_is_counted() {
         device.let_go();
         let mut managed = one.take_managed();
         while managed.is_empty() {
-            wait(std::slice::from_ref(&one));
+            wait_for_traffic(std::slice::from_ref(&one));
             one.pump(&mut ended).unwrap();
             managed = one.take_managed();
         }
@@ -203,7 +203,7 @@ fn a_cold_reset_ends_every_session_of_the_target() {
     for session in [&mut two, &mut one] {
         let mut ended = Vec::new();
         while session.pump(&mut ended).is_ok() {
-            wait(std::slice::from_ref(session));
+            wait_for_traffic(std::slice::from_ref(session));
         }
         assert!(ended.is_empty(), "{ended:?}");
     }
@@ -250,7 +250,7 @@ fn an_abort_finds_a_write_that_waits_for_the_other_connection() {
         second.pump(&mut ended).unwrap();
         managed = second.take_managed();
         if managed.is_empty() {
-            wait(std::slice::from_ref(&second));
+            wait_for_traffic(std::slice::from_ref(&second));
         }
     }
     assert_eq!(managed, [(ASKED, Answer::Complete)]);
@@ -281,7 +281,7 @@ fn a_reset_waits_for_a_write_that_waits_for_the_other_connection() {
     device.let_go();
     let mut managed = Vec::new();
     while managed.is_empty() {
-        wait(std::slice::from_ref(&second));
+        wait_for_traffic(std::slice::from_ref(&second));
         second.pump(&mut ended).unwrap();
         managed = second.take_managed();
     }

@@ -13,7 +13,7 @@ use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const SHARED: u8 = 0b000;
 const PER_NEXUS: u8 = 0b001;
@@ -58,7 +58,7 @@ impl Bench {
         self.one.write(HELD, 0, write_cdb(), vec![1; BLOCK]);
         self.one.pump(&mut Vec::new()).unwrap();
         while self.one.sent() < BLOCK as u64 {
-            wait(std::slice::from_ref(&self.one));
+            wait_for_traffic(std::slice::from_ref(&self.one));
             self.one.pump(&mut Vec::new()).unwrap();
         }
         self.device.wait_until_held();
@@ -93,7 +93,7 @@ fn ends(session: &mut PipelinedSession, count: usize) -> Vec<u64> {
         if ended.len() >= count {
             return ended.iter().map(|end| end.cookie).collect();
         }
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
     }
 }
 
@@ -171,7 +171,7 @@ fn after_a_change_to_a_set_for_each_ordered_waits_for_older_commands_of_its_own_
     // command.
     let mut ended = Vec::new();
     while ended.len() < 2 {
-        wait(std::slice::from_ref(&bench.one));
+        wait_for_traffic(std::slice::from_ref(&bench.one));
         bench.one.pump(&mut ended).unwrap();
     }
     let order: Vec<_> = ended.iter().map(|end| (end.cookie, end.asc())).collect();
@@ -229,7 +229,7 @@ fn managed(function: TaskManagementFunction, tst: u8, tas: bool) -> (Option<u8>,
         if let Some(answer) = bench.two.take_managed().pop() {
             break answer;
         }
-        wait(std::slice::from_ref(&bench.two));
+        wait_for_traffic(std::slice::from_ref(&bench.two));
     };
     assert_eq!(answer, (9, TaskManagementResult::Complete));
     bench.device.let_go();
@@ -277,7 +277,7 @@ fn clear_task_set_clears_the_own_set() {
         if let Some(answer) = bench.one.take_managed().pop() {
             break answer;
         }
-        wait(std::slice::from_ref(&bench.one));
+        wait_for_traffic(std::slice::from_ref(&bench.one));
     };
     assert_eq!(answer, (9, TaskManagementResult::Complete));
     assert!(ended.is_empty(), "{ended:?}");

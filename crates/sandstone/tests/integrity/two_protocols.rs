@@ -22,7 +22,7 @@ use self::client::Client;
 use super::losses::fencing::{logged_in, one_block, persistent_reserve_out};
 use super::rig::process::free_portal;
 use super::rig::served::{self, Served};
-use super::rig::session::{PipelinedSession, wait};
+use super::rig::session::{PipelinedSession, wait_for_traffic};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 2048;
@@ -318,7 +318,7 @@ fn reset(session: &mut PipelinedSession) {
         session.pump(&mut Vec::new()).unwrap();
         answered = session.take_managed();
         if answered.is_empty() {
-            wait(std::slice::from_ref(session));
+            wait_for_traffic(std::slice::from_ref(session));
         }
     }
     assert_eq!(answered, [(7, TaskManagementResult::Complete)]);
@@ -397,7 +397,7 @@ fn resets_and_lost_connections_of_one_protocol_harm_nothing_of_the_other() {
     drop(lost);
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     assert_eq!(ended[0].status, GOOD, "{ended:?}");

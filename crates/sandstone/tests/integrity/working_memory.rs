@@ -17,7 +17,7 @@ use target::DaemonLimits;
 use crate::losses::kill::settings;
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u32 = (4 << 20) / BLOCK;
@@ -98,7 +98,7 @@ fn what_tasks_read_for_themselves_stays_within_the_memory() {
     *device.gate.0.lock().unwrap() = true;
     device.gate.1.notify_all();
     while ended.len() < COMMANDS as usize {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     let count = |status| ended.iter().filter(|end| end.status == status).count();

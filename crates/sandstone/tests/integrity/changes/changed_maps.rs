@@ -12,7 +12,7 @@ use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 use iscsi::pdu::AsyncEvent;
 
 const GOOD: u8 = 0x00;
@@ -77,7 +77,7 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
     let mut ended = Vec::new();
     session.pump(&mut ended).unwrap();
     while session.sent() < 8 * BLOCK as u64 + 1 {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     destination.wait_until_held();
@@ -92,7 +92,7 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
         session.write(COPY + 1, 0, [0; 16], Vec::new());
         let before = ended.len();
         while ended.len() == before {
-            wait(std::slice::from_ref(&session));
+            wait_for_traffic(std::slice::from_ref(&session));
             session.pump(&mut ended).unwrap();
         }
         let asked = ended.pop().unwrap();
@@ -101,7 +101,7 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
     }
     destination.let_go();
     while ended.is_empty() {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     assert_eq!((ended[0].cookie, ended[0].status), (COPY, CHECK_CONDITION));

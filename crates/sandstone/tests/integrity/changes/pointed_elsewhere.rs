@@ -20,7 +20,7 @@ use crate::losses::lost_preemption::{
 };
 use crate::rig::process::free_portal;
 use crate::rig::served::{self, Served};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
+use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
 
 const GOOD: u8 = 0x00;
 const BUSY: u8 = 0x08;
@@ -189,7 +189,7 @@ fn wait_until_busy(session: &mut PipelinedSession, lun: u8) {
 fn end_of_the_command(session: &mut PipelinedSession) -> Ended {
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
         session.pump(&mut ended).unwrap();
     }
     ended.remove(0)

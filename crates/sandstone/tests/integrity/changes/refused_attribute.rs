@@ -7,7 +7,7 @@ use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{Ended, PipelinedSession, wait};
+use crate::rig::session::{Ended, PipelinedSession, wait_for_traffic};
 
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
@@ -20,7 +20,7 @@ fn test_unit_ready_with_aca(session: &mut PipelinedSession, lun: u8) -> Ended {
         if let Some(end) = ended.pop() {
             return end;
         }
-        wait(std::slice::from_ref(session));
+        wait_for_traffic(std::slice::from_ref(session));
     }
 }
 

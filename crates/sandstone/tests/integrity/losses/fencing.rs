@@ -13,7 +13,7 @@ use super::kill::settings;
 use super::late_write::{FirstWriteWaits, write_cdb};
 use crate::rig::process::{TARGET, free_portal};
 use crate::rig::served::{self, Served};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const BLOCK: usize = 512;
 const GOOD: u8 = 0x00;
@@ -92,14 +92,14 @@ fn data_that_comes_after_a_reservation_changes_nothing() {
         fenced.write(7, 0, cdb, data);
         fenced.send_only();
         // The target has asked for the data: the command passed the gates.
-        wait(std::slice::from_ref(&fenced));
+        wait_for_traffic(std::slice::from_ref(&fenced));
         for (action, kind, key, new_key) in [(0, 0, 0, 42), (1, 1, 42, 0)] {
             let (cdb, list) = persistent_reserve_out(action, kind, key, new_key);
             assert_eq!(owner.run(0, cdb, 0, list).status, GOOD, "{name}");
         }
         let mut ended = Vec::new();
         while ended.is_empty() {
-            wait(std::slice::from_ref(&fenced));
+            wait_for_traffic(std::slice::from_ref(&fenced));
             fenced.pump(&mut ended).unwrap();
         }
         assert_eq!(ended[0].status, RESERVATION_CONFLICT, "{name}");
@@ -147,14 +147,14 @@ fn a_write_of_a_lost_connection_never_overtakes_those_of_the_other_connection() 
     while ended.is_empty() {
         second.pump(&mut ended).unwrap();
         if ended.is_empty() {
-            wait(std::slice::from_ref(&second));
+            wait_for_traffic(std::slice::from_ref(&second));
         }
     }
     assert_eq!(ended[0].cookie, 3, "the write waits");
     device.let_go();
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(&second));
+        wait_for_traffic(std::slice::from_ref(&second));
         second.pump(&mut ended).unwrap();
     }
     assert_eq!((ended[0].cookie, ended[0].status), (2, GOOD));

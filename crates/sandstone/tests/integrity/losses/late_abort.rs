@@ -10,7 +10,7 @@ use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
 use super::fencing::persistent_reserve_out;
 use super::kill::settings;
 use super::late_write::{BLOCK, with_a_late_write, write_cdb};
-use crate::rig::session::{PipelinedSession, wait};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const WRITE_EXCLUSIVE: u8 = 1;
 const LOST_KEY: u64 = 1;
@@ -58,7 +58,7 @@ fn comes_after_the_late_write(start: impl FnOnce(&mut PipelinedSession)) {
     }
     device.let_go();
     while !is_answered(&mut other) {
-        wait(std::slice::from_ref(&other));
+        wait_for_traffic(std::slice::from_ref(&other));
     }
     // A reset has more to tell.
     other.wait_until_ready(0);
@@ -127,7 +127,7 @@ fn too_many_functions_are_rejected() {
     assert_eq!(managed.iter().filter(is_rejected).count(), managed.len());
     device.let_go();
     while (managed.len() as u64) < MANY {
-        wait(std::slice::from_ref(&other));
+        wait_for_traffic(std::slice::from_ref(&other));
         other.pump(&mut Vec::new()).unwrap();
         managed.extend(other.take_managed());
     }

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use super::fencing::{logged_in, one_block, persistent_reserve_out};
 use crate::rig::process::free_portal;
 use crate::rig::served::{self, Served};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
+use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
 
 const GOOD: u8 = 0x00;
 pub(crate) const REGISTER: u8 = 0x00;
@@ -76,7 +76,7 @@ fn a_preemption_whose_initiator_is_lost_is_carried_out_to_the_end() {
     // The target has asked for its data.
     fenced.write(7, 0, one_block(0x8a), vec![2; 512]);
     fenced.send_only();
-    wait(std::slice::from_ref(&fenced));
+    wait_for_traffic(std::slice::from_ref(&fenced));
 
     let state_file = served.state_file(0);
     hold_saves(&state_file);

@@ -9,7 +9,7 @@ use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket,
 use super::fencing::logged_in;
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::wait;
+use crate::rig::session::wait_for_traffic;
 
 const BLOCK: usize = 512;
 
@@ -59,11 +59,11 @@ fn what_lies_behind_the_new_end_is_out_of_range() {
     session.write(7, 0, at(0x8a, 7), vec![1; BLOCK]);
     session.send_only();
     // The target has asked for the data: the CDB was looked at.
-    wait(std::slice::from_ref(&session));
+    wait_for_traffic(std::slice::from_ref(&session));
     device.len.store(4 * BLOCK as u64, Ordering::SeqCst);
     let mut ended = Vec::new();
     while ended.is_empty() {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut ended).unwrap();
     }
     assert_eq!(ended[0].sense[2] & 0x0f, 5, "{:x?}", ended[0].sense);

@@ -16,7 +16,7 @@ use super::volatile_disk::VolatileDisk;
 use crate::rig::process::free_portal;
 use crate::rig::random::Random;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PATIENCE, PipelinedSession, wait};
+use crate::rig::session::{PATIENCE, PipelinedSession, wait_for_traffic};
 
 const BLOCKS: u64 = 8;
 
@@ -165,7 +165,7 @@ fn a_write_that_is_under_way_while_the_cache_is_switched_off_is_durable_when_it_
         disk.let_go();
         let mut ended = Vec::new();
         while ended.len() < lbas.len() {
-            wait(std::slice::from_ref(&session));
+            wait_for_traffic(std::slice::from_ref(&session));
             session.pump(&mut ended).unwrap();
         }
         let good = ended.iter().filter(|command| command.status == 0).count();
@@ -213,7 +213,7 @@ fn what_was_in_a_write_cache_is_durable_once_a_reset_that_switched_it_off_is_ans
     session.manage(9, TaskManagementFunction::LogicalUnitReset, 0, None);
     let mut managed = Vec::new();
     while managed.is_empty() {
-        wait(std::slice::from_ref(&session));
+        wait_for_traffic(std::slice::from_ref(&session));
         session.pump(&mut Vec::new()).unwrap();
         managed = session.take_managed();
     }

@@ -332,7 +332,7 @@ impl PipelinedSession {
                 return std::mem::take(&mut self.announced);
             }
             assert!(Instant::now() < give_up, "nothing is announced");
-            wait(std::slice::from_ref(self));
+            wait_for_traffic(std::slice::from_ref(self));
         }
     }
 
@@ -342,7 +342,7 @@ impl PipelinedSession {
         let give_up = Instant::now() + PATIENCE;
         while self.pump(&mut Vec::new()).is_ok() {
             assert!(Instant::now() < give_up, "the connection stays");
-            wait(std::slice::from_ref(self));
+            wait_for_traffic(std::slice::from_ref(self));
         }
         std::mem::take(&mut self.announced)
     }
@@ -418,7 +418,7 @@ impl PipelinedSession {
                 assert_eq!(ended.cookie, cookie);
                 return ended;
             }
-            wait(std::slice::from_ref(self));
+            wait_for_traffic(std::slice::from_ref(self));
         }
     }
 
@@ -458,7 +458,7 @@ impl Link {
 }
 
 /// Sleeps until one of the sessions has something to read, or room to write.
-pub(crate) fn wait(sessions: &[PipelinedSession]) {
+pub(crate) fn wait_for_traffic(sessions: &[PipelinedSession]) {
     let mut fds: Vec<PollFd<'_>> = Vec::new();
     for link in sessions.iter().filter_map(|session| session.link.as_ref()) {
         let mut flags = PollFlags::IN;

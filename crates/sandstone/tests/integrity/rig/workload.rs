@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::content::{self, Value};
 use super::model::{Crash, End, Model};
 use super::random::Random;
-use super::session::{Ended, PipelinedSession, wait};
+use super::session::{Ended, PipelinedSession, wait_for_traffic};
 
 /// Largest number of commands under way in one session.
 const DEPTH: usize = 12;
@@ -183,7 +183,7 @@ impl Workload {
         let before = self.under_way.len();
         self.take_ended();
         if self.under_way.len() == before {
-            wait(&self.sessions);
+            wait_for_traffic(&self.sessions);
             self.take_ended();
         }
     }
