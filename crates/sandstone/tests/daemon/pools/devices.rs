@@ -6,9 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use testing::wait;
 
 use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
@@ -39,22 +40,16 @@ pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
 
 /// Waits until no rebuild or replacement is left, and at least one has happened.
 pub(crate) fn resilvered(process: &Process) -> String {
-    let start = Instant::now();
-    loop {
-        let status = process.done("pool status tank");
-        let is_busy = [
-            "in progress",
-            "(resilvering)",
-            "missed writes",
-            "replacing-",
-        ];
-        if status.contains("resilvered ") && !is_busy.iter().any(|word| status.contains(word)) {
-            return status;
-        }
-        let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(120), "{status}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let is_busy = [
+        "in progress",
+        "(resilvering)",
+        "missed writes",
+        "replacing-",
+    ];
+    let status = || process.done("pool status tank");
+    wait::at_most(Duration::from_secs(120)).until_seen("it is resilvered", status, |status| {
+        status.contains("resilvered ") && !is_busy.iter().any(|word| status.contains(word))
+    })
 }
 
 /// Returns a text without its line breaks.

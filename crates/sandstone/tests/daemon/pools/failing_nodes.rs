@@ -3,22 +3,17 @@
 
 use std::fs::File;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::pools::devices::{line_of, resilvered, scrubbed_clean, serve, verify_all, write_all};
 use crate::process::Process;
 use crate::small_folder::inside_small_folder;
 use testing::loop_device::Loop;
+use testing::wait;
 
 /// Waits until a device is not used any more.
 fn faulted(process: &Process, device: &str) {
-    let start = Instant::now();
-    while line_of(process, device)[0] != "FAULTED" {
-        let waited = start.elapsed();
-        let line = line_of(process, device);
-        assert!(waited < Duration::from_secs(60), "{line:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let line = || line_of(process, device);
+    wait::until_seen("the device is faulted", line, |line| line[0] == "FAULTED");
 }
 
 /// Tells a node that the file behind it has another size now.
@@ -156,12 +151,9 @@ fn a_unit_of_a_pool_that_is_gone_for_good_tells_what_there_is_now() {
     let forgotten = process.done("pool export -f tank");
     assert!(forgotten.contains("it is forgotten"), "{forgotten}");
     let remedy = || flat(&process.done("lu list -H -o name,state,remedy"));
-    let start = Instant::now();
-    while !remedy().contains("there is no pool tank") {
-        let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(60), "{}", remedy());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::until_seen("the unit tells", remedy, |told| {
+        told.contains("there is no pool tank")
+    });
     process.done("pool create --size 128M tank d0");
     process.done("volume create -V 64M tank/vm1");
     process.done("lu modify -y vm1 --volume tank/vm1");

@@ -4,12 +4,15 @@
 //! reservations and try to write.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
 use scsi::application_client::reserving::{holder, keys};
+use testing::wait;
 
 use crate::initiator::fake_target::{self, FakeTarget, World};
 use crate::pools::devices::{BLOCKS, flat, pattern, resilvered, serve, verify_all, write_all};
@@ -91,23 +94,17 @@ impl Stranger {
     ///
     /// Nobody else is registered, and the key holds the reservation.
     fn key_of_paths(&mut self, paths: usize) -> u64 {
-        let start = Instant::now();
-        loop {
-            let keys = self.keys();
-            if keys.len() == paths {
-                assert!(
-                    keys.iter().all(|key| *key == keys[0] && *key != 0),
-                    "{keys:x?}"
-                );
-                // Write Exclusive – Registrants Only.
-                assert_eq!(self.holder(), Some((keys[0], 5)));
-                assert_eq!(self.writes(), Some(0x18), "RESERVATION CONFLICT");
-                assert_eq!(self.reads(), Some(0));
-                return keys[0];
-            }
-            assert!(start.elapsed() < Duration::from_secs(60), "{keys:x?}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let what = format!("{paths} paths are registered");
+        let keys = wait::until_seen(&what, || self.keys(), |keys| keys.len() == paths);
+        assert!(
+            keys.iter().all(|key| *key == keys[0] && *key != 0),
+            "{keys:x?}"
+        );
+        // Write Exclusive – Registrants Only.
+        assert_eq!(self.holder(), Some((keys[0], 5)));
+        assert_eq!(self.writes(), Some(0x18), "RESERVATION CONFLICT");
+        assert_eq!(self.reads(), Some(0));
+        keys[0]
     }
 
     fn nobody_is_registered(&mut self) {
@@ -186,11 +183,7 @@ fn the_fence_comes_and_goes_with_multihost_and_with_devices() {
     assert_eq!(at_b.key_of_paths(1), key);
     resilvered(&front);
     front.done(&format!("pool detach tank {}", a.naa));
-    let start = Instant::now();
-    while !at_a.keys().is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait::until_seen("no key is left", || at_a.keys(), |keys| keys.is_empty());
     front.done(&format!("pool add -f tank spare {}", a.naa));
     assert_eq!(at_a.key_of_paths(1), key);
     front.done("pool set multihost=off tank");
@@ -218,11 +211,9 @@ fn a_pool_of_local_disks_is_protected_while_it_has_another_machines_disk() {
             resilvered(&front);
         }
         front.done(&format!("pool {leaves} {}", array.naa));
-        let start = Instant::now();
-        while is_protected() || !stranger.keys().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{leaves}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        wait::until(&format!("{leaves} ends the protection"), || {
+            !is_protected() && stranger.keys().is_empty()
+        });
     }
     // A refused host leaves the pool as it was.
     assert_eq!(stranger.reserve_out(6, 0, 0xabc), Some(0));
@@ -264,18 +255,26 @@ fn a_host_whose_disk_is_reserved_by_another_one_stops_and_blames_no_disk() {
     let key = stranger.key_of_paths(1);
     assert_eq!(stranger.reserve_out(6, 0, 0xabc), Some(0));
     // Commands are under way, and the target aborts them without an answer.
+    let written = [(); 4].map(|()| Arc::<AtomicU64>::default());
     let writers: Vec<_> = (1..5_u8)
-        .map(|number| {
+        .zip(written.clone())
+        .map(|(number, written)| {
             std::thread::spawn(move || {
                 let mut session = served::log_in(portal, served::settings(number));
                 while served::write(&mut session, (4 + u64::from(number)) * BLOCKS, &pattern(40))
                     .status
                     == Some(0)
-                {}
+                {
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
             })
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(300));
+    wait::until("all of them write", || {
+        written
+            .iter()
+            .all(|count| count.load(Ordering::Relaxed) >= 3)
+    });
     // PREEMPT AND ABORT.
     assert_eq!(stranger.reserve_out(5, 0xabc, key), Some(0));
     let mut session = served::log_in(portal, served::settings(9));
@@ -393,6 +392,8 @@ fn writes_of_a_paused_host_do_not_land_after_another_one_took_its_pool() {
     let mut stranger = Stranger::of(&array);
     let before = stranger.key_of_paths(1);
     // A writer writes all the time, and waits for the answer when the host stops.
+    let written = Arc::<AtomicU64>::default();
+    let count = Arc::clone(&written);
     let writer = std::thread::spawn(move || {
         let Ok(mut session) = Connection::open(portal, served::settings(3)) else {
             return;
@@ -400,16 +401,21 @@ fn writes_of_a_paused_host_do_not_land_after_another_one_took_its_pool() {
         for number in (8..16).cycle() {
             let (at, data) = (number * 512, pattern(number ^ 1));
             match session.write(0, &cdb(0x8a, at, 512), data) {
-                Ok(told) if matches!(told.status, Some(0)) || told.sense.get(2) == Some(&6) => {}
+                Ok(told) if matches!(told.status, Some(0)) || told.sense.get(2) == Some(&6) => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
                 _ => return,
             }
         }
     });
-    std::thread::sleep(Duration::from_secs(1));
+    wait::until("it writes all the time", || {
+        written.load(Ordering::Relaxed) >= 20
+    });
     first.signal("STOP");
     std::thread::scope(|scope| {
         let import = scope.spawn(|| second.done("pool import -f tank"));
         until(&second, "pool import", "tank");
+        // An import that did not wait would be over.
         std::thread::sleep(Duration::from_secs(2));
         // Others have their turn while the host waits. A host that only watches has registered
         // nothing.

@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use testing::wait;
+
 use crate::pools::devices::{
     flat, line_of, resilvered, scrubbed_clean, serve, verify_all, write_all,
 };
@@ -158,15 +160,7 @@ fn a_vdev_grows_when_all_its_disks_have_grown_where_that_is_wanted() {
     until(&process, "pool events -H -o event tank", "autoexpand: ");
     assert_eq!(size(), before, "one of them is as small as it was");
     grow("d1", 256 << 20);
-    let start = std::time::Instant::now();
-    while size() < before + (100 << 20) {
-        assert!(
-            start.elapsed() < std::time::Duration::from_secs(60),
-            "{} before, {}",
-            before,
-            size()
-        );
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    let what = format!("the pool grows by 100 MiB from {before}");
+    wait::until_seen(&what, size, |size| *size >= before + (100 << 20));
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }

@@ -7,10 +7,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use initiator::connection::Connection;
 use serde_json::Value;
+use testing::wait;
 
 use crate::pools::devices::{flat, line_of, serve};
 use crate::process::Process;
@@ -67,27 +68,19 @@ fn view(process: &Process) -> Value {
 
 /// Waits until the unit on the imported pool is served.
 fn served_again(portal: SocketAddr) {
-    let start = Instant::now();
-    loop {
+    let told = || {
         let mut session = Connection::open(portal, settings(3)).unwrap();
         // The first is the unit attention of a new session.
-        let told = [(); 2].map(|()| served::test_unit_ready(&mut session));
-        if told[1].is_none() {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{told:?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        [(); 2].map(|()| served::test_unit_ready(&mut session))
+    };
+    wait::until_seen("the unit is served", told, |told| told[1].is_none());
 }
 
 /// Waits until no data lies only on log vdevs: the next checkpoint sees to that.
 fn settled(process: &Process) {
     process.done("pool sync tank");
-    let start = Instant::now();
-    while view(process)["logs"][0]["log"]["held"] != 0 {
-        assert!(start.elapsed() < Duration::from_secs(180), "it stays");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let held = || view(process)["logs"][0]["log"]["held"].clone();
+    wait::at_most(Duration::from_secs(180)).until_seen("none is held", held, |held| *held == 0);
 }
 
 #[test]
@@ -101,10 +94,10 @@ fn a_daemon_killed_under_durable_writes_has_all_that_it_acknowledged() {
         let counted = Arc::clone(&done);
         let start = written;
         let writer = std::thread::spawn(move || write_durably(portal, start..1024, &counted));
-        // At least some of it.
-        while done.load(Ordering::SeqCst) < 20 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait::until("some of it is written", || {
+            done.load(Ordering::SeqCst) >= 20
+        });
+        // The kill meets the log at different ages.
         std::thread::sleep(Duration::from_millis(pause_ms));
         let log = &view(&process)["logs"][0]["log"];
         assert_eq!(log["is_in_use"], true, "{log}");

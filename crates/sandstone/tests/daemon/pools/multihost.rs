@@ -5,13 +5,13 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::pools::devices::{flat, pattern, serve, verify_all, write_all};
 use crate::pools::over_iscsi::Array;
 use crate::process::Process;
 use crate::served::{self, settings, write};
 use testing::loop_device::Loop;
+use testing::wait;
 
 /// Creates a file of 128 MiB and a loop device for each host; `None` if this machine has no loop
 /// devices.
@@ -39,15 +39,8 @@ fn import(way: &Loop) -> String {
 
 /// Waits until a status contains this text.
 fn until(process: &Process, wanted: &str) -> String {
-    let start = Instant::now();
-    loop {
-        let status = flat(&process.done("pool status tank"));
-        if status.contains(wanted) {
-            return status;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{status}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let status = || flat(&process.done("pool status tank"));
+    wait::until_seen(wanted, status, |status| status.contains(wanted))
 }
 
 #[test]

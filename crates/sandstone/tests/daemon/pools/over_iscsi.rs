@@ -2,7 +2,9 @@
 //!
 //! The tests use the command line, and a client that writes meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use testing::wait;
 
 use crate::pools::devices::{
     flat, line_of, resilvered, scrubbed_clean, serve, verify_all, write_all,
@@ -51,15 +53,11 @@ impl Array {
 
 /// Waits until a verb prints this text.
 pub(crate) fn until(process: &Process, line: &str, wanted: &str) -> String {
-    let start = Instant::now();
-    loop {
-        let (_, said) = process.verb(line);
-        if said.contains(wanted) || flat(&said).contains(wanted) {
-            return said;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{line}: {said}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let what = format!("{line}: {wanted:?}");
+    let said = || process.verb(line).1;
+    wait::until_seen(&what, said, |said| {
+        said.contains(wanted) || flat(said).contains(wanted)
+    })
 }
 
 /// Starts two arrays, and a daemon with a pool mirrored over them.
@@ -226,8 +224,10 @@ fn a_pool_that_waits_for_one_disk_does_not_wait_for_one_that_was_dead_before() {
     until(&front, "pool status tank", "DEGRADED");
     a.process.kill();
     write_all(portal, 8..24);
-    until(&front, "pool status tank", "DEGRADED");
-    std::thread::sleep(Duration::from_secs(12));
+    let line = || line_of(&front, &a.naa);
+    wait::until_seen("the disk is given up", line, |line| line[0] == "REMOVED");
+    // The last disk knows it.
+    front.done("pool sync tank");
     b.process.kill();
     front.kill();
     a.process.restart();
@@ -254,6 +254,7 @@ fn a_disk_is_nobody_elses_before_it_has_answered() {
     write_all(portal, 0..8);
     b.process.signal("STOP");
     let writer = std::thread::spawn(move || write_all(portal, 8..12));
+    // The writer's requests have time to reach the disk's session, which nothing shows.
     std::thread::sleep(Duration::from_secs(2));
     // The requests to this disk are not needed any more, but the disk may still carry them out.
     front.done(&format!("pool offline tank {}", b.naa));
@@ -262,9 +263,5 @@ fn a_disk_is_nobody_elses_before_it_has_answered() {
     b.process.signal("CONT");
     assert!(flat(&said).contains("a pool uses it"), "{said}");
     let create = format!("lu create disk --backend {}", b.naa);
-    let start = Instant::now();
-    while !front.verb(&create).0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "it has answered");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait::until_seen("it has answered", || front.verb(&create), |told| told.0);
 }

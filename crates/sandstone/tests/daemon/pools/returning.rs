@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use testing::wait;
+use testing::wait::Wait;
 
 use crate::initiator::fake_target::{FakeTarget, NAME, World};
 use crate::pools::devices::{
@@ -108,24 +111,21 @@ type Session = initiator::connection::Connection;
 
 const BUSY: u8 = 8;
 
+/// Wait for a pool whose devices were away.
+const RETURN: Wait = wait::at_most(Duration::from_secs(90));
+
 /// Writes blocks, again if the unit is busy, and returns how often it was busy.
 fn write_patiently(session: &mut Session, numbers: std::ops::Range<u64>) -> u32 {
-    let (mut busy, start) = (0, Instant::now());
+    let mut busy = 0;
     for number in numbers {
-        loop {
-            let told = served::write(
-                session,
-                number * pattern(0).len() as u64 / 512,
-                &pattern(number),
-            );
-            match told.status {
-                Some(0) => break,
-                status => assert_eq!(status, Some(BUSY), "{told:?}"),
-            }
-            busy += 1;
-            assert!(start.elapsed() < Duration::from_secs(90), "it comes back");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let at = number * pattern(0).len() as u64 / 512;
+        RETURN.until("the pool is back", || {
+            let told = served::write(session, at, &pattern(number));
+            let is_done = told.status == Some(0);
+            assert!(is_done || told.status == Some(BUSY), "{told:?}");
+            busy += u32::from(!is_done);
+            is_done
+        });
     }
     busy
 }
@@ -174,11 +174,8 @@ fn a_spare_that_was_away_at_the_start_stands_ready_when_it_is_back() {
     front.restart();
     until(&front, "pool status tank", "UNAVAIL");
     c.process.restart();
-    let start = Instant::now();
-    while line_of(&front, &c.naa)[0] != "AVAIL" {
-        assert!(start.elapsed() < Duration::from_secs(60), "it is back");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let line = || line_of(&front, &c.naa);
+    wait::until_seen("the spare is back", line, |line| line[0] == "AVAIL");
     // The disk is of use.
     let portal = serve(&front, "64M");
     drop(b);
@@ -300,16 +297,12 @@ fn a_disk_that_answers_nothing_but_pings_is_used_again_when_it_answers() {
 /// Returns key and additional sense of SYNCHRONIZE CACHE (16) once the unit is not busy; `None` for
 /// GOOD.
 fn flushed(session: &mut Session) -> Option<[u8; 3]> {
-    let start = Instant::now();
-    loop {
+    let flush = || {
         let told = session.read(0, &served::cdb(0x91, 0, 0), 0);
-        let told = told.expect("a session");
-        if told.status != Some(BUSY) {
-            return served::sense(&told);
-        }
-        assert!(start.elapsed() < Duration::from_secs(90), "it comes back");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        told.expect("a session")
+    };
+    let told = RETURN.until_seen("the pool is back", flush, |told| told.status != Some(BUSY));
+    served::sense(&told)
 }
 
 #[test]

@@ -3,9 +3,10 @@
 //! The pool lies on a disk of another daemon behind a link that can be slowed down. The middle of a
 //! scrub therefore lasts as long as the test needs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use testing::wait;
 
 use crate::initiator::proxy::Proxy;
 use crate::pools::devices::{flat, serve, verify_all, write_all};
@@ -46,16 +47,14 @@ fn number(scan: &Value, name: &str) -> u64 {
 
 /// Waits until a scrub has done more than its first requests, and returns its status.
 fn in_the_middle(process: &Process) -> Value {
-    let start = Instant::now();
-    loop {
+    let look = || {
         let now = scan(process);
         assert_eq!(now["state"], "running", "{now}");
-        if number(&now, "issued") > UNDER_WAY + (4 << 20) {
-            return now;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{now}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        now
+    };
+    wait::until_seen("the scrub goes on", look, |now| {
+        number(now, "issued") > UNDER_WAY + (4 << 20)
+    })
 }
 
 #[test]
@@ -93,10 +92,11 @@ fn a_paused_scrub_goes_on_where_it_was() {
     assert!(refused.contains("there is no active scrub"), "{refused}");
     // The scrub stays paused, also if checkpoints are made and a client writes.
     write_all(portal, 0..4);
-    std::thread::sleep(Duration::from_secs(1));
-    let rests = scan(&process);
-    assert_eq!(rests["state"], "paused");
-    assert_eq!(number(&rests, "issued"), issued, "{rests}");
+    wait::throughout(Duration::from_secs(1), || {
+        let rests = scan(&process);
+        assert_eq!(rests["state"], "paused");
+        assert_eq!(number(&rests, "issued"), issued, "{rests}");
+    });
 
     process.done("pool scrub -w tank");
     let ended = scan(&process);

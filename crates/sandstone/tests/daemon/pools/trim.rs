@@ -5,13 +5,13 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::pools::devices::{serve, write_all};
 use crate::pools::over_iscsi::until;
 use crate::process::Process;
 use crate::served::free_portal;
 use testing::loop_device::Loop;
+use testing::wait;
 
 /// Returns the bytes that a file takes.
 fn taken(path: &Path) -> u64 {
@@ -35,15 +35,8 @@ fn empty(process: &Process) {
 
 /// Waits until most of the space is given back.
 fn shrinks(what: &str, before: u64, now: impl Fn() -> u64) {
-    let start = Instant::now();
-    while now() + (20 << 20) > before {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "{what}: {before} before, {}",
-            now()
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let what = format!("{what} shrinks by 20 MiB from {before}");
+    wait::until_seen(&what, now, |now| now + (20 << 20) <= before);
 }
 
 #[test]

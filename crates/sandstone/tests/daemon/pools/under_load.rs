@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use testing::wait;
 
 use crate::pools::devices::{flat, line_of, resilvered, scrubbed_clean, verify_all, write_all};
 use crate::pools::over_iscsi::{Array, until};
@@ -76,12 +76,10 @@ impl Load {
     /// Waits until a run that began after this call has ended well.
     fn goes_on(&self) {
         let wanted = self.runs.load(Ordering::Relaxed) + 2;
-        let start = Instant::now();
-        while self.runs.load(Ordering::Relaxed) < wanted {
+        wait::until("the load goes on", || {
             assert!(!self.runner.is_finished(), "the load failed");
-            assert!(start.elapsed() < Duration::from_secs(60), "the load hangs");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            self.runs.load(Ordering::Relaxed) >= wanted
+        });
     }
 
     /// Waits for the run under way, the last one.
@@ -211,14 +209,8 @@ fn a_mirror_under_load_loses_a_disk_gains_a_spare_and_is_healed_of_rot() {
 
 /// Waits until a disk that does not answer any more is given up.
 fn removed(process: &Process, disk: &str) {
-    let start = Instant::now();
-    while line_of(process, disk)[0] != "REMOVED" {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "it is not given up"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let line = || line_of(process, disk);
+    wait::until_seen("the disk is given up", line, |line| line[0] == "REMOVED");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Sweep over the properties of the volume beneath the measured unit.
 
+use testing::wait;
+
 use super::Bench;
 use crate::served::{TARGET, free_portal};
 
@@ -214,11 +216,8 @@ fn killed(bench: &Bench, knob: &str, shown: &str, is_turned: impl Fn(&str) -> bo
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let start = std::time::Instant::now();
-    while !is_turned(&bench.process.done(shown)) {
-        assert!(start.elapsed().as_secs() < 60, "it is turned");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let shown = || bench.process.done(shown);
+    wait::until_seen("it is turned", shown, |told| is_turned(told));
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -114,6 +114,7 @@ fn an_atomic_write_is_whole_after_a_kill() {
             let told = session.write(0, &atomic(1, 648), vec![1 + tag; 648 * BLOCK]);
             assert_eq!(sense(&told.unwrap()), None);
             if tag == 2 * round {
+                // The kill meets the volume at different moments after the writes.
                 std::thread::sleep(std::time::Duration::from_millis(round.into()));
             }
         }

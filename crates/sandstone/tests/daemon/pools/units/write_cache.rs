@@ -1,19 +1,15 @@
 //! The unit reports its real write cache: its own choice, or the result of the volume's `sync`.
 
-use std::time::{Duration, Instant};
+use testing::wait;
 
 use super::*;
 
 /// Waits until the unit reports that its mode parameters changed.
 fn told_of_change(session: &mut Session) {
-    let start = Instant::now();
-    loop {
-        match sense(&session.read(0, &[0; 6], 0).unwrap()) {
-            Some(told) => return assert_eq!(told, [6, 0x2a, 1]),
-            None => assert!(start.elapsed() < Duration::from_secs(20), "nobody tells"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let told = wait::until_some("the unit tells something", || {
+        sense(&session.read(0, &[0; 6], 0).unwrap())
+    });
+    assert_eq!(told, [6, 0x2a, 1]);
 }
 
 /// Returns the current, changeable, default and saved WCE.
