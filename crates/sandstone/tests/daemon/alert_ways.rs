@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use config::store::Store;
 use serde_json::Value;
+use testing::wait;
 
 use super::alerts::opened;
 use super::events::events;
@@ -62,11 +63,9 @@ fn a_fault_reaches_its_webhook_also_when_that_was_away_and_the_daemon_was_killed
     let alert = opened(&process, "pool-degraded");
     // Nobody listens there: the message waits.
     let waits = || process.done("alert way list -H -o waiting,error");
-    let begun = std::time::Instant::now();
-    while !waits().starts_with("1\tcannot connect to") {
-        assert!(begun.elapsed() < PATIENCE, "{}", waits());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::at_most(PATIENCE).until_seen("the message waits", waits, |told| {
+        told.starts_with("1\tcannot connect to")
+    });
     assert!(
         process
             .refused("alert test desk")

@@ -1,9 +1,10 @@
 //! Alerts of a real daemon: faults are made, and found, told, acknowledged and kept.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use initiator::connection::Connection;
 use model::alert::AlertView;
+use testing::wait;
 
 use super::events::{awaited, events};
 use super::process::Process;
@@ -20,19 +21,11 @@ pub(crate) fn open(process: &Process) -> Vec<AlertView> {
 
 /// Waits for an alert, and returns it.
 pub(crate) fn opened(process: &Process, condition: &str) -> AlertView {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
+    wait::at_most(PATIENCE).until_ok(condition, || {
         let all = open(process);
-        if let Some(found) = all.iter().find(|alert| alert.condition == condition) {
-            return found.clone();
-        }
-        assert!(
-            Instant::now() < give_up,
-            "no {condition} in {all:?}; status: {}",
-            process.done("status")
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        let found = all.iter().find(|alert| alert.condition == condition);
+        found.cloned().ok_or_else(|| (all, process.done("status")))
+    })
 }
 
 #[test]
@@ -174,14 +167,16 @@ fn logins_that_are_refused_again_and_again_are_an_alert_with_the_reason() {
     );
     // The initiator is let in: the alert asks for nothing more, and ends by itself.
     Connection::open(portal, settings(9)).expect("it is mended");
-    let give_up = Instant::now() + PATIENCE;
-    while !open(&process).is_empty() {
-        let alert = opened(&process, "login-refused-repeatedly");
-        if alert.text.starts_with("This no longer holds: ") {
-            assert!(alert.next.starts_with("nothing: "), "{alert:?}");
-            break;
-        }
-        assert!(Instant::now() < give_up, "{alert:?}");
-        std::thread::sleep(Duration::from_millis(100));
+    let open = || {
+        let mut all = open(&process);
+        all.retain(|alert| alert.condition == "login-refused-repeatedly");
+        all
+    };
+    let left = wait::at_most(PATIENCE).until_seen("it no longer holds", open, |open| {
+        let mut texts = open.iter().map(|alert| &alert.text);
+        texts.all(|text| text.starts_with("This no longer holds: "))
+    });
+    for alert in left {
+        assert!(alert.next.starts_with("nothing: "), "{alert:?}");
     }
 }

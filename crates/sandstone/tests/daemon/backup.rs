@@ -6,9 +6,9 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use config::store::Store;
+use testing::wait;
 
 use crate::process::Process;
 
@@ -16,7 +16,6 @@ const TARGET: &str = "iqn.2026-01.org.example:disks";
 const CLIENT: &str = "iqn.2026-01.org.example:client";
 const PASSPHRASE: &str = "correct horse battery staple";
 const SECRET: &str = "secret-of-the-web-host";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Things that outlive the machine: its disk, the backup, and notes of its administrator.
 struct Kept {
@@ -100,18 +99,8 @@ impl Kept {
 
 /// Asks until the answer contains this text.
 fn until(machine: &Process, line: &str, wanted: &str) -> String {
-    let start = Instant::now();
-    loop {
-        let (_, told) = machine.verb(line);
-        if told.contains(wanted) {
-            return told;
-        }
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{line}: no {wanted:?} in {told}"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let what = format!("{line}: {wanted:?}");
+    wait::until_seen(&what, || machine.verb(line).1, |told| told.contains(wanted))
 }
 
 /// Returns the configuration of a machine with its secrets opened, without the machine's own

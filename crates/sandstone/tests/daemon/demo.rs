@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use iscsi::initiator::LoginSettings;
 use rustix::process::{Pid, Signal};
+use testing::wait;
 
 use crate::served::{BLOCK, log_in, read, sense, settings, write};
 
@@ -250,9 +251,8 @@ fn a_demo_stays_out_of_the_state_of_a_daemon() {
     ])
     .spawn()
     .unwrap();
-    while !serving(&["status"]).output().unwrap().status.success() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let status = || serving(&["status"]).output().unwrap();
+    wait::until_seen("the daemon is well", status, |told| told.status.success());
     rustix::process::kill_process(Pid::from_child(&daemon), Signal::TERM).unwrap();
     daemon.wait().unwrap();
     let before = entries(&state);

@@ -2,17 +2,14 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use initiator::connection::Connection;
 use model::event::{Event, EventPage, Severity, Topic};
+use testing::wait;
 
 use super::process::Process;
 use crate::pools::devices::{flat, serve};
 use crate::served::{self, settings};
-
-/// Longest wait for an event.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns all events, oldest first.
 pub(crate) fn events(process: &Process) -> Vec<Event> {
@@ -21,15 +18,10 @@ pub(crate) fn events(process: &Process) -> Vec<Event> {
 
 /// Waits for an event, and returns it.
 pub(crate) fn awaited(process: &Process, is_it: impl Fn(&Event) -> bool) -> Event {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
+    wait::until_ok("the event is told", || {
         let all = events(process);
-        if let Some(found) = all.iter().find(|event| is_it(event)) {
-            return found.clone();
-        }
-        assert!(Instant::now() < give_up, "it never comes: {all:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        all.iter().find(|event| is_it(event)).cloned().ok_or(all)
+    })
 }
 
 #[test]
@@ -59,11 +51,10 @@ fn events_of_all_parts_are_kept_over_a_kill() {
     assert_eq!((first.number, first.topic), (1, Topic::Daemon));
     // What was told is on the disk a moment later.
     let file = process.folder().join("events.log");
-    let give_up = Instant::now() + PATIENCE;
-    while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains("closed by the init")) {
-        assert!(Instant::now() < give_up, "the event is never written");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let written = || std::fs::read_to_string(&file).unwrap_or_default();
+    wait::until_seen("the event is written", written, |text| {
+        text.contains("closed by the init")
+    });
 
     process.kill();
     process.restart();

@@ -4,12 +4,13 @@
 //! Nothing acknowledged is lost, and writes go on when there is space again.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::served::{self, BLOCK, Served, read, sense, test_unit_ready, unit, write};
 use crate::small_folder::inside_small_folder;
 use initiator::connection::Connection;
 use model::config::{BackendSpec, UnitSpec};
+use testing::wait;
 
 const SPACE_ALLOCATION_FAILED: Option<[u8; 3]> = Some([0x07, 0x27, 0x07]);
 const SOFT_THRESHOLD_REACHED: [u8; 3] = [0x06, 0x38, 0x07];
@@ -51,12 +52,15 @@ fn fill(folder: &Path, write_cache: bool) {
         )
     }]);
     let mut session = served.log_in(1);
-    hear_threshold(&mut session, false);
+    wait::throughout(Duration::from_secs(2), || {
+        let is_told = tells_threshold(&mut session);
+        assert!(!is_told, "told before the threshold was reached");
+    });
     // 4 MiB of ballast and 8 MiB of ours are three quarters of 16 MiB.
     for chunk in 0..33 {
         assert_eq!(sense(&store(&mut session, chunk)), None, "chunk {chunk}");
     }
-    hear_threshold(&mut session, true);
+    hear_threshold(&mut session);
     let mut acknowledged = 33;
     let refused = loop {
         let outcome = store(&mut session, acknowledged);
@@ -97,6 +101,7 @@ fn fill(folder: &Path, write_cache: bool) {
     list.extend([0; 4]);
     let unmap = session.write(0, &[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0], list);
     assert_eq!(sense(&unmap.unwrap()), None);
+    // Nothing shows that the monitor, which looks once a second, has seen the space.
     std::thread::sleep(Duration::from_secs(3));
     let mut heard = false;
     for chunk in 0..acknowledged {
@@ -107,33 +112,28 @@ fn fill(folder: &Path, write_cache: bool) {
         }
     }
     if !heard {
-        hear_threshold(&mut session, true);
+        hear_threshold(&mut session);
     }
     drop(session);
     // None of it depends on the daemon that saw it.
     served.restart();
     let mut session = served.log_in(1);
-    hear_threshold(&mut session, true);
+    hear_threshold(&mut session);
     verify(&mut session, acknowledged);
 }
 
-/// Waits for the unit attention of the threshold, or asserts that there is none.
-fn hear_threshold(session: &mut Connection, expected: bool) {
-    let wait = Duration::from_secs(if expected { 10 } else { 2 });
-    let deadline = Instant::now() + wait;
-    while Instant::now() < deadline {
-        match test_unit_ready(session) {
-            Some(SOFT_THRESHOLD_REACHED) => {
-                assert!(expected, "told before the threshold was reached");
-                return;
-            }
-            // The threshold's count became known.
-            None | Some([0x06, 0x2a, 0x01]) => {}
-            other => panic!("{other:02x?}"),
-        }
-        std::thread::sleep(Duration::from_millis(50));
+/// Waits for the unit attention of the threshold.
+fn hear_threshold(session: &mut Connection) {
+    wait::until("the threshold is told", || tells_threshold(session));
+}
+
+fn tells_threshold(session: &mut Connection) -> bool {
+    match test_unit_ready(session) {
+        Some(SOFT_THRESHOLD_REACHED) => true,
+        // The threshold's count became known.
+        None | Some([0x06, 0x2a, 0x01]) => false,
+        other => panic!("{other:02x?}"),
     }
-    assert!(!expected, "the threshold was not told");
 }
 
 fn content(chunk: u64) -> Vec<u8> {

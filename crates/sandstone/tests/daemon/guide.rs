@@ -7,6 +7,8 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use testing::wait;
+
 use crate::served::free_portal;
 
 const CHAPTER: &str = include_str!("../../../../docs/first-lun.md");
@@ -56,12 +58,11 @@ fn start(folder: &Path, portal: &str) -> Daemon {
         .stderr(File::create(folder.join("log")).unwrap())
         .spawn();
     let daemon = Daemon(child.unwrap());
-    let begun = std::time::Instant::now();
-    while !folder.join("state/control.sock").exists() {
-        let log = std::fs::read_to_string(folder.join("log")).unwrap();
-        assert!(begun.elapsed().as_secs() < 60, "{log}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait::until_ok("the daemon listens", || {
+        let is_there = folder.join("state/control.sock").exists();
+        let log = || std::fs::read_to_string(folder.join("log")).unwrap();
+        is_there.then_some(()).ok_or_else(log)
+    });
     daemon
 }
 

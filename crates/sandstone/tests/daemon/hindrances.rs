@@ -12,6 +12,7 @@ use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
 use serde_json::Value;
+use testing::wait;
 
 use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, log_in};
@@ -447,12 +448,12 @@ fn what_the_administrator_imposed_is_seen_and_ended_likewise() {
     let refused = bench.process.refused("lu clear disk stopped");
     assert!(refused.contains("lu disk is not served now"), "{refused}");
     std::fs::rename(&aside, &file).unwrap();
-    while !bench.hindrances().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    while access(&mut bob, true) != Answer::Good {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait::until_seen(
+        "the fault is gone",
+        || bench.hindrances(),
+        |left| left.is_empty(),
+    );
+    wait::until("bob may write", || access(&mut bob, true) == Answer::Good);
 }
 
 #[test]

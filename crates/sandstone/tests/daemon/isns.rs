@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use iscsi::isns::{Assembler, Attributes, Flags, Function, Message, Tag};
 use isns::{AnnouncedTarget, Announcement, Registrar, Timing};
+use testing::wait;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -77,15 +78,8 @@ impl Server {
 
     fn expect_nodes(&self, names: &[&str]) {
         let wanted: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let deadline = Instant::now() + PATIENCE;
-        while self.database.lock().unwrap().nodes != wanted {
-            assert!(
-                Instant::now() < deadline,
-                "{:?} is not {wanted:?}",
-                self.database.lock().unwrap()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let nodes = || self.database.lock().unwrap().nodes.clone();
+        wait::until_seen(&format!("{wanted:?}"), nodes, |nodes| *nodes == wanted);
     }
 }
 
@@ -227,6 +221,7 @@ fn a_server_that_comes_later_or_forgets_is_told_again() {
     };
     let registrar = Registrar::new(timing());
     registrar.announce(&[address], announcement(&[A]));
+    // Some attempts fail first; nothing shows them.
     std::thread::sleep(Duration::from_millis(100));
     let server = Server::start(&address.to_string());
     server.expect_nodes(&[A]);

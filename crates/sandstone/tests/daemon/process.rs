@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+
+use testing::wait;
 
 /// Daemon of a test, and its state folder.
 pub(crate) struct Process {
@@ -43,14 +44,7 @@ impl Process {
             .stdin(Stdio::null())
             .spawn();
         self.child = Some(child.unwrap());
-        let start = Instant::now();
-        while !self.verb("status").0 {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "it does not start"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait::until_seen("it starts", || self.verb("status"), |told| told.0);
     }
 
     /// Kills the daemon with `kill -9`.

@@ -2,8 +2,6 @@
 //!
 //! The tests also check the unit attentions of their initiators.
 
-use std::time::{Duration, Instant};
-
 use crate::raw_wire::Wire;
 use crate::served::{self, Served, read, sense, test_unit_ready, unit, write};
 use config::change::{Change, ModifyTarget};
@@ -12,6 +10,7 @@ use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
 use model::config::{BackendSpec, TargetParameters};
 use model::data_plane::SessionInfo;
+use testing::wait;
 
 fn served() -> Served {
     Served::start(vec![unit("unit", 1, BackendSpec::Memory { size: 1 << 20 })])
@@ -24,11 +23,7 @@ fn sessions(served: &Served) -> Vec<SessionInfo> {
 
 /// Waits until the sessions meet this condition.
 fn until(served: &Served, what: &str, holds: impl Fn(&[SessionInfo]) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds(&sessions(served)) {
-        assert!(Instant::now() < deadline, "{what}: {:?}", sessions(served));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::until_seen(what, || sessions(served), |sessions| holds(sessions));
 }
 
 /// Returns the settings of a further login into the session of port 1.
@@ -177,12 +172,7 @@ fn a_reservation_ends_before_the_logout_is_answered() {
         first.ask_for(served::cdb(0x88, 0, each / 512), each);
     }
     first.ask_to_log_out();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while second.read(0, &reserve, 0).unwrap().status == conflict {
-        assert!(
-            Instant::now() < deadline,
-            "the reservation outlives its nexus"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::until("the reservation ends with its nexus", || {
+        second.read(0, &reserve, 0).unwrap().status != conflict
+    });
 }

@@ -7,10 +7,11 @@ use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use initiator::connection::Connection;
 use rustix::process::{Pid, Signal, kill_process};
+use testing::wait;
 
 use crate::pools::life::{log_in, pattern};
 use crate::served::{BLOCK, TARGET, free_portal, read, sense, write};
@@ -83,12 +84,7 @@ impl Service {
 
     /// Waits until the log contains this.
     fn wait_for(&self, text: &str) {
-        let start = Instant::now();
-        while !self.log().contains(text) {
-            let waited = start.elapsed() < Duration::from_secs(60);
-            assert!(waited, "no {text:?} in {}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait::until_seen(text, || self.log(), |log| log.contains(text));
     }
 
     fn done(&self, line: &str) {

@@ -5,10 +5,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use initiator::connection::{Connection, Outcome};
 use state_folder::KeptFile;
+use testing::wait;
 
 use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, read, sense, settings, write};
@@ -68,17 +68,6 @@ fn heard(session: &mut Connection) -> (Vec<[u8; 2]>, Option<[u8; 3]>) {
             Some([6, asc, ascq]) => attentions.push([asc, ascq]),
             other => return (attentions, other),
         }
-    }
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "{what} does not come"
-        );
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -215,7 +204,7 @@ fn a_unit_whose_backing_is_away_at_the_start_is_not_ready_and_comes_back_long_af
     assert_away(&mut session, &before);
     // The pool opens by itself.
     fs::rename(&away, &there).unwrap();
-    wait_until("the unit", || heard(&mut session).1.is_none());
+    wait::until("the unit is served", || heard(&mut session).1.is_none());
     assert_eq!(read(&mut session, 0, 8), vec![9; 4096]);
 }
 
@@ -437,6 +426,6 @@ fn a_unit_whose_reservations_are_lost_waits_for_an_administrator_and_others_do_n
         .args(["-c", &command])
         .status();
     assert!(done.unwrap().success(), "{command}");
-    wait_until("the unit", || heard(&mut session).1.is_none());
+    wait::until("the unit is served", || heard(&mut session).1.is_none());
     assert_eq!(key(&mut session), Some(1), "the older state");
 }

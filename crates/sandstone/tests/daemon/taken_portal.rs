@@ -4,7 +4,9 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use testing::wait;
 
 /// Daemon that ends with the test.
 struct Serving(Child);
@@ -41,33 +43,20 @@ impl Drop for Serving {
 
 /// Waits until the daemon answers.
 fn wait_for(state: &Path) {
-    let start = Instant::now();
-    let is_up = || {
+    let status = || {
         let mut status = Command::new(env!("CARGO_BIN_EXE_sandstone"));
         let status = status.arg("--state").arg(state).arg("status").output();
-        // The daemon is not well while a portal does not listen, and says so with the code 4. After
-        // a kill the code is 3.
-        matches!(status.unwrap().status.code(), Some(0 | 3 | 4))
+        status.unwrap()
     };
-    while !is_up() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "it does not start"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    // The daemon is not well while a portal does not listen, and says so with the code 4. After a
+    // kill the code is 3.
+    wait::until_seen("it starts", status, |told| {
+        matches!(told.status.code(), Some(0 | 3 | 4))
+    });
 }
 
-/// Returns the log, once it is not empty or has had time to fill.
 fn log(state: &Path) -> String {
-    let start = Instant::now();
-    loop {
-        let log = std::fs::read_to_string(state.join("log")).unwrap();
-        if !log.is_empty() || start.elapsed() > Duration::from_secs(5) {
-            return log;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    std::fs::read_to_string(state.join("log")).unwrap()
 }
 
 #[test]
@@ -77,14 +66,14 @@ fn a_portal_that_is_taken_is_told_before_a_target_needs_it() {
     let portal = taken.local_addr().unwrap().to_string();
     let serving = Serving::start(state.path(), &portal);
     wait_for(state.path());
-    let told = log(state.path());
+    let log = || log(state.path());
+    // A line is whole with its end.
+    let told = wait::until_seen("the log tells", log, |told| told.ends_with('\n'));
     assert!(told.contains(&portal) && told.contains("in use"), "{told}");
     assert!(told.contains("--portal"), "{told}");
     drop(serving);
     drop(taken);
     let _serving = Serving::start(state.path(), &portal);
     wait_for(state.path());
-    std::thread::sleep(Duration::from_millis(500));
-    let told = std::fs::read_to_string(state.path().join("log")).unwrap();
-    assert_eq!(told, "");
+    wait::throughout(Duration::from_millis(500), || assert_eq!(log(), ""));
 }

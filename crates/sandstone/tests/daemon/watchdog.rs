@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::served::{self, cdb, free_portal, log_in, settings, unit};
 use block::layer::Layer;
@@ -13,6 +13,7 @@ use model::config::{BackendSpec, Config};
 use model::data_plane::DataPlane as _;
 use process::watchdog::Round;
 use target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
+use testing::wait;
 
 /// Time after which a test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -98,11 +99,12 @@ impl Hanging {
 
 /// Waits until this many threads have not answered.
 fn wait_for(round: &Round, unanswered: usize) {
-    let begun = Instant::now();
-    while round.unanswered().len() != unanswered {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", round.unanswered());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let what = format!("{unanswered} have not answered");
+    wait::until_seen(
+        &what,
+        || round.unanswered(),
+        |told| told.len() == unanswered,
+    );
 }
 
 #[test]

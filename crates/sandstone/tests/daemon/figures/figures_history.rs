@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use control::Client;
 use control::endpoint::history::{LIST, Period, SHOW};
@@ -12,11 +11,10 @@ use control::endpoint::status::STATUS;
 use model::backend::BackendSpec;
 use model::history::HistoryView;
 use model::pool::create::CreatePool;
+use testing::wait;
 
 use crate::served::{Served, read, unit};
 
-/// Longest wait for the daemon's next snapshot.
-const PATIENCE: Duration = Duration::from_secs(60);
 const INITIATOR: &str = "iqn.2026-01.io.sandstone:tester";
 
 fn served() -> Served {
@@ -32,8 +30,7 @@ fn client(served: &Served) -> Client {
 fn minute(served: &Served, reads: u64) {
     let plane = served.daemon.as_ref().unwrap().plane();
     let before = plane.snapshots.latest().at_us;
-    let give_up = Instant::now() + PATIENCE;
-    loop {
+    wait::until("the snapshot comes", || {
         let now = plane.snapshots.latest();
         let known = now
             .units
@@ -41,12 +38,8 @@ fn minute(served: &Served, reads: u64) {
             .map(|unit| unit.sums.reads.commands)
             .sum::<u64>();
         // A figure needs an interval of a second.
-        if now.at_us > before + 1_000_000 && known >= reads {
-            break;
-        }
-        assert!(Instant::now() < give_up, "the snapshot never comes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        now.at_us > before + 1_000_000 && known >= reads
+    });
     served.now_s.fetch_add(60, Ordering::Relaxed);
     plane.record_history();
 }
@@ -143,12 +136,14 @@ fn pools_and_their_disks_have_a_history() {
     assert_eq!(tank.key, shown.guid);
     assert_eq!(tank.outlook, None, "a minute is too little to tell");
     // The disk follows with the first interval of a second in which its pool was open.
-    let give_up = Instant::now() + PATIENCE;
     let disks = || client(&served).call(&LIST, &["disk"]).unwrap();
-    while disks().is_empty() {
-        assert!(Instant::now() < give_up, "the disk never comes");
-        minute(&served, 0);
-    }
+    wait::until("the disk comes", || {
+        let is_there = !disks().is_empty();
+        if !is_there {
+            minute(&served, 0);
+        }
+        is_there
+    });
     let told = view(&served, "disk", disk.to_str().unwrap());
     assert_eq!((disks().len(), &told.key), (1, &disks()[0].key));
     assert_eq!(reads(&told).len(), 1);

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use crate::pools::devices::{serve, write_all};
 use crate::process::Process;
 use crate::volumes::stream::{pipe, source};
 use testing::exposition::{Family, Format, parse};
+use testing::wait;
 
-/// Longest wait for the daemon.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that a piece of `write_all` takes.
 const PIECE: u64 = 512 * 512;
 
@@ -83,16 +81,11 @@ fn commands_are_told_by_iostat_and_metrics_alike() {
     write_all(portal, 0..8);
     let written = number(&process, "lu list -H -p -o writes vm1") as f64;
     let writes = "sandstone_lu_command_duration_seconds_count{lu=\"vm1\",op=\"write\"}";
-    let give_up = Instant::now() + PATIENCE;
-    let told = loop {
-        let told = metrics(&process);
+    let look = || metrics(&process);
+    let told = wait::until_seen("the snapshot comes", look, |told| {
         // A new unit is in no snapshot yet.
-        if told.contains(writes) && sample(&told, writes) >= written {
-            break told;
-        }
-        assert!(Instant::now() < give_up, "the snapshot never comes: {told}");
-        std::thread::sleep(Duration::from_millis(50));
-    };
+        told.contains(writes) && sample(told, writes) >= written
+    });
     let commands = sample(&told, writes);
     assert!(commands >= 8.0, "{commands}");
     assert_eq!(commands, written);
@@ -155,13 +148,8 @@ fn counters_of_a_unit_never_go_back_when_it_is_opened_anew() {
     let mut before = counters_of_unit(&process);
     for volume in ["tank/other", "tank/vm1", "tank/other"] {
         write_all(portal, 0..4);
-        let (at_least, give_up) = (writes(&before) + 4.0, Instant::now() + PATIENCE);
-        while writes(&before) < at_least {
-            assert!(
-                Instant::now() < give_up,
-                "the snapshot never comes: {before:?}"
-            );
-            std::thread::sleep(Duration::from_millis(50));
+        let at_least = writes(&before) + 4.0;
+        let look = || {
             let now = counters_of_unit(&process);
             for (series, value) in &before {
                 assert!(
@@ -170,8 +158,10 @@ fn counters_of_a_unit_never_go_back_when_it_is_opened_anew() {
                     now[series]
                 );
             }
-            before = now;
-        }
+            before.clone_from(&now);
+            now
+        };
+        wait::until_seen("the snapshot comes", look, |now| writes(now) >= at_least);
         process.done(&format!("lu modify vm1 --volume {volume}"));
     }
 }

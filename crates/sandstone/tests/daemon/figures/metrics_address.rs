@@ -9,6 +9,7 @@ use control::ControlAddress;
 use sandstone::console::ConsoleOptions;
 use sandstone::daemon::{Daemon, DaemonOptions};
 use testing::exposition::{Format, parse, value_of};
+use testing::wait;
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -196,19 +197,14 @@ fn the_log_tells_the_address_of_the_metrics() {
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    let begun = std::time::Instant::now();
-    let address = loop {
+    let address = wait::until_ok("the log tells the address", || {
         let told = std::fs::read_to_string(&log).unwrap();
         let address = told.split_once("metrics=\"http://").and_then(|(_, rest)| {
             let (address, _) = rest.split_once("/metrics\"")?;
             address.parse::<SocketAddr>().ok()
         });
-        if let Some(address) = address {
-            break address;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{told}");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        address.ok_or(told)
+    });
     let (head, _) = answer(TcpStream::connect(address).unwrap(), "GET /metrics", "");
     child.kill().unwrap();
     child.wait().unwrap();

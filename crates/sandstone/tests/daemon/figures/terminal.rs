@@ -11,10 +11,12 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
+use testing::wait;
 
 use crate::process::Process;
 use crate::raw_wire::Wire;
@@ -159,6 +161,7 @@ fn note_moments(
             let at_us = figures["at_us"].as_u64().unwrap();
             let ms = figures["began_unix_ms"].as_u64().unwrap() + at_us / 1000;
             moments.lock().unwrap().insert(ms / 1000 % 86_400, at_us);
+            // Far more often than the snapshots come, so that none is missed.
             std::thread::sleep(Duration::from_millis(100));
         }
     })
@@ -187,11 +190,10 @@ fn benchmark_shows_alike() -> Option<()> {
     let mut wire = Wire::log_in(portal, TARGET);
     let ready = wire.command([0; 16], (false, false), 0, &[], false);
     assert!(ready.status == 0 || ready.status == 2);
-    let give_up = Instant::now() + PATIENCE;
-    while figures(process.folder())["sessions"][0]["luns"][0]["unit"] != "vm1" {
-        assert!(Instant::now() < give_up, "the session never shows");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let session = || figures(process.folder())["sessions"][0].clone();
+    wait::until_seen("the session shows", session, |told| {
+        told["luns"][0]["unit"] == "vm1"
+    });
     let (moments, stop) = (Moments::default(), Arc::<AtomicBool>::default());
     let noting = note_moments(&process, &moments, &stop);
     let mut batch = Batch::start(&process);
@@ -223,10 +225,9 @@ fn benchmark_shows_alike() -> Option<()> {
     };
     let grown =
         |kind, what| sums(&figures(process.folder()), kind, what) - sums(&before, kind, what);
-    while grown("writes", "commands") < writes || grown("reads", "commands") < reads {
-        assert!(Instant::now() < give_up, "the snapshot never comes");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::until("the snapshot comes", || {
+        grown("writes", "commands") >= writes && grown("reads", "commands") >= reads
+    });
     near(grown("reads", "commands"), reads, "reads of the API");
     near(grown("writes", "commands"), writes, "writes of the API");
     near(grown("writes", "bytes"), writes * SIZE, "bytes of the API");
@@ -310,15 +311,10 @@ fn what_is_rare_is_counted() {
     read[2..6].copy_from_slice(&u32::MAX.to_be_bytes());
     read[8] = 1;
     assert_eq!(wire.command(read, (true, false), 512, &[], false).status, 2);
-    let give_up = Instant::now() + PATIENCE;
-    let unit = loop {
-        let unit = figures(process.folder())["units"][0].clone();
-        if unit["flushes"]["commands"] == 1 && unit["failures"]["reads"] == 1 {
-            break unit;
-        }
-        assert!(Instant::now() < give_up, "{unit}");
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let look = || figures(process.folder())["units"][0].clone();
+    let unit = wait::until_seen("the snapshot comes", look, |unit| {
+        unit["flushes"]["commands"] == 1 && unit["failures"]["reads"] == 1
+    });
     assert_eq!(unit["discards"]["commands"], 1);
     assert_eq!(unit["discards"]["bytes"], 1 << 20);
     assert_eq!(unit["failures"]["read_bytes"], 512);
@@ -384,17 +380,12 @@ fn top_ends_when_its_terminal_hangs_up() {
     // The screen is drawn before the terminal goes away.
     assert!(master.read(&mut [0; 64]).unwrap() > 0);
     drop(master);
-    let begun = Instant::now();
-    let ended = loop {
-        match top.try_wait().unwrap() {
-            Some(status) => break Some(status),
-            None if begun.elapsed() > PATIENCE => break None,
-            None => std::thread::sleep(Duration::from_millis(50)),
-        }
-    };
-    if ended.is_none() {
-        top.kill().unwrap();
-        top.wait().unwrap();
+    let pid = Pid::from_child(&top);
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(top.wait().unwrap()));
+    let ended = ended.recv_timeout(PATIENCE);
+    if ended.is_err() {
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
     }
     assert!(!ended.expect("it ends").success());
 }

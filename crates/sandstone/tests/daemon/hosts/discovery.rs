@@ -166,7 +166,7 @@ fn who_can_see_nothing_is_refused_where_discovery_asks_for_proof() {
     run(folder.path(), &line).good();
 }
 
-/// Starts a server that sends these bytes to every client, and then closes or stays.
+/// Starts a server that sends these bytes to its client, and then closes or stays.
 fn liar(bytes: &'static [u8], stays: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -176,10 +176,8 @@ fn liar(bytes: &'static [u8], stays: bool) -> SocketAddr {
         // This is the answer to every request.
         let _ = stream.read(&mut request);
         let _ = stream.write_all(bytes);
+        // Whoever stays, stays until the client goes.
         while stays && stream.read(&mut request).is_ok_and(|count| count > 0) {}
-        if stays {
-            std::thread::sleep(Duration::from_secs(5));
-        }
     });
     address
 }

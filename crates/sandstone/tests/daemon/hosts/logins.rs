@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use testing::wait;
+
 use super::{DEVICE, SIZE, back, front, log_in, run, until};
 use crate::served::{BLOCK, Served, TARGET, log_in as session, read, settings, write};
 
@@ -291,12 +293,10 @@ impl Traffic {
     /// Waits for this many more rounds.
     fn go_on(&self, rounds: u64) {
         let until = self.written.load(Ordering::Relaxed) + rounds;
-        let deadline = std::time::Instant::now() + super::PATIENCE;
-        while self.written.load(Ordering::Relaxed) < until {
+        wait::until("I/O goes on", || {
             assert!(!self.thread.as_ref().unwrap().is_finished(), "I/O failed");
-            assert!(std::time::Instant::now() < deadline, "I/O stands still");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+            self.written.load(Ordering::Relaxed) >= until
+        });
     }
 
     fn end(mut self) {
@@ -400,11 +400,8 @@ fn everything_changes_while_io_runs() {
 }
 
 fn until_none(state: &std::path::Path) {
-    let deadline = std::time::Instant::now() + super::PATIENCE;
-    while !run(state, "initiator session list -H").good().is_empty() {
-        assert!(std::time::Instant::now() < deadline);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let sessions = || run(state, "initiator session list -H").good();
+    wait::until_seen("no session is left", sessions, |told| told.is_empty());
 }
 
 /// A host has two ports. Each of its sessions leaves through its own port, as the other end sees

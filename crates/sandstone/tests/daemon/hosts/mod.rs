@@ -13,10 +13,11 @@ mod write_cache;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cli::{Terminal, run_client};
 use model::config::BackendSpec;
+use testing::wait;
 
 use crate::served::{Served, TARGET, unit};
 
@@ -79,18 +80,8 @@ fn run_words(state: &Path, words: &[&str]) -> Ran {
 
 /// Runs a command line until it prints this text.
 fn until(state: &Path, line: &str, wanted: &str) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let ran = run(state, line);
-        if ran.out.contains(wanted) {
-            return ran.out;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "{line}: no {wanted:?} in {ran:?}"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let what = format!("{line}: {wanted:?}");
+    wait::until_seen(&what, || run(state, line), |ran| ran.out.contains(wanted)).out
 }
 
 /// Starts a daemon that serves a disk in a file.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cli::{Terminal, run_client};
 use iscsi::negotiation::DigestPolicy;
 use iscsi::target::login::{Authentication, Authorization};
+use testing::wait;
 
 use config::history::Note;
 use config::store::Store;
@@ -454,14 +455,14 @@ fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
 fn a_second_signal_ends_a_run_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let (_fake, mut child) = hung(&["run"], &folder.path().join("run.json"));
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
+    // Two signals that come at once are one to the kernel.
+    let status = wait::until_some("the run ends", || {
+        let status = child.try_wait().unwrap();
+        if status.is_none() {
+            signal(&child, rustix::process::Signal::INT);
         }
-        // Two signals that come at once are one to the kernel.
-        signal(&child, rustix::process::Signal::INT);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
+        status
+    });
     assert_eq!(status.code(), Some(130));
 }
 

@@ -363,6 +363,7 @@ impl Peer {
         let mut data = vec![0; header.total_ahs_length() + header.padded_data_segment_length()];
         for piece in data.chunks_mut(4096) {
             self.stream.read_exact(piece)?;
+            // A target that reads slowly, if its test wants one.
             std::thread::sleep(self.pause);
         }
         data.drain(..header.total_ahs_length());

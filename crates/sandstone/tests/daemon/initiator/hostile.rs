@@ -253,6 +253,7 @@ fn a_storm_of_pings_whose_answers_nobody_reads() {
                 return Ok(());
             }
         }
+        // The target goes on reading nothing, and does not end the connection either.
         std::thread::sleep(Duration::from_secs(3));
         Ok(())
     });
@@ -626,6 +627,7 @@ fn a_close_right_behind_an_answer_is_noticed_at_once() {
     let begun = Instant::now();
     for _ in 0..20 {
         assert_eq!(driver.read(0, 512)[0], 1);
+        // The end arrives while nobody asks for anything.
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use socket2::SockRef;
+use testing::wait;
 
 /// State of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,9 +136,10 @@ fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, is_from_initiat
     let mut buffer = vec![0; 64 << 10];
     loop {
         let count = from.read(&mut buffer).unwrap_or(0);
-        while shared.weather() == Weather::Silent && !shared.over.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        // A silence lasts as long as its test wants.
+        wait::at_most(Duration::MAX).until("the silence ends", || {
+            shared.weather() != Weather::Silent || shared.over.load(Ordering::Relaxed)
+        });
         if is_from_initiator {
             shared.bytes.fetch_add(count as u64, Ordering::Relaxed);
         } else {
@@ -146,6 +148,7 @@ fn pump(shared: &Shared, mut from: TcpStream, mut to: TcpStream, is_from_initiat
                 .fetch_add(count as u64, Ordering::Relaxed);
             let pace = shared.pace.load(Ordering::Relaxed);
             if pace > 0 {
+                // The link is as slow as its test wants.
                 std::thread::sleep(Duration::from_secs_f64(count as f64 / pace as f64));
             }
         }

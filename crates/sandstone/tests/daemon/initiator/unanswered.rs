@@ -216,6 +216,7 @@ fn a_write_that_lands_after_the_fence_does_not_land_on_newer_data() {
         let (data, medium) = (command.data.clone(), Arc::clone(&medium));
         let is_late = Arc::clone(&is_late);
         std::thread::spawn(move || {
+            // The write lands long after its connection has ended.
             std::thread::sleep(Duration::from_millis(400));
             medium.lock().unwrap().disks[0].data[..4096].copy_from_slice(&data);
             is_late.store(true, Ordering::Release);
@@ -240,6 +241,7 @@ fn a_program_that_hangs_is_given_up_although_its_kernel_takes_more() {
     let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
     let hangs = FakeTarget::portal(Arc::clone(&world), |_, command| {
         if command.opcode() == 0x8a {
+            // The program hangs.
             std::thread::sleep(Duration::from_secs(60));
         }
         Ok(false)

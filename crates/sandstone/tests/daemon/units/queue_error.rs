@@ -14,6 +14,7 @@ use initiator::connection::{Connection, Outcome};
 use model::config::{BackendSpec, Config};
 use model::data_plane::DataPlane as _;
 use target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
+use testing::wait;
 
 /// Time that the device takes for everything.
 const LATENCY: Duration = Duration::from_millis(1500);
@@ -91,8 +92,10 @@ fn change(session: &mut Connection, save: bool, change: impl FnOnce(&mut [u8])) 
     assert_eq!(sense(&session.write(0, &cdb, list).unwrap()), None);
 }
 
-/// Starts a read that the device holds up, in a thread of its own.
-fn slow_read(mut session: Connection) -> Receiver<(Outcome, Connection)> {
+/// Starts a read that the device holds up, in a thread of its own. Returns once it is under way.
+fn slow_read(slow: &Slow, mut session: Connection) -> Receiver<(Outcome, Connection)> {
+    let unit = slow.service.unit_at_work("unit").unwrap();
+    let before = unit.under_way().active;
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         // A connection that ends first has no outcome.
@@ -100,8 +103,7 @@ fn slow_read(mut session: Connection) -> Receiver<(Outcome, Connection)> {
             let _ = sender.send((outcome, session));
         }
     });
-    // Until the device has it.
-    std::thread::sleep(LATENCY / 10);
+    wait::until("the read is under way", || unit.under_way().active > before);
     receiver
 }
 
@@ -123,7 +125,7 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     );
     control(&mut one, 0b00, true);
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
-    let read = slow_read(two);
+    let read = slow_read(&slow, two);
     fail(&mut one);
     let (untouched, mut two) = outcome(&read);
     assert_eq!(untouched.status, Some(0), "QERR is 00b");
@@ -131,7 +133,7 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
     // Another nexus, on any loop, and a third that had nothing to lose.
     let mut three = log_in(slow.portal, settings(3));
-    let read = slow_read(two);
+    let read = slow_read(&slow, two);
     fail(&mut one);
     let (aborted, mut two) = outcome(&read);
     assert_eq!(aborted.status, TASK_ABORTED);
@@ -146,7 +148,7 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     let mut join = settings(2);
     // It sent eight commands, the read below included.
     (join.tsih, join.cid, join.cmd_sn) = (tsih, 0, 9);
-    let read = slow_read(two);
+    let read = slow_read(&slow, two);
     fail(&mut one);
     let silence = read.recv_timeout(LATENCY * 2).map(|(outcome, _)| outcome);
     assert_eq!(
@@ -175,8 +177,8 @@ fn aborts_the_commands_of_the_same_nexus_only(queue_error: u8, task_set_type: u8
         page[5] = 1 << 6;
     });
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
-    let other = slow_read(two);
-    let same = slow_read(one);
+    let other = slow_read(&slow, two);
+    let same = slow_read(&slow, one);
     // A further connection of the first session: its nexus is the first one. Four commands were
     // sent.
     (own.tsih, own.cid, own.cmd_sn) = (slow.service.sessions()[0].tsih, 1, 5);

@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use initiator::connection::Connection;
 use model::config::{BackendSpec, UnitSpec};
+use testing::wait;
 
 use crate::process::Process;
 use crate::served::{
@@ -31,21 +32,18 @@ fn overwrite(passes: u8) -> ([u8; 10], Vec<u8>) {
     ([0x48, 0x01, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], list)
 }
 
-/// Looks at the unit every 5 ms until it reports `wanted`.
+/// Looks at the unit until it reports `wanted`.
 ///
 /// Until then it may report SANITIZE IN PROGRESS, and nothing worse.
 fn wait_for(connection: &mut Connection, wanted: Option<[u8; 3]>, from: Option<[u8; 3]>) {
-    let end = Instant::now() + Duration::from_secs(120);
-    loop {
+    let what = format!("the unit reports {wanted:x?}");
+    let look = || {
         let told = test_unit_ready(connection);
-        if told == wanted {
-            return;
-        }
         let attention = told.is_some_and(|sense| sense[0] == 6);
-        assert!(told == from || attention, "{told:x?}");
-        assert!(Instant::now() < end, "still {told:x?}");
-        thread::sleep(Duration::from_millis(5));
-    }
+        assert!(told == wanted || told == from || attention, "{told:x?}");
+        told
+    };
+    wait::at_most(Duration::from_secs(120)).until_seen(&what, look, |told| *told == wanted);
 }
 
 fn first_byte(path: &Path) -> u8 {
@@ -57,11 +55,7 @@ fn first_byte(path: &Path) -> u8 {
 /// Waits until a byte is overwritten. Until then, the unit is as it was.
 fn wait_for_the_first_byte(process: &Process) {
     let path = process.folder().join("disk.img");
-    let end = Instant::now() + Duration::from_secs(120);
-    while first_byte(&path) == 0 {
-        assert!(Instant::now() < end, "nothing is overwritten");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait::at_most(Duration::from_secs(120)).until("it is overwritten", || first_byte(&path) != 0);
 }
 
 #[test]

@@ -5,16 +5,15 @@
 use std::fs::File;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::pool::dataset::change::DatasetChange;
+use testing::wait;
 
 use crate::pools::life::{log_in, pattern};
 use crate::process::Process;
 use crate::served::{BLOCK, Served, TARGET, free_portal, read, sense, write};
 use crate::volumes::stream::{begin, end, well};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a daemon with a pool `tank` of the file `a`, and a unit `l1` on its volume `tank/v1`.
 ///
@@ -68,26 +67,18 @@ fn column(process: &Process, column: &str) -> String {
 
 /// Waits until a column of `l1` has this value.
 fn wait_for(process: &Process, name: &str, wanted: &str) {
-    let start = Instant::now();
-    while column(process, name) != wanted {
-        let told = process.done("lu list l1");
-        assert!(start.elapsed() < PATIENCE, "no {wanted}: {told}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let what = format!("the {name} of l1 is {wanted}");
+    wait::until_seen(&what, || column(process, name), |told| told == wanted);
 }
 
 /// Waits until `l1` is not served for this reason.
 fn wait_for_fault(process: &Process, reason: &str) {
-    let start = Instant::now();
-    loop {
+    let told = || {
         let told = process.done("lu show l1");
         assert_ne!(column(process, "state"), "online", "{told}");
-        if told.contains(reason) {
-            return;
-        }
-        assert!(start.elapsed() < PATIENCE, "{told}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        told
+    };
+    wait::until_seen(reason, told, |told| told.contains(reason));
 }
 
 fn assert_refused_for_l1(process: &Process, line: &str) {
@@ -250,7 +241,8 @@ fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
     };
     let renaming = plane.transactions.unchanged();
     let destroyer = cli("volume destroy -y tank/v2").spawn().unwrap();
-    // If the destruction comes even later, it does not test the case, and fails nothing.
+    // Nothing shows that the destruction waits for the transaction. If it comes even later, it does
+    // not test the case, and fails nothing.
     std::thread::sleep(Duration::from_secs(1));
     rename("tank/v2", "tank/v3");
     rename("tank/v1", "tank/v2");
@@ -294,11 +286,8 @@ fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
     std::fs::rename(folder.join("a"), folder.join("aside")).unwrap();
     process.restart();
     std::fs::rename(folder.join("aside"), folder.join("a")).unwrap();
-    let start = Instant::now();
-    while process.done("pool list -H -o health tank").trim() != "ONLINE" {
-        assert!(start.elapsed() < PATIENCE, "the pool does not open");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let health = || process.done("pool list -H -o health tank");
+    wait::until_seen("the pool opens", health, |told| told.trim() == "ONLINE");
     // The new name cannot be stored: no disk is better than another one.
     wait_for_fault(&process, "tank/v1 is no longer the volume");
     store_again(&process);

@@ -7,13 +7,13 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::pools::life::{log_in, pattern};
 use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, write};
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
+use testing::wait;
 
 const KEY: &str = "5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e";
 
@@ -231,16 +231,10 @@ fn a_daemon_that_is_killed_while_it_receives_goes_on_or_forgets() {
     ] {
         let mut receiver = begin(&to, receive, Stdio::piped(), Stdio::null());
         receiver.stdin.as_mut().unwrap().write_all(half).unwrap();
-        let since = Instant::now();
-        while !to.done("volume list -H -o name").contains(name) {
-            assert!(
-                since.elapsed() < Duration::from_secs(60),
-                "it does not begin"
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let list = || to.done("volume list -H -o name");
+        wait::until_seen("it begins", list, |told| told.contains(name));
         // It is seen a moment before it is durable.
-        std::thread::sleep(Duration::from_millis(500));
+        to.done("pool sync pond");
         to.kill();
         assert!(!end(receiver).0);
         to.restart();

@@ -6,11 +6,12 @@
 
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::stream::{assert_holds, begin, change, end, pipe, well, written};
 use super::stream_rest::{receive, sent};
 use store::stream::{HEADER, PREAMBLE};
+use testing::wait;
 
 use crate::pools::devices::flat;
 use crate::process::Process;
@@ -36,19 +37,11 @@ fn assert_shares(process: &Process, snapshot: &str) {
     let (volume, _) = snapshot.split_once('@').unwrap();
     // The search for differences makes a checkpoint.
     process.done(&format!("volume send -n {snapshot}"));
-    let (expected, since) = (0..100 << 10, Instant::now());
-    loop {
-        let referenced = number(process, "referenced", volume);
-        let used = number(process, "used", volume);
-        if referenced > 250 << 10 && expected.contains(&used) {
-            return;
-        }
-        assert!(
-            since.elapsed() < Duration::from_secs(120),
-            "{volume} takes {used} of {referenced}, not {expected:?}"
-        );
-        std::thread::sleep(Duration::from_millis(500));
-    }
+    let what = format!("{volume} refers to more than 250 KiB, and uses less than 100 KiB");
+    let sizes = || ["referenced", "used"].map(|column| number(process, column, volume));
+    wait::at_most(Duration::from_secs(120)).until_seen(&what, sizes, |[referenced, used]| {
+        *referenced > 250 << 10 && *used < 100 << 10
+    });
 }
 
 /// Writes into the one piece of a volume that [`assert_holds`] tells apart.
