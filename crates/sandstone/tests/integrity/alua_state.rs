@@ -1,12 +1,13 @@
 //! An administrator sets the state of a target port group: sessions stay, are told, and obey.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use block::BlockDevice;
 use block::memory::MemoryDevice;
 use model::config::{AluaState, BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane};
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -209,9 +210,11 @@ fn a_refused_change_of_state_leaves_units_as_large_as_they_were() {
     });
     let ready = |other: &mut PipelinedSession| other.run(1, [0; 16], 0, Vec::new()).asc();
     // The loops take a change over a moment later.
-    while ready(&mut other).is_some() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait::until_seen(
+        "the unit is ready",
+        || ready(&mut other),
+        |asc| asc.is_none(),
+    );
     let blocks = |other: &mut PipelinedSession| {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[13]) = (0x9e, 0x10, 32);

@@ -2,10 +2,11 @@
 //!
 //! Nobody answers those bytes, but the resources of the session must not wait for a ping.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::memory::MemoryDevice;
 use iscsi::pdu::{BHS_LENGTH, NopOut, RESERVED_TAG};
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::rig::process::free_portal;
@@ -35,14 +36,7 @@ fn a_close_behind_bytes_that_need_no_answer_is_seen() {
         session.send_raw(&bytes);
         session.cut();
     }
-    let limit = Instant::now() + Duration::from_secs(3);
-    while served.sessions() > 0 {
-        assert!(
-            Instant::now() < limit,
-            "{} sessions are left",
-            served.sessions()
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let left = || served.sessions();
+    wait::at_most(Duration::from_secs(3)).until_seen("none is left", left, |left| *left == 0);
     served.stop();
 }

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
 
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
+use testing::wait;
 
 use crate::rig::process::{Process, TARGET, file_unit, free_portal, target};
 use crate::rig::session::{PATIENCE, PipelinedSession};
@@ -166,16 +166,13 @@ impl Initiator {
 
     /// Asks until the window has this width, or is closed.
     fn ask_until(&mut self, width: u32) {
-        let give_up = Instant::now() + PATIENCE;
-        while self.width() != width {
-            assert!(
-                Instant::now() < give_up,
-                "{} instead of {width}",
-                self.width()
-            );
-            self.ask();
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let ask = || {
+            if self.width() != width {
+                self.ask();
+            }
+            self.width()
+        };
+        wait::until_seen(&format!("a width of {width}"), ask, |now| *now == width);
     }
 
     /// Sends the data that the target asked for.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use block::BlockDevice;
 use block::memory::MemoryDevice;
 use iscsi::pdu::TaskManagementFunction;
+use testing::wait;
 
 use crate::changes::changed_maps::copy;
 use crate::losses::fencing::persistent_reserve_out;
@@ -64,13 +65,12 @@ fn comes_after_the_block(start: impl FnOnce(&mut PipelinedSession)) -> Option<(u
     copier.pump(&mut Vec::new()).unwrap();
     destination.wait_until_held();
     start(&mut other);
-    for _ in 0..30 {
+    wait::throughout(Duration::from_millis(300), || {
         assert!(
             !is_answered(&mut other),
             "answered while the block is still under way"
         );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    });
     destination.let_go();
     while !is_answered(&mut other) {
         wait_for_traffic(std::slice::from_ref(&other));

@@ -3,7 +3,9 @@
 //! ORDERED commands of others wait behind it, but not for ever. A session does not wait for ever
 //! either for a command that was lost with a connection.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use testing::wait;
 
 use crate::losses::fencing::{logged_in, one_block};
 use crate::losses::kill::settings;
@@ -45,12 +47,10 @@ fn ordered_commands_go_on_where_others_never_send_their_data() {
     good.pump(&mut ended).unwrap();
     begin_write(&mut queued);
     good.write_ordered(2, 0, one_block(0x8a), vec![3; BLOCK]);
-    let give_up = Instant::now() + SOON;
-    while ended.len() < 2 {
+    wait::at_most(SOON).until("both end", || {
         good.pump(&mut ended).unwrap();
-        assert!(Instant::now() < give_up, "they wait for ever: {ended:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        ended.len() >= 2
+    });
     assert!(ended.iter().all(|ended| ended.status == GOOD), "{ended:?}");
     let read = good.run(0, one_block(0x88), BLOCK, Vec::new());
     assert!(read.data_in == [3; BLOCK], "in their order");
@@ -79,11 +79,7 @@ fn a_session_that_waits_for_a_command_lost_with_its_connection_is_ended() {
     let mut ended = Vec::new();
     second.pump(&mut ended).unwrap();
     first.cut();
-    let give_up = Instant::now() + SOON;
-    while second.pump(&mut ended).is_ok() {
-        assert!(Instant::now() < give_up, "it waits for ever");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::at_most(SOON).until("it ends", || second.pump(&mut ended).is_err());
     assert!(ended.is_empty(), "{ended:?}");
     second.cut();
     let mut again = logged_in(portal, 0);

@@ -2,9 +2,8 @@
 //!
 //! The others are its own session, other sessions, and an initiator that aborts it.
 
-use std::time::Duration;
-
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
+use testing::wait;
 
 use crate::losses::fencing::logged_in;
 use crate::losses::kill;
@@ -145,10 +144,19 @@ fn a_long_command_is_aborted_between_two_turns() {
 #[test]
 fn a_long_command_ends_with_its_session() {
     let (served, mut sessions) = served();
+    let unit = served.service().unit_at_work("unit-0").unwrap();
+    let commands = || {
+        let ended = unit.tally.totals();
+        ended.iter().map(|kind| kind.commands).sum::<u64>()
+    };
     let (first, others) = sessions.split_first_mut().unwrap();
+    let before = commands();
     first.write(VERIFY, 0, verify(), Vec::new());
     first.send_only();
-    std::thread::sleep(Duration::from_millis(20));
+    wait::until("it has begun", || {
+        let ended = commands() > before;
+        ended || unit.under_way().active == 1
+    });
     first.cut();
     let mut write = [0; 16];
     (write[0], write[13]) = (0x8a, 1);

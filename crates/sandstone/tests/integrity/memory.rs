@@ -9,6 +9,7 @@ use block::{BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, T
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
+use testing::wait;
 
 use model::config::{BackendSpec, UnitSpec};
 
@@ -320,7 +321,7 @@ fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
         }
     }
     let mut statuses = Vec::new();
-    while statuses.len() < 4 * 20 {
+    wait::until("all writes end", || {
         let mut ended = Vec::new();
         for session in &mut sessions {
             session.pump(&mut ended).unwrap();
@@ -332,10 +333,8 @@ fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
             busy.state.0.lock().unwrap().over = true;
             busy.state.1.notify_all();
         }
-        if ended.is_empty() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-    }
+        statuses.len() >= 4 * 20
+    });
     let most = busy.state.0.lock().unwrap().most;
     assert!(most <= LIMIT, "{} KiB", most >> 10);
     let count = |wanted: u8| statuses.iter().filter(|status| **status == wanted).count();
@@ -357,22 +356,18 @@ fn short_writes_that_a_slow_disk_holds_stay_within_the_cap() {
         }
     }
     let mut answered = 0;
-    let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
-    loop {
+    let counts = || {
         let mut ended = Vec::new();
         for session in &mut sessions {
             session.pump(&mut ended).unwrap();
         }
         answered += ended.len() as u64;
-        let held = busy.state.0.lock().unwrap().held / 512;
-        if held + answered == 400 {
-            assert!(held * PAGE <= LIMIT, "{held} pages");
-            assert!(held >= 4, "each session gets its part");
-            break;
-        }
-        assert!(std::time::Instant::now() < give_up, "{held} {answered}");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+        (busy.state.0.lock().unwrap().held / 512, answered)
+    };
+    let what = "all are held or answered";
+    let (held, _) = wait::until_seen(what, counts, |(held, answered)| held + answered == 400);
+    assert!(held * PAGE <= LIMIT, "{held} pages");
+    assert!(held >= 4, "each session gets its part");
     busy.state.0.lock().unwrap().over = true;
     busy.state.1.notify_all();
     sessions.iter_mut().for_each(PipelinedSession::cut);
@@ -406,14 +401,7 @@ fn whoever_sits_on_scarce_memory_is_sent_away() {
         good.run(0, cdb(0x8a, 0, 128), 0, data).status
     };
     assert_eq!(write(&mut good), TASK_SET_FULL);
-    let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
-    while write(&mut good) != GOOD {
-        assert!(
-            std::time::Instant::now() < give_up,
-            "the memory does not come back"
-        );
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait::until("the memory comes back", || write(&mut good) == GOOD);
     stalled.iter_mut().for_each(PipelinedSession::cut);
     good.cut();
     served.stop();
@@ -496,11 +484,10 @@ fn a_connection_that_is_ahead_waits_for_the_other() {
         second.write(command, 0, cdb(0x8a, command * 32, 64), data);
     }
     let mut ended = Vec::new();
-    for _ in 0..50 {
+    wait::throughout(std::time::Duration::from_millis(100), || {
         second.pump(&mut ended).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    assert!(ended.is_empty(), "not before their turn");
+        assert!(ended.is_empty(), "not before their turn");
+    });
     assert_eq!(first.run(0, [0; 16], 0, Vec::new()).status, GOOD);
     let mut sessions = [second];
     while ended.len() < 20 {
@@ -552,23 +539,23 @@ fn a_connection_that_is_ahead_is_read_on_for_the_data_of_the_command_that_is_due
         flood.extend(data_out);
         flood.resize(flood.len() + HALF, number as u8 + 1);
     }
-    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
     let mut sent = 0;
-    let mut due = true;
     let mut reader = logged_in(portal, 2);
     let whole = |reader: &mut PipelinedSession, number: u8| {
         let block = u64::from(number) * 64;
         let found = reader.run(0, cdb(0x88, block, 64), 2 * HALF, Vec::new());
         found.data_in.iter().all(|byte| *byte == number + 1)
     };
-    while !(0..3).all(|number| whole(&mut reader, number)) {
-        assert!(std::time::Instant::now() < give_up, "they wait for ever");
+    // The target takes what it keeps ahead of its turn.
+    wait::throughout(std::time::Duration::from_millis(50), || {
         sent += second.send_some(&flood[sent..]);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        if std::mem::take(&mut due) {
-            assert_eq!(first.run(0, [0; 16], 0, Vec::new()).status, GOOD);
-        }
-    }
+    });
+    assert_eq!(first.run(0, [0; 16], 0, Vec::new()).status, GOOD);
+    // Far below the time in which a ping finds a silent initiator dead.
+    wait::at_most(std::time::Duration::from_secs(10)).until("all is written", || {
+        sent += second.send_some(&flood[sent..]);
+        (0..3).all(|number| whole(&mut reader, number))
+    });
     reader.cut();
     first.cut();
     second.cut();

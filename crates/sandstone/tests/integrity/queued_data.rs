@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iscsi::initiator::Residual;
+use testing::wait;
 
 use crate::losses::fencing::logged_in;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -33,11 +34,10 @@ fn a_queued_command_collects_no_more_than_a_command_can_use() {
     session.write(2, 0, two_blocks, data);
     let mut ended = Vec::new();
     // Long enough for all data that it offers.
-    for _ in 0..100 {
+    wait::throughout(Duration::from_secs(1), || {
         session.pump(&mut ended).unwrap();
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(ended.is_empty(), "the first is held up: {ended:?}");
+        assert!(ended.is_empty(), "the first is held up: {ended:?}");
+    });
     assert!(session.sent() > BLOCK as u64, "the second collects");
     device.let_go();
     while ended.len() < 2 {

@@ -12,6 +12,7 @@ use model::figures::{CommandKind, CommandStage, CommandsRead, Figures, KindTotal
 use scsi::BlockRange;
 use scsi::range_lock::Hold;
 use target::DaemonLimits;
+use testing::wait;
 use unit::unit::Unit;
 
 use crate::losses::fencing::logged_in;
@@ -107,6 +108,7 @@ fn a_slow_device_shows_in_the_device_stage() {
             session.pump(&mut Vec::new()).unwrap();
         }
         device.wait_until_held();
+        // The device is slow.
         std::thread::sleep(DELAY);
         device.let_go();
         all_end(&mut session, 1);
@@ -142,6 +144,7 @@ fn a_slow_client_shows_in_the_wire_stage() {
         session.write(1, 0, cdb(0x8a, blocks), vec![b'a'; blocks as usize * BLOCK]);
         // The command leaves. Its data has to be asked for, and that is not heard for a while.
         session.send_only();
+        // The client is slow.
         std::thread::sleep(DELAY);
         all_end(&mut session, 1);
         let told = totals(served, &unit, session, CommandKind::Write);
@@ -160,6 +163,7 @@ fn a_slow_reader_shows_in_the_reply_stage() {
             session.read(cookie, 0, cdb(0x88, blocks), length);
         }
         session.send_only();
+        // The reader is slow.
         std::thread::sleep(DELAY);
         all_end(&mut session, commands as usize);
         totals(served, &unit, session, CommandKind::Read)
@@ -238,14 +242,9 @@ fn figures_tell_sessions_and_units_apart() {
         config.targets.clear();
         config.maps.clear();
     });
-    while !served
-        .service()
-        .figures(&CommandsRead::new())
-        .port_groups
-        .is_empty()
-    {
-        assert!(Instant::now() < give_up, "the port group stays");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::until("the port group is forgotten", || {
+        let figures = served.service().figures(&CommandsRead::new());
+        figures.port_groups.is_empty()
+    });
     served.stop();
 }

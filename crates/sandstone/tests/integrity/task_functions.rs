@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use iscsi::pdu::{TaskManagementFunction as Function, TaskManagementResult as Answer};
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -170,12 +171,10 @@ fn what_functions_end_is_counted() {
         let mut ended = Vec::new();
         one.pump(&mut ended).unwrap();
         // The function must be heard before the write ends by itself.
-        let begun = std::time::Instant::now();
-        while unit.tally.rare().failures == before {
-            assert!(begun.elapsed().as_secs() < 60, "{function:?} is not heard");
+        wait::until(&format!("{function:?} is heard"), || {
             one.pump(&mut ended).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+            unit.tally.rare().failures != before
+        });
         device.let_go();
         let mut managed = one.take_managed();
         while managed.is_empty() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -101,13 +102,12 @@ fn ends(session: &mut PipelinedSession, count: usize) -> Vec<u64> {
 /// it.
 fn nothing_ends(sessions: &mut [&mut PipelinedSession]) {
     let mut ended = Vec::new();
-    for _ in 0..30 {
+    wait::throughout(Duration::from_millis(300), || {
         for session in &mut *sessions {
             session.pump(&mut ended).unwrap();
         }
         assert!(ended.is_empty(), "it did not wait: {ended:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    });
 }
 
 /// Returns ASC and ASCQ of the news for a session.
@@ -131,7 +131,8 @@ fn in_a_set_for_all_an_ordered_command_waits_for_every_nexus_and_holds_every_nex
     bench.hold_up();
     ordered(&mut bench.two, 2);
     bench.two.pump(&mut Vec::new()).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    let unit = bench.served.service().unit_at_work("unit-0").unwrap();
+    wait::until("it is queued", || unit.under_way().queued == 1);
     simple(&mut bench.one, 3);
     nothing_ends(&mut [&mut bench.one, &mut bench.two]);
     bench.device.let_go();
@@ -234,11 +235,10 @@ fn managed(function: TaskManagementFunction, tst: u8, tas: bool) -> (Option<u8>,
     assert_eq!(answer, (9, TaskManagementResult::Complete));
     bench.device.let_go();
     let mut ended = Vec::new();
-    for _ in 0..30 {
+    wait::throughout(Duration::from_millis(300), || {
         bench.one.pump(&mut ended).unwrap();
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(ended.iter().all(|end| end.cookie == HELD), "{ended:?}");
+        assert!(ended.iter().all(|end| end.cookie == HELD), "{ended:?}");
+    });
     let told = told(&mut bench.one);
     bench.stop();
     (ended.pop().map(|end| end.status), told)

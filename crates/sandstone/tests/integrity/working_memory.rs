@@ -13,6 +13,7 @@ use block::{
     BlockDevice, BlockError, Done, Geometry, Lane, Pages, Request, Submitted, Ticket, Usage,
 };
 use target::DaemonLimits;
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::rig::process::free_portal;
@@ -88,13 +89,15 @@ fn what_tasks_read_for_themselves_stays_within_the_memory() {
         session.write(cookie, 0, verify, Vec::new());
         session.pump(&mut ended).unwrap();
     }
-    for _ in 0..30 {
+    let most = || device.most.load(Ordering::SeqCst);
+    wait::until("the device is asked", || {
         session.pump(&mut ended).unwrap();
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let most = device.most.load(Ordering::SeqCst);
-    assert!(most > 0, "the device is asked");
-    assert!(most <= MEMORY, "{most} bytes are read at once");
+        most() > 0
+    });
+    wait::throughout(Duration::from_millis(300), || {
+        session.pump(&mut ended).unwrap();
+        assert!(most() <= MEMORY, "{} bytes are read at once", most());
+    });
     *device.gate.0.lock().unwrap() = true;
     device.gate.1.notify_all();
     while ended.len() < COMMANDS as usize {

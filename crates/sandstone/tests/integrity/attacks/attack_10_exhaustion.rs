@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
 use target::DaemonLimits;
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::volatile_disk::VolatileDisk;
@@ -147,15 +148,11 @@ fn connections_that_do_not_log_in_are_bounded_and_the_oldest_make_room() {
             assert!(start.elapsed() < Duration::from_secs(5));
         }
     }
-    let give_up = Instant::now() + PATIENCE;
-    loop {
+    let left = || {
         idle.retain_mut(|stream| !is_closed(stream));
-        if idle.len() <= 10 {
-            break;
-        }
-        assert!(Instant::now() < give_up, "{} are left", idle.len());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        idle.len()
+    };
+    wait::until_seen("few are left", left, |left| *left <= 10);
     served.stop();
 }
 

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use iscsi::initiator::{Login, LoginSettings};
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::rig::process::{Process, file_unit, free_portal, target};
@@ -105,12 +106,8 @@ fn data_or_a_disconnect_straight_after_login_harm_nobody() {
         assert_eq!(witness.run(0, [0; 16], 0, Vec::new()).status, 0);
     }
     // The initiators that left are gone.
-    let give_up = Instant::now() + PATIENCE;
-    while process.run("session list").contains("host-2") {
-        assert!(
-            Instant::now() < give_up,
-            "a session outlives its connection"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let sessions = || process.run("session list");
+    wait::until_seen("no session outlives its connection", sessions, |told| {
+        !told.contains("host-2")
+    });
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use block::memory::MemoryDevice;
 use model::config::TargetGroupSpec;
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -27,13 +28,10 @@ const LOGICAL_UNIT_NOT_SUPPORTED: (u8, u8) = (0x25, 0x00);
 /// Asks until this is told: a changed configuration reaches the session a moment after it is in
 /// force.
 fn wait_until_told(session: &mut PipelinedSession, expected: (u8, u8)) {
-    loop {
-        match session.run(0, [0; 16], 0, Vec::new()).asc() {
-            Some(told) if told == expected => return,
-            Some(told) => panic!("it tells {told:02x?}"),
-            None => std::thread::sleep(std::time::Duration::from_millis(1)),
-        }
-    }
+    let told = wait::until_some("it tells something", || {
+        session.run(0, [0; 16], 0, Vec::new()).asc()
+    });
+    assert_eq!(told, expected);
 }
 
 /// Returns EXTENDED COPY from unit 0 to unit 1: block after block, each with a segment of its own.
@@ -109,9 +107,8 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
     // Only the blocks that the device had when the map went have arrived.
     served.change(|config| config.maps.push(unit(1, 8, BLOCK as u32, true).1));
     session.wait_until_ready(0);
-    while session.run(1, [0; 16], 0, Vec::new()).status != GOOD {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    let ready = || session.run(1, [0; 16], 0, Vec::new()).status;
+    wait::until_seen("the unit is ready", ready, |status| *status == GOOD);
     let (mut read, len) = (write_cdb(), usize::from(BLOCKS) * BLOCK);
     (read[0], read[13]) = (0x88, BLOCKS);
     let found = session.run(1, read, len, Vec::new()).data_in;

@@ -4,7 +4,8 @@
 //! data.
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -38,9 +39,10 @@ fn a_deletion_is_answered_when_the_units_last_write_is_over() {
             });
         });
         // The other unit reports REPORTED LUNS DATA HAS CHANGED.
-        while other.run(0, [0; 16], 0, Vec::new()).asc() != LOGICAL_UNIT_NOT_SUPPORTED {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let told = || other.run(0, [0; 16], 0, Vec::new()).asc();
+        wait::until_seen("the unit is gone", told, |asc| {
+            *asc == LOGICAL_UNIT_NOT_SUPPORTED
+        });
         for _ in 0..100 {
             let told = other.run(0, [0; 16], 0, Vec::new()).asc();
             assert_eq!(told, LOGICAL_UNIT_NOT_SUPPORTED);

@@ -6,13 +6,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
 
 use block::memory::MemoryDevice;
 use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use model::config::{BackendSpec, Config};
 use model::data_plane::DataPlane;
 use target::DeviceLayer;
+use testing::wait;
 
 use crate::losses::fencing::{logged_in, one_block, persistent_reserve_out};
 use crate::losses::lost_preemption::{
@@ -20,7 +20,7 @@ use crate::losses::lost_preemption::{
 };
 use crate::rig::process::free_portal;
 use crate::rig::served::{self, Served};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
+use crate::rig::session::{Ended, PipelinedSession, wait_for_traffic};
 
 const GOOD: u8 = 0x00;
 const BUSY: u8 = 0x08;
@@ -174,16 +174,16 @@ fn keys(session: &mut PipelinedSession) -> Vec<u64> {
 /// Repeats a command that an unregistered initiator may not do, until the unit lets nobody change
 /// its stored state.
 fn wait_until_busy(session: &mut PipelinedSession, lun: u8) {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
+    wait::until("the unit is busy", || {
         let (cdb, list) = persistent_reserve_out(RESERVE, 5, 1, 0);
         match session.run(lun, cdb, 0, list).status {
-            BUSY => return,
-            status => assert_eq!(status, RESERVATION_CONFLICT),
+            BUSY => true,
+            status => {
+                assert_eq!(status, RESERVATION_CONFLICT);
+                false
+            }
         }
-        assert!(Instant::now() < give_up, "it goes on as ever");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    });
 }
 
 fn end_of_the_command(session: &mut PipelinedSession) -> Ended {

@@ -4,16 +4,16 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use model::config::{AluaState, BackendSpec, UnitSpec};
 use model::data_plane::ApplyError;
+use testing::wait;
 
 use crate::losses::kill::settings;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits};
 use crate::rig::process::{file_unit, free_portal};
 use crate::rig::served::{Served, limits};
-use crate::rig::session::{PATIENCE, PipelinedSession};
+use crate::rig::session::PipelinedSession;
 
 const IN_PROGRESS: Option<(u8, u8)> = Some((0x04, 0x1b));
 
@@ -89,11 +89,7 @@ impl Sanitized {
     /// Lets the overwrite go on to its end.
     fn finish(&mut self) {
         self.device.let_go();
-        let give_up = Instant::now() + PATIENCE;
-        while self.told().is_some() {
-            assert!(Instant::now() < give_up, "SANITIZE does not end");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait::until_seen("SANITIZE ends", || self.told(), |told| told.is_none());
     }
 }
 
@@ -114,9 +110,7 @@ fn a_group_stays_in_service_while_what_was_asked_for_through_it_is_overwritten()
     assert_eq!(sanitized.told(), Some((0x2a, 0x06)));
     // The overwrite outlives its session, and holds the group as before.
     sanitized.sessions[0].cut();
-    while sanitized.served.sessions() > 1 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait::until("the session ends", || sanitized.served.sessions() == 1);
     let refused = sanitized.set(0, AluaState::Unavailable).unwrap_err();
     assert!(refused.message.contains("SANITIZE"), "{refused}");
     // It also goes on if that group no longer exists.

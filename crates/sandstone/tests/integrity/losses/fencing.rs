@@ -8,6 +8,7 @@ use std::sync::Arc;
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
+use testing::wait;
 
 use super::kill::settings;
 use super::late_write::{FirstWriteWaits, write_cdb};
@@ -113,11 +114,8 @@ fn data_that_comes_after_a_reservation_changes_nothing() {
 
 /// Waits until the only session has this number of connections.
 fn wait_for_connections(served: &Served, wanted: usize) {
-    let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
-    while served.connections() != wanted {
-        assert!(std::time::Instant::now() < give_up, "not {wanted} in time");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    let what = format!("{wanted} connections");
+    wait::until_seen(&what, || served.connections(), |count| *count == wanted);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 //! That includes the writes of sessions that ended. A device must not let a held write land after
 //! the new holder of a reservation was told that nobody else writes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
+use testing::wait;
 
 use super::fencing::persistent_reserve_out;
 use super::kill::settings;
@@ -46,16 +47,14 @@ fn comes_after_the_late_write(start: impl FnOnce(&mut PipelinedSession)) {
     other.log_in();
     other.wait_until_ready(0);
     reserve_out(&mut other, 0, 0, OWN_KEY);
-    // Time enough to notice the cut.
-    std::thread::sleep(Duration::from_millis(300));
+    wait::until("the cut is noticed", || served.sessions() == 1);
     start(&mut other);
-    for _ in 0..30 {
+    wait::throughout(Duration::from_millis(300), || {
         assert!(
             !is_answered(&mut other),
             "answered while the write is still under way"
         );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    });
     device.let_go();
     while !is_answered(&mut other) {
         wait_for_traffic(std::slice::from_ref(&other));
@@ -107,7 +106,7 @@ fn too_many_functions_are_rejected() {
     let mut other = PipelinedSession::new(portals[1], settings(1));
     other.log_in();
     other.wait_until_ready(0);
-    std::thread::sleep(Duration::from_millis(300));
+    wait::until("the cut is noticed", || served.sessions() == 1);
     let mut managed = Vec::new();
     for cookie in 0..MANY {
         other.manage(cookie, TaskManagementFunction::ClearTaskSet, 0, None);
@@ -115,13 +114,11 @@ fn too_many_functions_are_rejected() {
         other.pump(&mut ended).unwrap();
         managed.extend(other.take_managed());
     }
-    let limit = Instant::now() + Duration::from_secs(10);
-    while managed.len() < 800 && Instant::now() < limit {
+    wait::until("most of them are rejected", || {
         other.pump(&mut Vec::new()).unwrap();
         managed.extend(other.take_managed());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(managed.len() >= 800, "only {} were rejected", managed.len());
+        managed.len() >= 800
+    });
     let is_rejected =
         |answer: &&(u64, TaskManagementResult)| answer.1 == TaskManagementResult::Rejected;
     assert_eq!(managed.iter().filter(is_rejected).count(), managed.len());

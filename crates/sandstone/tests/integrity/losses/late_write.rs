@@ -6,12 +6,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::memory::MemoryDevice;
 use block::{
     BlockDevice, BlockError, Done, Geometry, Lane, Pages, Request, Submitted, Ticket, Usage,
 };
+use testing::wait;
 
 use super::kill::settings;
 use crate::rig::process::free_portal;
@@ -43,14 +44,9 @@ impl FirstWriteWaits {
 
     /// Returns once the device holds up the first write.
     pub(crate) fn wait_until_held(&self) {
-        let give_up = Instant::now() + PATIENCE;
-        while !self.held.load(Ordering::SeqCst) {
-            assert!(
-                Instant::now() < give_up,
-                "the write does not reach the device"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait::until("the write reaches the device", || {
+            self.held.load(Ordering::SeqCst)
+        });
     }
 
     pub(crate) fn let_go(&self) {
@@ -149,7 +145,9 @@ fn overtaken(logins: usize) {
         session
     });
     // Time enough for a target that does not wait to acknowledge the second write.
-    std::thread::sleep(Duration::from_millis(500));
+    wait::throughout(Duration::from_millis(500), || {
+        assert!(!again.is_finished(), "it waits for the late write");
+    });
     device.let_go();
     let mut session = again.join().unwrap();
     assert_b_came_last(&mut session);
@@ -164,14 +162,16 @@ fn a_write_of_a_lost_path_never_overtakes_those_of_the_other_path() {
     let mut other = PipelinedSession::new(portals[1], settings(1));
     other.log_in();
     other.wait_until_ready(0);
-    // Time enough to notice the cut: only then can an initiator be sure that its path is lost.
-    std::thread::sleep(Duration::from_millis(300));
+    // Only then can an initiator be sure that its path is lost.
+    wait::until("the cut is noticed", || served.sessions() == 1);
     let write = std::thread::spawn(move || {
         let written = other.run(0, write_cdb(), 0, vec![b'b'; BLOCK]);
         assert_eq!(written.status, 0);
         other
     });
-    std::thread::sleep(Duration::from_millis(300));
+    wait::throughout(Duration::from_millis(300), || {
+        assert!(!write.is_finished(), "it waits for the late write");
+    });
     device.let_go();
     let mut other = write.join().unwrap();
     assert_b_came_last(&mut other);
@@ -186,18 +186,16 @@ fn a_login_that_waits_for_a_late_write_gives_way_to_a_newer_one() {
     let (device, served, mut session, _) = with_a_late_write(|_| {});
     let mut older = PipelinedSession::new(session.portal, session.settings.clone());
     let waiting = std::thread::spawn(move || older.try_log_in(PATIENCE).is_ok());
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(!waiting.is_finished(), "it waits for the late write");
+    wait::throughout(Duration::from_millis(300), || {
+        assert!(!waiting.is_finished(), "it waits for the late write");
+    });
     let newer = std::thread::spawn(move || {
         session.log_in();
         session.wait_until_ready(0);
         session
     });
-    let give_up = Instant::now() + Duration::from_secs(10);
-    while !waiting.is_finished() {
-        assert!(Instant::now() < give_up, "the older login is kept");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    // Long before the older one loses its patience.
+    wait::at_most(PATIENCE / 3).until("the older login gives way", || waiting.is_finished());
     assert!(!waiting.join().unwrap(), "only the newer one may succeed");
     assert!(!newer.is_finished(), "the newer one waits now");
     device.let_go();

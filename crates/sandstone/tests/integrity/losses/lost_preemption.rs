@@ -5,14 +5,15 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use testing::wait;
 
 use super::fencing::{logged_in, one_block, persistent_reserve_out};
 use crate::rig::process::free_portal;
 use crate::rig::served::{self, Served};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
+use crate::rig::session::{Ended, PipelinedSession, wait_for_traffic};
 
 const GOOD: u8 = 0x00;
 pub(crate) const REGISTER: u8 = 0x00;
@@ -47,16 +48,11 @@ pub(crate) fn hold_saves(state_file: &Path) {
 pub(crate) fn wait_for_the_save(session: &mut PipelinedSession, state_file: &Path) -> OwnedFd {
     let mut ended = Vec::new();
     // Opened for writing without waiting, a pipe shows whether somebody reads.
-    let give_up = Instant::now() + PATIENCE;
-    let pipe = loop {
+    let pipe = wait::until_ok("the state is saved", || {
         session.pump(&mut ended).unwrap();
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
-        match open(state_file, flags, Mode::empty()) {
-            Ok(pipe) => break pipe,
-            Err(error) if Instant::now() > give_up => panic!("nothing is saved: {error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
+        open(state_file, flags, Mode::empty())
+    });
     assert!(ended.is_empty(), "not before it is saved");
     pipe
 }
@@ -85,20 +81,19 @@ fn a_preemption_whose_initiator_is_lost_is_carried_out_to_the_end() {
     lost.write(1, 0, cdb, list);
     let pipe = wait_for_the_save(&mut lost, &state_file);
     lost.cut();
-    let give_up = Instant::now() + PATIENCE;
-    while served.sessions() > 2 {
-        assert!(Instant::now() < give_up, "the cut is not noticed");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait::until("the cut is noticed", || served.sessions() == 2);
     drop(pipe);
 
-    let give_up = Instant::now() + PATIENCE;
-    while other_path.run(0, [0; 16], 0, Vec::new()).asc() != Some(REGISTRATIONS_PREEMPTED) {
-        assert!(Instant::now() < give_up, "the fenced node is not told");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let told = || other_path.run(0, [0; 16], 0, Vec::new()).asc();
+    wait::until_seen("the fenced node is told", told, |asc| {
+        *asc == Some(REGISTRATIONS_PREEMPTED)
+    });
     // Its command was aborted: nobody answers it any more.
-    std::thread::sleep(Duration::from_millis(100));
+    let mut ended = Vec::new();
+    wait::throughout(Duration::from_millis(100), || {
+        fenced.pump(&mut ended).unwrap();
+        assert!(ended.is_empty(), "{ended:?}");
+    });
     let mut told = Vec::new();
     loop {
         let answer = fenced.run(0, [0; 16], 0, Vec::new());

@@ -4,6 +4,8 @@
 
 use std::net::SocketAddr;
 
+use testing::wait;
+
 use super::kill::settings;
 use crate::rig::model::{Crash, Model};
 use crate::rig::process::{Process, file_unit, free_portal, target};
@@ -113,14 +115,8 @@ fn what_was_missing_at_the_start_is_served_once_it_is_there() {
     std::fs::rename(&away, &image).unwrap();
     drop(other);
     PipelinedSession::new(portals[1], settings(1)).log_in();
-    let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
-    while session.run(1, [0; 16], 0, Vec::new()).status != 0 {
-        assert!(
-            std::time::Instant::now() < give_up,
-            "the unit is not served"
-        );
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let ready = || session.run(1, [0; 16], 0, Vec::new());
+    wait::until_seen("the unit is served", ready, |told| told.status == 0);
     // The unit was among the LUNs all the time: the others hear of nothing.
     assert_eq!(session.run(0, [0; 16], 0, Vec::new()).status, 0);
 }

@@ -5,10 +5,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
 
 use block::{BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
+use testing::wait;
 
 use super::kill::settings;
 use super::late_write::{BLOCK, write_cdb};
@@ -16,7 +16,7 @@ use super::volatile_disk::VolatileDisk;
 use crate::rig::process::free_portal;
 use crate::rig::random::Random;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{PATIENCE, PipelinedSession, wait_for_traffic};
+use crate::rig::session::{PipelinedSession, wait_for_traffic};
 
 const BLOCKS: u64 = 8;
 
@@ -49,11 +49,9 @@ impl AnswersLate {
     }
 
     fn wait_until_held(&self) {
-        let give_up = Instant::now() + PATIENCE;
-        while !self.is_held.load(Ordering::SeqCst) {
-            assert!(Instant::now() < give_up, "no write reaches the device");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait::until("a write reaches the device", || {
+            self.is_held.load(Ordering::SeqCst)
+        });
     }
 }
 

@@ -16,6 +16,7 @@ use iscsi::pdu::{
     AsyncEvent, BHS_LENGTH, Bhs, TaskAttribute, TaskManagementFunction, TaskManagementResult,
 };
 use rustix::event::{PollFd, PollFlags, poll};
+use testing::wait;
 
 /// Time longer than anything takes: a wait of this length would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -142,14 +143,7 @@ impl PipelinedSession {
 
     /// Logs in, as often as it takes: the daemon may be starting.
     pub(crate) fn log_in(&mut self) {
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            match self.try_log_in(PATIENCE) {
-                Ok(()) => return,
-                Err(error) if Instant::now() > give_up => panic!("no login: {error}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-        }
+        wait::until_ok("it logs in", || self.try_log_in(PATIENCE));
     }
 
     /// Logs in, but gives up after this time, and does not stay.
