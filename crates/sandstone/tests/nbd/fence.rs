@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use block::delay::DelayDevice;
 use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use nbd::wire::command;
+use testing::wait;
 
 use crate::client::{Client, request};
 use crate::server::{Running, SIZE, memory, slow};
@@ -31,8 +32,9 @@ fn writes_of_a_lost_connection_are_over_before_a_newer_one_is_served() {
         let begin = Instant::now();
         lost.send(0, command::WRITE, 1, 0, 512);
         lost.stream.write_all(&[1; 512]).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
+        server.wait_for_requests(1);
         drop(lost);
+        // The server may see the end before it sees the newer one; nothing shows that.
         std::thread::sleep(Duration::from_millis(50));
         let mut newer = server.client();
         assert_eq!(newer.write(0, &[2; 512], 0), 0);
@@ -57,6 +59,7 @@ fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins(
             lost.send(0, command::WRITE, cookie, 0, 512);
             lost.stream.write_all(&[1; 512]).unwrap();
         }
+        // What may be at the device is there; the rest stays unread, which nothing shows.
         std::thread::sleep(Duration::from_millis(50));
         // A half closed connection still takes its answers, and every request is performed. On a
         // closed one, the rest may be dropped.
@@ -67,8 +70,9 @@ fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins(
         let took = begin.elapsed();
         let least = if half { 900 } else { 600 };
         assert!(took >= Duration::from_millis(least), "{took:?}");
-        std::thread::sleep(Duration::from_millis(700));
-        assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
+        wait::throughout(Duration::from_millis(700), || {
+            assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
+        });
         drop(lost);
     }
 }
@@ -88,8 +92,9 @@ fn clients_that_leave_while_they_wait_are_served_in_order() {
     let mut last = server.client();
     assert_eq!(last.read(0, 512).unwrap(), [3; 512]);
     assert_eq!(last.write(0, &[4; 512], 0), 0);
-    std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(last.read(0, 512).unwrap(), [4; 512]);
+    wait::throughout(Duration::from_millis(600), || {
+        assert_eq!(last.read(0, 512).unwrap(), [4; 512]);
+    });
 }
 
 /// Device that holds writes to its last block until the gate is opened.
@@ -135,18 +140,20 @@ fn a_newer_connection_waits_for_a_loop_that_has_not_seen_the_older_one_leave() {
     let mut newer = server.client();
     lost.send(0, command::WRITE, 1, SIZE - 512, 512);
     lost.stream.write_all(&[1; 512]).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    server.wait_for_requests(1);
     lost.send(0, command::WRITE, 2, 0, 512);
     lost.stream.write_all(&[1; 512]).unwrap();
     drop(lost);
     newer.send(0, command::WRITE, 1, 0, 512);
     newer.stream.write_all(&[2; 512]).unwrap();
+    // The other loop has the newer write, which waits; nothing shows that.
     std::thread::sleep(Duration::from_millis(100));
     *gate.closed.lock().unwrap() = false;
     gate.opened.notify_all();
     assert_eq!(newer.receive().error, 0);
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
+    wait::throughout(Duration::from_millis(200), || {
+        assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
+    });
 }
 
 /// The lost connection's write is already read by its own loop, or still unread.

@@ -12,6 +12,7 @@ use block::statistics::RequestKind;
 use block::{BlockDevice, BlockErrorKind};
 use nbd::wire::{command, command_flag, transmission_flag};
 use nbd_server::{Endpoint, Loops, Server, ServerOptions};
+use testing::wait;
 use unit::unit::Unit;
 
 use crate::client::Client;
@@ -21,6 +22,7 @@ pub(crate) const SIZE: u64 = 64 << 20;
 /// Server and its socket.
 pub(crate) struct Running {
     server: Option<Server>,
+    unit: Arc<Unit>,
     socket: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -39,8 +41,10 @@ impl Running {
             memory_cap,
             max_connections: 8,
         };
+        let unit = Unit::alone("lu".into(), device);
         Self {
-            server: Some(Server::start(loops, Unit::alone("lu".into(), device), &options).unwrap()),
+            server: Some(Server::start(loops, Arc::clone(&unit), &options).unwrap()),
+            unit,
             socket,
             _folder: folder,
         }
@@ -48,6 +52,16 @@ impl Running {
 
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.socket)
+    }
+
+    /// Waits until this many requests have begun, over all clients. Some may have ended.
+    pub(crate) fn wait_for_requests(&self, count: u64) {
+        let begun = || {
+            let ended = self.unit.tally.totals();
+            let ended = ended.iter().map(|kind| kind.commands).sum::<u64>();
+            ended + u64::from(self.unit.under_way().active)
+        };
+        wait::until_seen("requests have begun", begun, |begun| *begun >= count);
     }
 
     fn stop(&mut self) {
@@ -183,8 +197,7 @@ fn a_disconnect_and_the_end_of_the_server_wait_for_what_is_under_way() {
     let mut staying = server.client();
     staying.send(0, command::WRITE, 9, 0, 512);
     staying.stream.write_all(&[1; 512]).unwrap();
-    // The request has arrived, its answer takes longer.
-    std::thread::sleep(Duration::from_millis(50));
+    server.wait_for_requests(2);
     let begin = Instant::now();
     server.stop();
     assert!(begin.elapsed() < Duration::from_secs(5));
