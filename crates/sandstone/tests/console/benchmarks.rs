@@ -2,14 +2,11 @@
 //! stopped, compared and kept; and none overwrites what a user did not give up.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testing::wait;
 
 use super::site::{Reply, Site, TARGET, Who};
-
-/// Longest time that a test waits for a benchmark.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Fields of a short benchmark that reads.
 const SHORT: &str = "kind=block&block=4K&reads=100&random=100&time=100ms&rounds=2";
@@ -34,17 +31,12 @@ fn preview(site: &Site, who: &Who, fields: &str) -> Reply {
 }
 
 /// Waits until a benchmark is over, and returns it.
-fn wait(site: &Site, who: &Who, page: &str) -> Value {
-    let begun = Instant::now();
-    loop {
-        let path = page.replace("/bench/", "/v1/benchmarks/");
-        let detail = ask(site, who, &path);
-        if detail["benchmark"]["state"] != "running" {
-            return detail;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{detail}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn ended(site: &Site, who: &Who, page: &str) -> Value {
+    let path = page.replace("/bench/", "/v1/benchmarks/");
+    let detail = || ask(site, who, &path);
+    wait::until_seen("the benchmark is over", detail, |detail| {
+        detail["benchmark"]["state"] != "running"
+    })
 }
 
 /// A site with tokens of each role, a unit that a host uses, and one that no host may see.
@@ -104,7 +96,7 @@ fn a_benchmark_is_run_watched_stopped_swept_compared_and_kept() {
 
     let page = start(site, operator, &format!("{SHORT}&unit=own&comment=before"));
     assert_eq!(page, "/bench/1");
-    let detail = wait(site, operator, &page);
+    let detail = ended(site, operator, &page);
     let row = &detail["rows"][0];
     assert_eq!(detail["benchmark"]["state"], "finished", "{detail}");
     assert!(
@@ -152,14 +144,14 @@ fn a_benchmark_is_run_watched_stopped_swept_compared_and_kept() {
         409
     );
     assert_eq!(site.post("/bench/2/stop", operator, "").status, 303);
-    let stopped = wait(site, operator, &long);
+    let stopped = ended(site, operator, &long);
     assert_eq!(stopped["benchmark"]["state"], "stopped", "{stopped}");
     assert_eq!(stopped["benchmark"]["reason"], "stopped by o", "{stopped}");
 
     // A sweep has its table and says which setting is best.
     let sweep = "kind=sweep&unit=own&blocks=4K,64K&depths=1,4&reads=100&time=100ms&rounds=2";
     let page = start(site, operator, sweep);
-    let swept = wait(site, operator, &page);
+    let swept = ended(site, operator, &page);
     assert_eq!(
         swept["sweep"]["blocks"],
         serde_json::json!(["4K", "64K"]),
@@ -178,7 +170,7 @@ fn a_benchmark_is_run_watched_stopped_swept_compared_and_kept() {
 
     // Two of the same load are compared, with the noise.
     let page = start(site, operator, &format!("{SHORT}&unit=own&comment=after"));
-    wait(site, operator, &page);
+    ended(site, operator, &page);
     let shown = site.get("/bench/compare?a=1&b=4", &rig.viewer);
     for words in [
         "Within the noise",
@@ -268,7 +260,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
         shown.body
     );
     let page = start(site, operator, &writes("own"));
-    let written = wait(site, operator, &page);
+    let written = ended(site, operator, &page);
     assert!(
         written["rows"][0]["write_iops"].as_f64().unwrap() > 0.0,
         "{written}"
@@ -305,7 +297,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     }
     let reply = site.post("/bench/new", admin, &named);
     assert_eq!(reply.status, 303, "{}", reply.body);
-    wait(site, admin, reply.header("location").unwrap());
+    ended(site, admin, reply.header("location").unwrap());
 
     // A unit that a host uses is never written, whatever is typed; it may be read.
     let before = contents("vmhouse");
@@ -316,7 +308,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     assert!(refused.body.contains(told), "{}", refused.body);
     assert_eq!(contents("vmhouse"), before);
     let page = start(site, operator, &format!("{SHORT}&unit=vmhouse"));
-    wait(site, operator, &page);
+    ended(site, operator, &page);
     let shown = site.get(&page, &rig.viewer);
     let told = format!("sandstone bench run 'iscsi://{}/", site.portal);
     assert!(shown.body.contains(&told), "{}", shown.body);
@@ -337,7 +329,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     let foreign = preview(site, &folder, &confirmed(&format!("{SHORT}&unit=vmhouse")));
     assert_eq!(foreign.status, 403, "{}", foreign.body);
     let page = start(site, &folder, &format!("{SHORT}&unit=own"));
-    assert_eq!(wait(site, &folder, &page)["benchmark"]["by"], "pve");
+    assert_eq!(ended(site, &folder, &page)["benchmark"]["by"], "pve");
 
     // A benchmark that writes ends when a host begins to use the unit.
     let page = start(
@@ -348,7 +340,7 @@ fn nothing_is_overwritten_that_a_user_did_not_give_up() {
     site.done(&format!(
         "map add own --host everest --target {TARGET} --lun 1"
     ));
-    let ended = wait(site, admin, &page);
+    let ended = ended(site, admin, &page);
     assert_eq!(ended["benchmark"]["state"], "stopped", "{ended}");
     let reason = ended["benchmark"]["reason"].as_str().unwrap();
     let told = "iqn.2026-01.io.sandstone:tester began to use lu own";

@@ -2,9 +2,9 @@
 //! discovery, its alias, the vendor, model, revision and name of its disk.
 
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 use iscsi::target::login::{Authentication, Authorization};
+use testing::wait;
 
 use super::fake_target::{FakeTarget, World, allowed};
 use super::hostile_names::assert_own_markup;
@@ -193,11 +193,9 @@ pub(super) fn is_only_text_in_wizards(site: &Site, admin: &Who) {
 /// The array goes away, and an event tells so by the name of its disk.
 pub(super) fn is_only_text_in_events(site: &Site, admin: &Who, array: FakeTarget) {
     drop(array);
-    let begun = Instant::now();
-    while !shown(&site.run("events")).contains("t10.EVIL") {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no event");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait::until("an event tells so", || {
+        shown(&site.run("events")).contains("t10.EVIL")
+    });
     for line in [
         "events --json",
         "initiator path list",

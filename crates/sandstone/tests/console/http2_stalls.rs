@@ -3,7 +3,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use testing::wait;
 
 use super::site::{Site, Who};
 
@@ -17,8 +19,6 @@ const TOO_MANY_STREAMS: u32 = 100;
 const FLOOD: usize = 4 << 20;
 /// Most that the daemon's memory may grow under all attacks together, in bytes.
 const GROWTH: u64 = 64 << 20;
-/// Longest wait for the daemon to answer others, or to hang up.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Types of frames (RFC 9113 §6).
 const HEADERS: u8 = 1;
@@ -127,12 +127,10 @@ fn shut_windows_make_room(site: &Site) -> Vec<impl Read + Write + use<>> {
         held.push(stream);
     }
     assert_eq!(site.get_from("127.0.0.2", "/login").status, 200);
-    let begun = Instant::now();
     // A connection that takes nothing for some seconds gives its place away.
-    while site.get_from("127.0.0.1", "/login").status != 200 {
-        assert!(begun.elapsed() < PATIENCE, "their places are never free");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait::until("their places are free", || {
+        site.get_from("127.0.0.1", "/login").status == 200
+    });
     held
 }
 

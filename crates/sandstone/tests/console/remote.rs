@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use model::access::Role;
+use testing::wait;
 
 use super::html::coded;
 use super::site::Site;
@@ -152,11 +152,9 @@ fn a_certificate_that_ends_soon_is_an_alert(site: &Site) {
     fs::write(folder.join("short.pem"), certificate.pem()).unwrap();
     fs::write(folder.join("short.key"), key.serialize_pem()).unwrap();
     site.done("tls give --cert short.pem --key short.key");
-    let begun = Instant::now();
-    while !alerts().contains("certificate-ends") {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{}", alerts());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::until_seen("the alert comes", alerts, |told| {
+        told.contains("certificate-ends")
+    });
     let told = text(&site.run("status").stdout);
     assert!(told.contains("certificate-ends console"), "{told}");
     assert!(told.contains("It ends in 9 days"), "{told}");

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use console::Known;
 use initiator::connection::Connection;
@@ -18,6 +18,7 @@ use model::access::Role;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use testing::wait;
 
 use super::html::{coded, tags};
 
@@ -181,15 +182,8 @@ impl Site {
     /// Tries to log in, as soon as the daemon takes another attempt.
     pub(crate) fn try_in(&self, name: &str, password: &str, who: &Who) -> Reply {
         let form = format!("name={}&password={}", coded(name), coded(password));
-        let begun = Instant::now();
-        loop {
-            let reply = self.post("/login", who, &form);
-            if reply.status != 429 {
-                return reply;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{reply:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let reply = || self.post("/login", who, &form);
+        wait::until_seen("it may try", reply, |reply| reply.status != 429)
     }
 
     /// Asks for a page as a browser does.
@@ -346,18 +340,17 @@ fn begin(folder: &Path, metrics: SocketAddr) -> (Child, SocketAddr) {
         .stderr(log.unwrap())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    loop {
+    let address = wait::until_ok("the console has an address", || {
         let told = sandstone(&state, folder, &["status", "--json"]);
         let status: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
         let url = status["console"]["url"].as_str().unwrap_or_default();
         if let Some(address) = url.strip_prefix("https://") {
-            return (child, address.parse().unwrap());
+            return Ok(address.parse().unwrap());
         }
-        assert!(begun.elapsed() < PATIENCE, "{told:?}");
         assert_eq!(child.try_wait().unwrap(), None, "{told:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        Err(told)
+    });
+    (child, address)
 }
 
 /// Returns an address on which nothing listens. Its port is below those that the kernel gives to
