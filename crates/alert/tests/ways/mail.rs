@@ -2,10 +2,11 @@
 
 use model::event::Severity;
 use model::way::{MailSpec, MailTls, Secret, WaySpec};
+use testing::wait;
 
 use super::certificate::Certificate;
 use super::sink::{Mail, Sink, listener, smtp, smtps};
-use super::{opened, start, until};
+use super::{opened, start};
 
 pub(crate) fn mail(port: u16, tls: MailTls) -> MailSpec {
     MailSpec {
@@ -61,7 +62,7 @@ fn mail_goes_over_each_protection() {
     let ways = start(folder.path(), &specs);
     ways.post(opened(1, Severity::Error));
     for (sink, is_sealed) in [(&starttls, true), (&wrapped, true), (&open, false)] {
-        let got = until(|| sink.got().pop());
+        let got = wait::until_some("something comes", || sink.got().pop());
         assert_eq!(got.is_sealed, is_sealed);
         let is_there = |words: &str| got.commands.iter().any(|it| it.starts_with(words));
         assert!(is_there("MAIL FROM:<san@example.org>"), "{got:?}");

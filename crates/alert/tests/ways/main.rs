@@ -13,27 +13,11 @@ mod sink;
 mod webhook;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use alert::{News, Notice, Ways};
 use model::alert::AlertView;
 use model::event::{Severity, Teller};
 use model::way::WaySpec;
-
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until something is so.
-fn until<T>(look: impl Fn() -> Option<T>) -> T {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < give_up, "it never comes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// Returns news of an alert.
 fn opened(number: u64, severity: Severity) -> Notice {

@@ -4,11 +4,12 @@ use std::net::TcpListener;
 
 use model::event::Severity;
 use model::way::MailTls;
+use testing::wait;
 
 use super::mail::{mail, plain, way as mail_way};
 use super::sink::listener;
 use super::webhook::{server, way, webhook};
-use super::{opened, queued, start, until};
+use super::{opened, queued, start};
 
 /// Returns a port on which nothing listens.
 fn free_port() -> u16 {
@@ -24,24 +25,24 @@ fn what_was_queued_while_the_mail_server_was_down_arrives_after_a_restart() {
     for number in 1..=3 {
         ways.post(opened(number, Severity::Error));
     }
-    until(|| ways.unreached().pop());
-    until(|| (queued(&ways) == 3).then_some(()));
+    wait::until_some("a way is not reached", || ways.unreached().pop());
+    wait::until_seen("3 are queued", || queued(&ways), |count| *count == 3);
     assert!(ways.unreached()[0].error.to_lowercase().contains("connect"));
     drop(ways);
 
     let sink = plain(TcpListener::bind(("127.0.0.1", port)).unwrap());
     let ways = start(folder.path(), &specs);
-    let got = until(|| Some(sink.got()).filter(|got| got.len() == 3));
+    let got = wait::until_seen("three come", || sink.got(), |got| got.len() == 3);
     for (mail, number) in got.iter().zip(1..) {
         assert!(mail.text.contains(&format!("tank{number}")), "{mail:?}");
     }
-    until(|| (queued(&ways) == 0).then_some(()));
+    wait::until_seen("0 are queued", || queued(&ways), |count| *count == 0);
     drop(ways);
     // Nothing is sent twice.
     let ways = start(folder.path(), &specs);
     ways.test("ops").unwrap();
     assert_eq!(
-        until(|| Some(sink.got()).filter(|got| got.len() > 3)).len(),
+        wait::until_seen("one more comes", || sink.got(), |got| got.len() > 3).len(),
         4
     );
 }
@@ -53,10 +54,10 @@ fn a_server_that_comes_back_gets_all_without_a_restart() {
     let specs = [mail_way("ops", mail(port, MailTls::None))];
     let ways = start(folder.path(), &specs);
     ways.post(opened(1, Severity::Error));
-    until(|| ways.unreached().pop());
+    wait::until_some("a way is not reached", || ways.unreached().pop());
     let sink = plain(TcpListener::bind(("127.0.0.1", port)).unwrap());
-    until(|| sink.got().pop());
-    until(|| ways.unreached().is_empty().then_some(()));
+    wait::until_some("something comes", || sink.got().pop());
+    wait::until_seen("it is reached", || ways.unreached(), |left| left.is_empty());
 }
 
 #[test]
@@ -76,9 +77,9 @@ fn a_server_that_hangs_delays_no_other_way() {
     for number in 1..=5 {
         ways.post(opened(number, Severity::Error));
     }
-    until(|| (answers.got().len() == 5).then_some(()));
+    wait::until_seen("all are sent", || answers.got(), |got| got.len() == 5);
     // The last answer may still be on its way back.
-    until(|| (queued(&ways) == 5).then_some(()));
+    wait::until_seen("5 are queued", || queued(&ways), |count| *count == 5);
 }
 
 #[test]
@@ -90,7 +91,7 @@ fn what_waits_for_a_way_that_is_gone_is_dropped() {
     );
     let ways = start(folder.path(), std::slice::from_ref(&spec));
     ways.post(opened(1, Severity::Error));
-    until(|| (queued(&ways) == 1).then_some(()));
+    wait::until_seen("1 are queued", || queued(&ways), |count| *count == 1);
     ways.configure(&[]);
     assert!(ways.views().is_empty());
     let left = std::fs::read_dir(folder.path().join("alert-queue")).unwrap();
@@ -99,7 +100,10 @@ fn what_waits_for_a_way_that_is_gone_is_dropped() {
     let sink = server("200 OK");
     ways.configure(&[spec]);
     ways.post(opened(2, Severity::Error));
-    until(|| ways.unreached().pop());
+    wait::until_some("a way is not reached", || ways.unreached().pop());
     ways.configure(&[way("desk", webhook(format!("http://{}/", sink.address)))]);
-    assert_eq!(until(|| sink.got().pop()).json()["alert"]["number"], 2);
+    assert_eq!(
+        wait::until_some("something comes", || sink.got().pop()).json()["alert"]["number"],
+        2
+    );
 }

@@ -2,10 +2,11 @@
 
 use model::event::Severity;
 use model::way::{HeartbeatSpec, Secret, WaySpec, WebhookFormat, WebhookSpec};
+use testing::wait;
 
 use super::certificate::Certificate;
 use super::sink::{Got, Sink, http, listener, tls};
-use super::{opened, queued, start, until};
+use super::{opened, queued, start};
 
 pub(crate) fn webhook(url: String) -> WebhookSpec {
     WebhookSpec {
@@ -41,7 +42,7 @@ fn an_alert_is_posted_signed_and_only_where_it_is_grave_enough() {
     let ways = start(folder.path(), &[way("all", signed), second]);
     ways.post(opened(1, Severity::Error));
     ways.post(opened(2, Severity::Critical));
-    let got = until(|| Some(all.got()).filter(|got| got.len() == 2));
+    let got = wait::until_seen("both come", || all.got(), |got| got.len() == 2);
     assert_eq!(got[0].first, "POST /hook?x=1 HTTP/1.1");
     assert_eq!(got[0].header("authorization"), Some("Bearer tok"));
     assert_eq!(got[0].header("content-type"), Some("application/json"));
@@ -58,11 +59,11 @@ fn an_alert_is_posted_signed_and_only_where_it_is_grave_enough() {
         .map(|two| u8::from_str_radix(two, 16).unwrap())
         .collect();
     ring::hmac::verify(&key, &signed, &bytes).unwrap();
-    let got = until(|| Some(grave.got()).filter(|got| !got.is_empty()));
+    let got = wait::until_seen("one comes", || grave.got(), |got| !got.is_empty());
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].json()["alert"]["object"], "tank2");
     assert_eq!(got[0].header("sandstone-signature"), None);
-    until(|| (queued(&ways) == 0).then_some(()));
+    wait::until_seen("0 are queued", || queued(&ways), |count| *count == 0);
     assert!(ways.unreached().is_empty());
     assert!(ways.views().iter().all(|way| way.reached_ms.is_some()));
 }
@@ -92,7 +93,7 @@ fn a_server_is_trusted_by_the_given_authority_only() {
         tested.place,
         format!("https://localhost:{}", sink.address.port())
     );
-    let got = until(|| sink.got().pop());
+    let got = wait::until_some("something comes", || sink.got().pop());
     assert_eq!(got.json()["news"], "test");
     let error = ways.test("foreign").unwrap_err();
     assert!(
@@ -154,8 +155,11 @@ fn the_heart_beats_while_alerts_are_judged() {
     // News do not go this way, and nothing is judged yet.
     ways.post(opened(1, Severity::Critical));
     ways.test("beat").unwrap();
-    assert_eq!(until(|| sink.got().pop()).first, "GET /ping HTTP/1.1");
+    assert_eq!(
+        wait::until_some("something comes", || sink.got().pop()).first,
+        "GET /ping HTTP/1.1"
+    );
     assert_eq!((sink.got().len(), queued(&ways)), (1, 0));
     ways.note_judgement();
-    until(|| (sink.got().len() > 3).then_some(()));
+    wait::until_seen("pings come", || sink.got(), |got| got.len() > 3);
 }

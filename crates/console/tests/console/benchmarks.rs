@@ -1,14 +1,10 @@
 //! Pages of benchmarks: forms that are wrong keep what was filled in, texts of users are only
 //! texts, and the stream tells of the one under way.
 
-use std::time::{Duration, Instant};
-
 use model::access::Role;
+use testing::wait;
 
 use crate::rig::{Reply, Site, Who};
-
-/// Longest time that a test waits for a benchmark.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A comment that a page must show as text.
 const HOSTILE: &str = "%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E";
@@ -22,12 +18,8 @@ fn start(site: &Site, who: &Who, fields: &str) -> Reply {
 }
 
 /// Waits until no benchmark runs.
-fn wait(site: &Site) {
-    let begun = Instant::now();
-    while site.plane.benchmarks.require_idle().is_err() {
-        assert!(begun.elapsed() < PATIENCE, "the benchmark does not end");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn until_idle(site: &Site) {
+    wait::until_ok("no benchmark runs", || site.plane.benchmarks.require_idle());
 }
 
 #[test]
@@ -90,9 +82,9 @@ fn comments_are_only_text_and_files_have_names_of_ours() {
     let operator = site.token(Role::Operator);
     let fields = format!("kind=block&block=4K&time=100ms&rounds=1&comment={HOSTILE}");
     assert_eq!(start(&site, &operator, &fields).status, 303);
-    wait(&site);
+    until_idle(&site);
     assert_eq!(start(&site, &operator, &fields).status, 303);
-    wait(&site);
+    until_idle(&site);
     let preview = site.post("/bench/new", &operator, &format!("unit=db&{fields}"));
     for body in [
         preview.body,

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use config::change::{AddPortal, Change, CreateHost};
 use model::access::Role;
 use model::config::AluaState;
 use model::pool::dataset::change::DatasetChange;
 use pools::served_datasets::Served;
+use testing::wait;
 
 use crate::rig::Site;
 use crate::walker::{Walker, plain};
@@ -292,22 +292,11 @@ fn a_unit_for_any_host_comes_with_a_warning() {
 
 /// Waits until a pool has this state and no disk is being replaced.
 fn until_replaced(site: &Site, pool: &str) {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let view = site.plane.pools.view(pool).unwrap();
-        let names: Vec<&str> = view
-            .vdevs
-            .iter()
-            .flat_map(|it| it.all())
-            .map(|it| it.name.as_str())
-            .collect();
-        let is_replacing = names.iter().any(|name| name.starts_with("replacing"));
-        if view.state == "ONLINE" && !is_replacing {
-            return;
-        }
-        assert!(Instant::now() < end, "{view:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let view = || site.plane.pools.view(pool).unwrap();
+    wait::until_seen("the disk is replaced", view, |view| {
+        let mut names = view.vdevs.iter().flat_map(|it| it.all()).map(|it| &it.name);
+        view.state == "ONLINE" && !names.any(|name| name.starts_with("replacing"))
+    });
 }
 
 #[test]
