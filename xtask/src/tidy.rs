@@ -19,6 +19,7 @@ mod paths;
 mod phrases;
 mod rooms;
 mod sizes;
+mod sleeps;
 mod tree;
 mod unsafety;
 mod width;
@@ -86,7 +87,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 18] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 19] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,
@@ -94,6 +95,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         rooms::rings,
         file_rings::check,
         sizes::check,
+        sleeps::check,
         unsafety::check,
         backends::check,
         names::check,
