@@ -45,7 +45,7 @@ pub fn until_seen<T: Debug>(
 
 /// Checks again and again for some time: what must not come has had time to come.
 ///
-/// The check fails by itself. It is also made once when the time is over.
+/// The check panics by itself. It is also made when the time is over.
 #[track_caller]
 pub fn throughout(time: Duration, mut check: impl FnMut()) {
     let end = Instant::now() + time;

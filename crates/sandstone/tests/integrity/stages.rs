@@ -4,7 +4,7 @@
 //! stages last less, unless the machine stalls; then the test tries again.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::memory::MemoryDevice;
 use model::data_plane::DataPlane as _;
@@ -19,7 +19,7 @@ use crate::losses::fencing::logged_in;
 use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
 use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
-use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait_for_traffic};
+use crate::rig::session::{Ended, PipelinedSession, wait_for_traffic};
 
 const DELAY: Duration = Duration::from_millis(300);
 /// Tries until a machine that stalls is not the reason any more.
@@ -198,14 +198,8 @@ fn figures_tell_sessions_and_units_apart() {
         units.sum::<u64>() == 9
     };
     // An answer may reach the test a moment before it is counted.
-    let give_up = Instant::now() + PATIENCE;
-    let figures = loop {
-        let figures = served.service().figures(&CommandsRead::new());
-        if all_are_counted(&figures) {
-            break figures;
-        }
-        assert!(Instant::now() < give_up, "{figures:?}");
-    };
+    let figures = || served.service().figures(&CommandsRead::new());
+    let figures = wait::until_seen("all are counted", figures, all_are_counted);
     let units: Vec<u64> = figures.units.iter().map(|it| writes(&it.totals)).collect();
     assert_eq!(units, [2, 7]);
     let mut told: Vec<_> = Vec::new();

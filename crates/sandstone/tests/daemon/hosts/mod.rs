@@ -13,7 +13,6 @@ mod write_cache;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
 
 use cli::{Terminal, run_client};
 use model::config::BackendSpec;
@@ -21,8 +20,6 @@ use testing::wait;
 
 use crate::served::{Served, TARGET, unit};
 
-/// Longest time that any event may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of the disk.
 const SIZE: u64 = 16 << 20;
 /// Name of the disk.

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{DEVICE, PATIENCE, back, front, log_in, run, until};
+use testing::wait;
+
+use super::{DEVICE, back, front, log_in, run, until};
 use crate::served::{BLOCK, TARGET, cdb, log_in as session, settings, write};
 
 #[test]
@@ -200,11 +202,10 @@ fn a_shorter_wait_between_logins_holds_for_who_waits_already() {
     )
     .good();
     until(state, "initiator session list -H -o state", "down\n");
-    let deadline = Instant::now() + PATIENCE;
     let retry = || run(state, "initiator session list -H -p -o retry").good();
-    while retry().trim().parse().unwrap_or(0.0) < 500.0 {
-        assert!(Instant::now() < deadline, "{}", retry());
-    }
+    wait::until_seen("it tries again late", retry, |told| {
+        told.trim().parse().unwrap_or(0.0) >= 500.0
+    });
     back.restart();
     run(state, "initiator adapter set --default-times").good();
     until(state, "initiator session list -H -o state", "logged-in\n");
