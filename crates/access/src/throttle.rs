@@ -74,7 +74,7 @@ impl Throttle {
         let refill = passed.saturating_mul(PER_SECOND.into());
         let refill = u32::try_from(refill).unwrap_or(u32::MAX);
         self.tokens = self.tokens.saturating_add(refill).min(BURST * 1000);
-        // What is left of a millisecond counts next time. Without it, a flood of attempts would stop
+        // The rest of a millisecond counts next time. Without it, a flood of attempts would stop
         // the refill for everybody.
         let counted = u64::try_from(passed).unwrap_or(u64::MAX);
         self.refilled = self.refilled.saturating_add(Duration::from_millis(counted));

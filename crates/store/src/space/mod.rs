@@ -18,6 +18,7 @@
 //! log behind them can reach is ever overwritten.
 //!
 //! Work that grows with the size of a checkpoint is done in slices, by [`Space::settle`].
+//! `docs/allocation.md` explains on one page how a place is chosen, and what each idea is worth.
 
 mod bits;
 mod checkpoint;
