@@ -11,6 +11,7 @@ use store::vdev::{DeviceErrorKind, LeafId, VdevEvent, VdevState};
 
 use super::fullness::{Fill, Fullness};
 use crate::import::opening::wall_clock_s;
+use crate::progress::{scan, trim};
 use crate::shared::Shared;
 use model::event::Severity;
 use model::pool::history::Happening;
@@ -141,7 +142,7 @@ fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> 
              without redundancy. Free space, or add a vdev; blocks that change are then written twice again"
         )),
         Event::Trim { leaf, state, bytes } => {
-            let text = crate::administer::trim::event(*state, *bytes);
+            let text = trim::event(*state, *bytes);
             Some(format!("{}: {text}", device_of(*leaf)))
         }
         Event::TrimUnsupported { leaf } => {
@@ -313,7 +314,7 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
 /// Tells the start or end of a scrub or resilver, and returns the words.
 pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let status = pool.scan_status()?;
-    let text = crate::administer::scan::text(&status, 0);
+    let text = scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
     let is_short = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled)
         && pool.status().state != VdevState::Online;
@@ -343,10 +344,7 @@ pub(super) fn tell_trim(event: &Event, shared: &Shared) -> Option<String> {
     let places = shared.places();
     let path = places.get(leaf).map(|at| at.path.display().to_string());
     let name = path.unwrap_or_else(|| format!("{leaf:016x}"));
-    Some(format!(
-        "{name}: {}",
-        crate::administer::trim::event(*state, *bytes)
-    ))
+    Some(format!("{name}: {}", trim::event(*state, *bytes)))
 }
 
 fn failure(kind: DeviceErrorKind) -> &'static str {

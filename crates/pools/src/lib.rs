@@ -19,10 +19,10 @@
 //! | How does a copy become a pool of its own? | `import/reguid.rs` |
 //! | How is a damaged pool opened at an older state? | `import/rewind.rs`; without a write: `import/overlay.rs` |
 //! | How are devices replaced, attached, added, removed? | `administer/vdevs.rs` and the files beside it |
-//! | How do scrubs and resilvers run? | `administer/scan.rs` |
+//! | How do scrubs and resilvers run? | `administer/scan.rs`; their progress in words: `progress/scan.rs` |
 //! | How is a closed pool checked? | `administer/check.rs` |
 //! | Where does `pool status` come from? | `status.rs`; conditions and actions: `advice.rs`; fullness: `fullness.rs`; lost ranges: `import/damaged.rs`; events: `events.rs`; history: `administer/history.rs` |
-//! | How is free space trimmed? | `administer/trim.rs` |
+//! | How is free space trimmed? | `administer/trim.rs`; its progress in words: `progress/trim.rs` |
 //! | Where does `pool iostat` come from? | `io.rs` |
 //! | Which properties may administrators set? | `administer/properties.rs` |
 //! | Which format features does a pool have? | `administer/upgrade.rs` |
@@ -46,6 +46,7 @@ mod io;
 pub mod opener_turn;
 mod order;
 pub mod pool_thread;
+mod progress;
 pub(crate) mod read_ahead;
 pub mod registry;
 pub mod served_datasets;
