@@ -29,7 +29,7 @@ use self::absence::Absence;
 use self::ending::{asks_for_the_end, closed, is_for_a_stopped_pool, refuse};
 use self::farewell::Farewell;
 use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
-use super::registry::machine;
+use crate::devices::system::machine;
 use crate::engine::ahead_queue::AheadQueue;
 use crate::engine::answer::outcome;
 use crate::engine::spare_time::SpareTime;

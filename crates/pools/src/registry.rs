@@ -15,6 +15,7 @@ use crate::devices::disks::Disks;
 use crate::devices::known::{KnownDevice, KnownPool, PoolList};
 use crate::devices::lent::Lent;
 use crate::devices::name_watch::NameWatch;
+use crate::devices::system::machine;
 use crate::engine::attempt::Attempt;
 use crate::pool_thread::PoolThread;
 use crate::shared::HandedOver;
@@ -615,10 +616,4 @@ impl Drop for Reserved<'_> {
         self.0.list().release();
         self.0.release_lent();
     }
-}
-
-/// Returns the name of this machine.
-pub(super) fn machine() -> String {
-    let machine = rustix::system::uname();
-    machine.nodename().to_string_lossy().into_owned()
 }

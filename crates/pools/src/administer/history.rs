@@ -7,7 +7,8 @@
 use store::catalog::HistoryEntry;
 
 use crate::dataset::administer;
-use crate::registry::{Pools, machine};
+use crate::devices::system::machine;
+use crate::registry::Pools;
 use model::pool::history::{Deed, HistoryLine, PoolHistoryView};
 use model::{Error, ErrorKind};
 

@@ -1,5 +1,5 @@
 //! Facts that the kernel and udev report about block devices: below /sys, and by the links of
-//! /dev/disk/by-id.
+//! /dev/disk/by-id. The kernel also knows the machine's name.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -24,6 +24,12 @@ impl Default for System {
             dev: "/dev".into(),
         }
     }
+}
+
+/// Returns the name of this machine.
+pub(crate) fn machine() -> String {
+    let machine = rustix::system::uname();
+    machine.nodename().to_string_lossy().into_owned()
 }
 
 /// Identity of a device, by whatever path it is named.
