@@ -515,7 +515,7 @@ impl Pools {
         };
         let list = self.list().reserve();
         list.map_err(failed)?;
-        self.reserve_to_take_back(taken).map_err(failed)?;
+        self.lent().reserve_to_take_back(taken).map_err(failed)?;
         Ok(reserved)
     }
 
@@ -577,6 +577,16 @@ impl Pools {
         }
     }
 
+    /// Notes that a logical unit has another machine's disk from now on. The note is in the state
+    /// folder when this returns. So it precedes the unit's first write, and no crash lets a pool
+    /// forget the unit.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub fn lend(&self, disk: &str, unit: &str) -> Result<(), Error> {
+        self.lent().lend(disk, unit)
+    }
+
     /// Returns the disks of other machines that logical units had.
     pub(super) fn lent(&self) -> MutexGuard<'_, Lent> {
         // The value is replaced whole: a panic leaves nothing half done.
@@ -614,6 +624,6 @@ pub(super) struct Reserved<'a>(&'a Pools);
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         self.0.list().release();
-        self.0.release_lent();
+        self.0.lent().release();
     }
 }

@@ -126,7 +126,7 @@ impl Pools {
         let added = self.save();
         // This comes last: by now the labels say whose the devices are.
         let mut paths = what.paths();
-        let kept = added.and_then(|()| paths.try_for_each(|path| self.take_back(path)));
+        let kept = added.and_then(|()| paths.try_for_each(|path| self.lent().take_back(path)));
         // A pool that the next start would not know is no pool: data written to it until then would
         // be lost.
         kept.map_err(|error| {

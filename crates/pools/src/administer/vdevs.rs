@@ -87,7 +87,7 @@ impl Pools {
         // had.
         let after = pool.host.places().into_iter();
         let mut new = after.filter(|(guid, _)| !before.contains_key(guid));
-        new.try_for_each(|(_, at)| self.take_back(&at.path))
+        new.try_for_each(|(_, at)| self.lent().take_back(&at.path))
     }
 
     /// Reviews the protection of a pool after a change. A disk that other hosts can reach may have

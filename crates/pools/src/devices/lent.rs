@@ -20,7 +20,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::Pools;
 use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 use state_folder::{KeptFile, open_json, seal_json};
@@ -100,17 +99,15 @@ impl Lent {
         let is_new = |of_pools: &BTreeSet<String>| !of_pools.contains(disk);
         self.disks.units.contains_key(disk) || self.disks.of_pools.as_ref().is_some_and(is_new)
     }
-}
 
-impl Pools {
     /// Notes that a logical unit has another machine's disk from now on. The note is in the state
     /// folder when this returns. So it precedes the unit's first write, and no crash lets a pool
     /// forget the unit.
     ///
     /// # Errors
     /// The state folder cannot be written.
-    pub fn lend(&self, disk: &str, unit: &str) -> Result<(), Error> {
-        self.change_lent(|disks| {
+    pub(crate) fn lend(&mut self, disk: &str, unit: &str) -> Result<(), Error> {
+        self.change(|disks| {
             disks.units.insert(disk.to_owned(), unit.to_owned());
             if let Some(of_pools) = &mut disks.of_pools {
                 of_pools.remove(disk);
@@ -123,12 +120,12 @@ impl Pools {
     ///
     /// # Errors
     /// The state folder cannot be written.
-    pub(crate) fn take_back(&self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn take_back(&mut self, path: &Path) -> Result<(), Error> {
         let disk = path.display().to_string();
         if !is_remote(path) {
             return Ok(());
         }
-        self.change_lent(|disks| {
+        self.change(|disks| {
             disks.units.remove(&disk);
             if let Some(of_pools) = &mut disks.of_pools {
                 of_pools.insert(disk);
@@ -141,27 +138,25 @@ impl Pools {
         &self,
         paths: impl IntoIterator<Item = &'a Path>,
     ) -> io::Result<()> {
-        let lent = self.lent();
         let mut disks = paths.into_iter().filter(|path| is_remote(path));
-        match disks.any(|disk| lent.is_marked(&disk.display().to_string())) {
-            true => lent.file.reserve(),
+        match disks.any(|disk| self.is_marked(&disk.display().to_string())) {
+            true => self.file.reserve(),
             false => Ok(()),
         }
     }
 
     /// Frees the reserved space that was not used.
-    pub(crate) fn release_lent(&self) {
-        self.lent().file.release();
+    pub(crate) fn release(&self) {
+        self.file.release();
     }
 
     /// Refuses a disk that a unit had to the pool that had the disk before.
-    pub(crate) fn refuse_lent(&self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn refuse(&self, path: &Path) -> Result<(), Error> {
         let disk = path.display().to_string();
-        let lent = self.lent();
-        if !is_remote(path) || !lent.is_marked(&disk) {
+        if !is_remote(path) || !self.is_marked(&disk) {
             return Ok(());
         }
-        let Some(unit) = lent.disks.units.get(&disk) else {
+        let Some(unit) = self.disks.units.get(&disk) else {
             return Err(Error::new(
                 ErrorKind::InUse,
                 format!(
@@ -180,13 +175,12 @@ impl Pools {
         ))
     }
 
-    fn change_lent(&self, change: impl FnOnce(&mut Disks)) -> Result<(), Error> {
-        let mut lent = self.lent();
-        let mut disks = lent.disks.clone();
+    fn change(&mut self, change: impl FnOnce(&mut Disks)) -> Result<(), Error> {
+        let mut disks = self.disks.clone();
         change(&mut disks);
-        match disks == lent.disks {
+        match disks == self.disks {
             true => Ok(()),
-            false => lent.save(disks),
+            false => self.save(disks),
         }
     }
 }

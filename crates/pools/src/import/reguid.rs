@@ -156,7 +156,7 @@ impl Pools {
                 ));
             }
             if !request.force && is_remote(path) {
-                self.refuse_lent(path)?;
+                self.lent().refuse(path)?;
             }
         }
         Ok(())

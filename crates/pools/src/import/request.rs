@@ -116,7 +116,9 @@ impl Pools {
         let _reserved = self.reserve(taken.iter().map(PathBuf::as_path))?;
         self.open_on(devices, back, None, None)?;
         self.save()?;
-        taken.iter().try_for_each(|path| self.take_back(path))?;
+        taken
+            .iter()
+            .try_for_each(|path| self.lent().take_back(path))?;
         Ok(pool)
     }
 
@@ -207,7 +209,7 @@ impl Pools {
         for (path, result) in open_all(disks, paths) {
             let may_use = match how.force {
                 true => Ok(()),
-                false => self.refuse_lent(&path),
+                false => self.lent().refuse(&path),
             };
             match result.and_then(|opened| may_use.map(|()| opened)) {
                 Ok((device, labels)) => opened.push((path, device, labels)),

@@ -527,9 +527,10 @@ fn where_it_is_not_known_which_disks_units_had_no_pool_takes_one_by_itself() {
     let first = pools(folder.path());
     first.lend(lent, "vm1").expect("noted");
     first
-        .refuse_lent(Path::new(lent))
+        .lent()
+        .refuse(Path::new(lent))
         .expect_err("a unit had it");
-    first.refuse_lent(ours).expect("no unit had it");
+    first.lent().refuse(ours).expect("no unit had it");
     first.close();
     let history = folder.path().join("history");
     let damaged = || {
@@ -542,9 +543,10 @@ fn where_it_is_not_known_which_disks_units_had_no_pool_takes_one_by_itself() {
     fs::write(folder.path().join("lent.json"), "damaged").expect("written");
     let second = pools(folder.path());
     second
-        .refuse_lent(Path::new(lent))
+        .lent()
+        .refuse(Path::new(lent))
         .expect_err("a unit had it");
-    second.refuse_lent(ours).expect("no unit had it");
+    second.lent().refuse(ours).expect("no unit had it");
     assert!(second.notices().join(" ").contains("nothing is lost"));
     second.close();
     for file in damaged() {
@@ -553,19 +555,23 @@ fn where_it_is_not_known_which_disks_units_had_no_pool_takes_one_by_itself() {
     for _ in 0..2 {
         let third = pools(folder.path());
         for disk in [Path::new(lent), ours] {
-            let refused = third.refuse_lent(disk).expect_err("nobody knows");
+            let refused = third.lent().refuse(disk).expect_err("nobody knows");
             assert!(refused.message.contains("lent.json"), "{refused}");
         }
         third
-            .refuse_lent(Path::new("/dev/sdz"))
+            .lent()
+            .refuse(Path::new("/dev/sdz"))
             .expect("this machine's own");
         third.close();
     }
     let fourth = pools(folder.path());
-    fourth.take_back(ours).expect("an administrator says so");
-    fourth.refuse_lent(ours).expect("it is known now");
+    fourth
+        .lent()
+        .take_back(ours)
+        .expect("an administrator says so");
+    fourth.lent().refuse(ours).expect("it is known now");
     fourth.lend("naa.6001", "vm2").expect("noted");
-    fourth.refuse_lent(ours).expect_err("a unit had it");
+    fourth.lent().refuse(ours).expect_err("a unit had it");
     fourth.close();
 }
 
@@ -577,17 +583,20 @@ fn a_disk_is_lent_whole_or_not_at_all() {
         let first = pools(folder.path());
         first.lend("naa.6000", "vm0").expect("noted");
         let lent = faults::during(faults::full(at), || first.lend(disk, "vm1"));
-        let is_known = |pools: &Pools| pools.refuse_lent(Path::new(disk)).is_err();
+        let is_known = |pools: &Pools| pools.lent().refuse(Path::new(disk)).is_err();
         assert_eq!(is_known(&first), lent.is_ok(), "step {at}");
         first.close();
         let second = pools(folder.path());
         assert_eq!(is_known(&second), lent.is_ok(), "step {at}");
         second
-            .refuse_lent(Path::new("naa.6000"))
+            .lent()
+            .refuse(Path::new("naa.6000"))
             .expect_err("a unit had it");
-        let back = faults::during(faults::full(at), || second.take_back(Path::new("naa.6000")));
+        let back = faults::during(faults::full(at), || {
+            second.lent().take_back(Path::new("naa.6000"))
+        });
         assert_eq!(
-            second.refuse_lent(Path::new("naa.6000")).is_ok(),
+            second.lent().refuse(Path::new("naa.6000")).is_ok(),
             back.is_ok(),
             "step {at}"
         );

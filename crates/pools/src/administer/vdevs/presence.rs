@@ -237,7 +237,7 @@ impl Site<'_> {
         })?;
         match label::said(&labels) {
             Said::Leaf(config, leaf) if config.guid == self.status.guid && leaf == guid => {
-                self.pools.refuse_lent(path).map_err(|error| {
+                self.pools.lent().refuse(path).map_err(|error| {
                     let mut refused = refused(error.message);
                     let (pool, path) = (self.name, path.display());
                     refused.next =
