@@ -3,10 +3,19 @@
 //! While an opening only waits for the proof that no other host has its pool, other callers have
 //! their turn.
 
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::registry::Pools;
-use model::{Error, ErrorKind};
+/// Lock that is held while a pool is added or removed, so that one change follows the other.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<()>);
+
+impl Turns {
+    /// Waits for the lock and takes it.
+    pub(super) fn take(&self) -> MutexGuard<'_, ()> {
+        // The lock guards nothing that a panic could leave half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Turn of a caller, either held here or kept by a caller above.
 pub(super) struct Turn<'a> {
@@ -16,9 +25,9 @@ pub(super) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Waits for a turn and takes it.
-    pub(super) fn of(pools: &'a Pools) -> Self {
+    pub(super) fn of(turns: &'a Turns) -> Self {
         Self {
-            held: Some(pools.changing()),
+            held: Some(turns.take()),
             has_waited: false,
         }
     }
@@ -38,29 +47,13 @@ impl<'a> Turn<'a> {
 
     /// Runs a long wait that changes no known pool, and gives up the turn meanwhile. Facts checked
     /// before the wait may no longer hold afterwards.
-    pub(super) fn meanwhile<T>(&mut self, pools: &'a Pools, wait: impl FnOnce() -> T) -> T {
+    pub(super) fn meanwhile<T>(&mut self, turns: &'a Turns, wait: impl FnOnce() -> T) -> T {
         let had_it = self.held.take().is_some();
         let result = wait();
         if had_it {
-            self.held = Some(pools.changing());
+            self.held = Some(turns.take());
             self.has_waited = true;
         }
         result
-    }
-}
-
-impl Pools {
-    /// Refuses changes once the daemon ends.
-    ///
-    /// # Errors
-    pub(super) fn refuse_at_the_end(&self) -> Result<(), Error> {
-        match self.is_ending() {
-            true => Err(Error::new(
-                ErrorKind::Unavailable,
-                "the daemon is stopping",
-                "try again when it is running",
-            )),
-            false => Ok(()),
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use store::cache::Cache;
 
-use super::opener_turn::Turn;
+use super::opener_turn::{Turn, Turns};
 use super::volume::PoolVolume;
 use crate::administer::rebuilding::{self, Search};
 use crate::devices::disks::Disks;
@@ -56,8 +56,8 @@ pub struct Pools {
     search: Mutex<Option<Search>>,
     /// Damage to files of the state folder that the start found.
     notices: Mutex<Vec<String>>,
-    /// Lock that is held while a pool is added or removed, so that one change follows the other.
-    changing: Mutex<()>,
+    /// Turns of the callers that add or remove a pool.
+    pub(super) turns: Turns,
     /// Imports that wait for the proof that no other host has the pool, by pool number.
     waits: Mutex<BTreeMap<u64, WaitView>>,
     /// Whether the daemon is ending. Streams are then not waited for.
@@ -185,7 +185,7 @@ impl Pools {
             lent: Mutex::new(Lent::of(&options.state)),
             search: Mutex::default(),
             notices: Mutex::default(),
-            changing: Mutex::default(),
+            turns: Turns::default(),
             waits: Mutex::default(),
             is_ending: AtomicBool::new(false),
             names: None,
@@ -412,6 +412,20 @@ impl Pools {
         self.is_ending.load(Ordering::Relaxed)
     }
 
+    /// Refuses changes once the daemon ends.
+    ///
+    /// # Errors
+    pub(super) fn refuse_at_the_end(&self) -> Result<(), Error> {
+        match self.is_ending() {
+            true => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the daemon is stopping",
+                "try again when it is running",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Closes all pools in order. When this returns, all accepted writes are on their devices.
     pub fn close(&self) {
         let _changing = self.changing();
@@ -432,8 +446,7 @@ impl Pools {
 
     /// Takes the lock that is held while a pool is added or removed.
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
-        // The lock guards nothing that a panic could leave half done.
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns.take()
     }
 
     /// Returns an empty cache for one more pool. From now on all pools have equal shares of the

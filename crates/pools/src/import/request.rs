@@ -64,7 +64,7 @@ impl Pools {
     /// # Errors
     /// The pool is not found, is another host's, or cannot be opened.
     pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
-        let mut turn = Turn::of(self);
+        let mut turn = Turn::of(&self.turns);
         let found = self.find_labels(&request.paths);
         let wanted = request.pool.as_deref().unwrap_or_default();
         let (mut pool, guid) = choose(&found, wanted, self.known_number(wanted).as_deref())?;
@@ -229,7 +229,7 @@ impl Pools {
             require_logs(&examined, paths)?;
         }
         let is_read_only = how.read_only || how.dry_run;
-        let fence = turn.meanwhile(self, || {
+        let fence = turn.meanwhile(&self.turns, || {
             self.prove_alone(guid, &mut opened, &mut examined, is_read_only, how.force)
         })?;
         self.refuse_at_the_end()?;

@@ -71,7 +71,7 @@ impl Pools {
         if there.is_empty() || !self.is_due(name, &there) {
             return;
         }
-        let mut turn = Turn::of(self);
+        let mut turn = Turn::of(&self.turns);
         if !self.is_absent(known) {
             return;
         }
