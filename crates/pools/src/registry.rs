@@ -469,7 +469,6 @@ impl Pools {
 
     /// Adds an open pool. The list of pools lacks it until the list is saved.
     pub(super) fn add(&self, pool: OpenPool) {
-        super::stream::forget_interrupted(&pool);
         let name = pool.host.name().to_owned();
         let guid = format!("{:016x}", pool.guid);
         let mut state = self.lock();

@@ -20,6 +20,7 @@ use crate::opener_turn::Turn;
 use crate::pool_thread::PoolThread;
 use crate::registry::{OpenPool, Pools};
 use crate::setup::{Begin, Place, Setup};
+use crate::stream::forget_interrupted;
 use block::BlockDevice;
 use model::device_name::is_remote;
 use model::pool::found::FoundPool;
@@ -314,9 +315,9 @@ impl Pools {
         };
         let opened = match into {
             Some(pool) => pool.host.reopen(setup).map(|()| None),
-            None => PoolThread::start(&name, setup).map(Some),
+            None => PoolThread::start(&name, setup).map(|host| Some(OpenPool::new(host, guid))),
         };
-        let host = opened.map_err(|error| {
+        let new = opened.map_err(|error| {
             let mut reasons = vec![error.reason];
             let next = match (error.remedy, missing.is_empty()) {
                 (Remedy::Rewind, true) => Remedy::going_back(&name),
@@ -354,10 +355,11 @@ impl Pools {
                 next,
             )
         })?;
-        match (host, into) {
-            (Some(host), _) => self.add(OpenPool::new(host, guid)),
-            (None, Some(pool)) => crate::stream::forget_interrupted(pool),
-            (None, None) => {}
+        if let Some(pool) = new.as_ref().or(into) {
+            forget_interrupted(pool);
+        }
+        if let Some(pool) = new {
+            self.add(pool);
         }
         Ok(())
     }
