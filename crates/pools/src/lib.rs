@@ -4,7 +4,7 @@
 //! | question | file |
 //! |---|---|
 //! | Which thread runs a pool's engine? | `engine.rs`; orders reach it by `pool_thread.rs` |
-//! | Which pools are open? | `registry.rs`; the list that outlives a restart: `devices/known.rs`; a lost list: `administer/rebuilding.rs` |
+//! | Which pools are open? | `registry.rs`; at the daemon's start: `start.rs`; the list that outlives a restart: `devices/known.rs`; a lost list: `administer/rebuilding.rs` |
 //! | Where are a pool's devices opened? | `import/opened_devices.rs`, from `devices/disks.rs`; by another host's target: `backends` |
 //! | Where are labels read and written from outside the engine? | `devices/label.rs` |
 //! | How is a device told from its copy? | `devices/identity.rs`, with facts of the kernel from `devices/system.rs` |
@@ -52,6 +52,7 @@ pub mod registry;
 pub mod served_datasets;
 mod setup;
 mod shared;
+mod start;
 mod status;
 pub mod stream;
 pub mod volume;

@@ -1,6 +1,6 @@
 //! Pools of this daemon: open pools, and known pools that could not be opened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,10 @@ use std::time::Instant;
 
 use store::cache::Cache;
 
-use super::opener_turn::{Turn, Turns};
+use super::opener_turn::Turns;
 use super::volume::PoolVolume;
-use crate::administer::rebuilding::{self, Search};
 use crate::devices::disks::Disks;
-use crate::devices::known::{KnownDevice, KnownPool, PoolList};
+use crate::devices::known::{KnownPool, PoolList};
 use crate::devices::lent::Lent;
 use crate::devices::name_watch::NameWatch;
 use crate::devices::system::machine;
@@ -52,8 +51,8 @@ pub struct Pools {
     /// List of pools that the next start knows. Its lock is taken before that of `state`.
     list: Mutex<PoolList>,
     lent: Mutex<Lent>,
-    /// Search for the pools of a lost list, while it goes on.
-    search: Mutex<Option<Search>>,
+    /// Paths that were searched for the pools of a lost list, while that search goes on.
+    searched: Mutex<Option<BTreeSet<PathBuf>>>,
     /// Damage to files of the state folder that the start found.
     notices: Mutex<Vec<String>>,
     /// Turns of the callers that add or remove a pool.
@@ -130,107 +129,36 @@ pub(super) struct AbsentPool {
 }
 
 impl Pools {
-    /// Imports the pools that the state folder knows. A pool that cannot be imported is shown with
-    /// its reason. Neither that pool nor a damaged file prevents the others from being served.
-    pub fn start(options: PoolsOptions) -> Arc<Self> {
-        let disks = options.disks.clone();
-        let names = NameWatch::start(move || disks.look_again());
-        let names = names.inspect_err(|error| {
-            tracing::warn!(%error, "device names are not watched: the daemon looks for a missing device \
-                                    every two seconds");
-        });
-        let pools = Self {
-            names: names.ok(),
-            ..Self::new(options)
-        };
-        let notice = pools.lent().load();
-        pools.note_file(notice);
-        let known = pools.load_list();
-        let devices = known.iter().flat_map(|pool| &pool.devices);
-        let devices: Vec<KnownDevice> = devices.cloned().collect();
-        pools.options.disks.settle(&devices);
-        // All of them are listed before the first is opened: any save meanwhile names them all.
-        for pool in &known {
-            let error = Error::new(
-                ErrorKind::Unavailable,
-                "it is being opened",
-                "wait until it is open",
-            );
-            pools.await_pool(pool.clone(), error);
-        }
-        for pool in known {
-            pools.open_or_await(pool);
-        }
-        pools.keep();
-        pools.watch_names();
-        Arc::new(pools)
-    }
-
     /// Returns an empty set, for a state folder that knows no pools.
     pub fn none(state: &Path) -> Arc<Self> {
-        Arc::new(Self::new(PoolsOptions {
+        let options = PoolsOptions {
             state: state.to_owned(),
             installation: String::new(),
             cache: 0,
             io_uring: true,
             disks: Disks::default(),
             events: Teller::default(),
-        }))
+        };
+        Arc::new(Self::new(options, None))
     }
 
-    fn new(options: PoolsOptions) -> Self {
+    /// Makes a set without pools that watches the names of devices by `names`.
+    pub(super) fn new(options: PoolsOptions, names: Option<NameWatch>) -> Self {
         Self {
             state: Mutex::default(),
             list: Mutex::new(PoolList::of(&options.state)),
             lent: Mutex::new(Lent::of(&options.state)),
-            search: Mutex::default(),
+            searched: Mutex::default(),
             notices: Mutex::default(),
             turns: Turns::default(),
             waits: Mutex::default(),
             is_ending: AtomicBool::new(false),
-            names: None,
+            names,
             options,
         }
     }
 
-    /// Returns the pools that the state folder knows. If its list is lost, the devices tell them.
-    fn load_list(&self) -> Vec<KnownPool> {
-        let found = self.list().load();
-        let generation = found.content.as_ref().map(|(generation, _)| *generation);
-        let known = found.content.map(|(_, pools)| pools).unwrap_or_default();
-        let Some(trouble) = found.trouble else {
-            return known;
-        };
-        let hints = rebuilding::folders_named_in(&trouble.damaged);
-        let is_whole = !trouble.is_newest_lost && !trouble.is_newer;
-        self.list().put_right(generation.filter(|_| is_whole));
-        if is_whole {
-            self.note_file(Some(format!(
-                "{}; its copy in the history was used, so nothing is lost",
-                trouble.reason
-            )));
-            return known;
-        }
-        let rebuilt = self.rebuild(&known, hints);
-        self.note_file(Some(rebuilding::told(&trouble, &rebuilt)));
-        for (pool, error) in rebuilt.twins {
-            self.await_pool(pool, error);
-        }
-        rebuilt.pools
-    }
-
-    /// Opens a pool of this daemon, or keeps it with the reason why it cannot be opened.
-    pub(super) fn open_or_await(&self, known: KnownPool) {
-        if let Err(error) = self.open_known(&known, None, &mut Turn::kept()) {
-            tracing::error!(
-                pool = known.name,
-                reason = error.message,
-                "a pool could not be opened"
-            );
-            self.await_pool(known, error);
-        }
-    }
-
+    /// Keeps a known pool with the reason why it is not open.
     pub(super) fn await_pool(&self, known: KnownPool, error: Error) {
         let (reason, next) = (error.message, error.next);
         let name = known.name.clone();
@@ -243,7 +171,8 @@ impl Pools {
         self.lock().absent.insert(name, absent);
     }
 
-    fn note_file(&self, notice: Option<String>) {
+    /// Logs a notice about a file of the state folder, and keeps it.
+    pub(super) fn note_file(&self, notice: Option<String>) {
         let Some(notice) = notice else { return };
         tracing::error!("{notice}");
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -493,7 +422,7 @@ impl Pools {
     }
 
     /// Starts to watch for this machine's devices that come and go, if a pool uses them.
-    fn watch_names(&self) {
+    pub(super) fn watch_names(&self) {
         let Some(names) = &self.names else { return };
         let state = self.lock();
         let open = state
@@ -611,15 +540,16 @@ impl Pools {
         self.list().forget();
     }
 
-    fn list(&self) -> MutexGuard<'_, PoolList> {
+    /// Returns the list of pools that the next start knows.
+    pub(super) fn list(&self) -> MutexGuard<'_, PoolList> {
         // A save that a panic cut short is repeated with the next one.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the search for the pools of a lost list.
-    pub(super) fn search(&self) -> MutexGuard<'_, Option<Search>> {
+    /// Returns the paths that were searched for the pools of a lost list.
+    pub(super) fn searched(&self) -> MutexGuard<'_, Option<BTreeSet<PathBuf>>> {
         // A path more or less is merely searched again.
-        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+        self.searched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, RegistryState> {

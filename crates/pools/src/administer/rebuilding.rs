@@ -19,13 +19,6 @@ use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 use state_folder::Trouble;
 
-/// Search for the pools of a lost list.
-#[derive(Debug, Default)]
-pub(crate) struct Search {
-    /// Paths that were searched.
-    looked: BTreeSet<PathBuf>,
-}
-
 /// Outcome of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
@@ -79,24 +72,24 @@ impl Pools {
             PathBuf::from("/dev"),
         ]);
         to_look.extend(self.options.disks.remote_names());
-        let mut search = Search::default();
+        let mut searched = BTreeSet::new();
         let mut found = BTreeMap::new();
         // Labels name the places of the other devices, which may be in folders that nobody named.
         while !to_look.is_empty() {
             let paths: Vec<PathBuf> = std::mem::take(&mut to_look).into_iter().collect();
             let more = find_labels(&self.options.disks, &paths).pools;
-            search.looked.extend(paths);
+            searched.extend(paths);
             let configs = more.values().flatten();
             let configs = configs.filter_map(|on| label::newest(&on.labels));
             let named = configs.flat_map(|(config, _)| config.paths.into_values());
             let folders = named.filter_map(|path| folder_of(Path::new(&path)));
-            to_look.extend(folders.filter(|folder| !search.looked.contains(folder)));
+            to_look.extend(folders.filter(|folder| !searched.contains(folder)));
             for (guid, on) in more {
                 found.entry(guid).or_insert_with(Vec::new).extend(on);
             }
         }
         let rebuilt = self.judge(known, &found);
-        *self.search() = Some(search);
+        *self.searched() = Some(searched);
         rebuilt
     }
 
@@ -155,14 +148,12 @@ impl Pools {
     /// Searches disks of other machines that appeared after the first search.
     pub(crate) fn search_on(&self) {
         let new: Vec<PathBuf> = {
-            let mut search = self.search();
-            let Some(search) = search.as_mut() else {
+            let mut searched = self.searched();
+            let Some(searched) = searched.as_mut() else {
                 return;
             };
             let names = self.options.disks.remote_names().into_iter();
-            names
-                .filter(|name| search.looked.insert(name.clone()))
-                .collect()
+            names.filter(|name| searched.insert(name.clone())).collect()
         };
         if new.is_empty() {
             return;
