@@ -4,8 +4,8 @@
 use store::pool::{PoolStatus, ScanKind, ScanState, Stop};
 use store::vdev::{Class, LeafStatus, TopLevelKind, TopLevelStatus, VdevState};
 
+use super::condition::{has_lost_blocks, state};
 use super::fullness::{Fill, Fullness};
-use super::status::{has_lost_blocks, state};
 
 /// Worst event with its meaning, and the remedy.
 type Advice = (String, String);

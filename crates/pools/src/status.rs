@@ -13,6 +13,7 @@ use store::vdev::{
 };
 
 use super::advice::advice;
+use super::condition::{state, unreadable};
 use super::fence::Named;
 use super::io;
 use super::registry::{AbsentPool, OpenPool, Pools};
@@ -309,17 +310,6 @@ fn errors(status: &PoolStatus, lost: &[String]) -> String {
     }
 }
 
-/// Returns the number of reads without a right copy since the pool was opened or cleared.
-fn unreadable(status: &PoolStatus) -> u64 {
-    status.top_levels.iter().map(|top| top.unreadable).sum()
-}
-
-/// Reports whether blocks without a right copy are known. Reads met them, or the last scan did,
-/// perhaps before the pool was opened.
-pub(super) fn has_lost_blocks(status: &PoolStatus) -> bool {
-    unreadable(status) > 0 || status.scan.is_some_and(|scan| scan.unrecoverable > 0)
-}
-
 /// Adds the names of new devices to a view, and nothing else.
 pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
     let named = |name: String, children: Vec<VdevView>| VdevView {
@@ -343,25 +333,6 @@ pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
 
 fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR_SIZE as u64
-}
-
-/// Returns ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
-pub(super) fn state(status: &PoolStatus) -> &'static str {
-    let tops = || {
-        status
-            .top_levels
-            .iter()
-            .filter(|top| top.kind != TopLevelKind::Hole)
-    };
-    let any = |state: VdevState| tops().any(|top| top.class == Class::Normal && top.state == state);
-    // A pool without its log is slower, but fully works.
-    let is_log_hurt = tops().any(|top| top.class == Class::Log && top.state != VdevState::Online);
-    match () {
-        () if status.suspended.is_some() => "SUSPENDED",
-        () if any(VdevState::Unavailable) || any(VdevState::Faulted) => "UNAVAIL",
-        () if any(VdevState::Degraded) || is_log_hurt => "DEGRADED",
-        () => "ONLINE",
-    }
 }
 
 /// Facts that the description of leaves needs.
