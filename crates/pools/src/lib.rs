@@ -21,7 +21,7 @@
 //! | How are devices replaced, attached, added, removed? | `administer/vdevs.rs` and the files beside it |
 //! | How do scrubs and resilvers run? | `administer/scan.rs`; their progress in words: `progress/scan.rs` |
 //! | How is a closed pool checked? | `administer/check.rs` |
-//! | Where does `pool status` come from? | `status.rs`; ONLINE or worse: `condition.rs`; what happened and what to do: `advice.rs`; fullness: `fullness.rs`; lost ranges: `import/damaged.rs`; events: `events.rs`; history: `administer/history.rs` |
+//! | Where does `pool status` come from? | `status.rs`; ONLINE or worse: `condition.rs`; what happened and what to do: `advice.rs`; fullness: `fullness.rs`; lost ranges: `import/damaged.rs`; events: `events.rs`, the latest of them: `shared/event_log.rs`; history: `administer/history.rs` |
 //! | How is free space trimmed? | `administer/trim.rs`; its progress in words: `progress/trim.rs` |
 //! | Where does `pool iostat` come from? | `io.rs` |
 //! | Which properties may administrators set? | `administer/properties.rs` |

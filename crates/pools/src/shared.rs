@@ -1,6 +1,8 @@
 //! State that a pool's thread shares with its callers: the inbox of orders, and facts about the
 //! pool that need no question to the thread.
 
+mod event_log;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::cache::Cache;
 use store::pool::{Pool, PoolError, PoolErrorKind};
 
+use self::event_log::EventLog;
 use crate::devices::disks::Disks;
 use crate::direct::Direct;
-use crate::events::EventLog;
 use crate::fence::PoolFence;
 use crate::import::opened_devices::Devices;
 use crate::import::opening;
