@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::import::opening::since_boot_us;
+use crate::clock::since_boot_us;
 use block::BlockDevice;
 use block::fence::{End, Fence, FenceOrder, FenceState, Goal, ReservationKey};
 use model::{Error, ErrorKind};

@@ -3,7 +3,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | Which thread runs a pool's engine? | `engine.rs`; orders reach it by `pool_thread.rs` |
+//! | Which thread runs a pool's engine? | `engine.rs`; orders reach it by `pool_thread.rs`; its time: `clock.rs` |
 //! | Which pools are open? | `registry.rs`; at the daemon's start: `start.rs`; the list that outlives a restart: `devices/known.rs`; a lost list: `administer/rebuilding.rs` |
 //! | Where are a pool's devices opened? | `import/opened_devices.rs`, from `devices/disks.rs`; by another host's target: `backends` |
 //! | Where are labels read and written from outside the engine? | `devices/label.rs` |
@@ -34,6 +34,7 @@
 
 pub mod administer;
 mod advice;
+mod clock;
 mod condition;
 pub mod dataset;
 pub mod devices;

@@ -11,11 +11,11 @@ use store::cache::Cache;
 use store::pool::{Pool, PoolError, PoolErrorKind};
 
 use self::event_log::EventLog;
+use crate::clock::since_boot_us;
 use crate::devices::disks::Disks;
 use crate::direct::Direct;
 use crate::fence::PoolFence;
 use crate::import::opened_devices::Devices;
-use crate::import::opening;
 use crate::order::Order;
 use crate::setup::{Place, Setup};
 use block::lane::Waker;
@@ -319,7 +319,7 @@ impl Shared {
     /// Reports whether this host surely owns the pool.
     pub(crate) fn is_owned(&self) -> bool {
         let until_us = self.owned_until_us.load(Ordering::Acquire);
-        until_us == u64::MAX || opening::since_boot_us() < until_us
+        until_us == u64::MAX || since_boot_us() < until_us
     }
 
     /// Returns how often the pool was let go to be reopened.

@@ -18,7 +18,7 @@ use store::pool::{
 };
 use store::vdev::layout::label_offset;
 
-use super::opening::Clock;
+use crate::clock::Clock;
 use crate::devices::label;
 use crate::fence::{Named, PoolFence};
 use crate::order::Hands;

@@ -15,7 +15,8 @@ use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };
 
-use super::opening::{Clock, begin, wall_clock_s};
+use super::opening::begin;
+use crate::clock::{Clock, wall_clock_s};
 use crate::import::opened_devices::Devices;
 use block::BlockDevice;
 

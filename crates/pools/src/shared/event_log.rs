@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use store::vdev::LeafId;
 
+use crate::clock::wall_clock_s;
 use crate::fullness::{Fill, Fullness};
-use crate::import::opening::wall_clock_s;
 use model::pool::history::Happening;
 
 /// Number of lines that are kept.
