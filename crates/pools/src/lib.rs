@@ -17,7 +17,7 @@
 //! | How is a pool opened, and how does it prove that no other host has it? | `import/opening.rs`, `import/multihost.rs` |
 //! | How does a stopped pool go on? | `import/reopening.rs`; the writes that volumes may have lost: `engine/unflushed.rs` |
 //! | How does a copy become a pool of its own? | `import/reguid.rs` |
-//! | How is a damaged pool opened at an older state? | `import/rewind.rs`; without a write: `import/overlay.rs` |
+//! | How is a damaged pool opened at an older state? | `import/rewind.rs`; without a write: `import/drive.rs`, `import/overlay.rs` |
 //! | How are devices replaced, attached, added, removed? | `administer/vdevs.rs` and the files beside it |
 //! | How do scrubs and resilvers run? | `administer/scan.rs`; their progress in words: `progress/scan.rs` |
 //! | How is a closed pool checked? | `administer/check.rs` |

@@ -1,6 +1,6 @@
 //! `pool check`: proves a pool that is not open, on its files and devices, without a daemon.
 //!
-//! Nothing is written (`import/overlay.rs`).
+//! Nothing is written (`import/drive.rs`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use store::pool::check::{Check, Finding, FindingKind, Owner};
 use store::pool::{Back, LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 
 use crate::devices::disks::Disks;
+use crate::import::drive::Drive;
 use crate::import::found::{FoundPools, describe, find_labels, several};
 use crate::import::opening::Remedy;
-use crate::import::overlay::Drive;
 use crate::import::request::open_all;
 use crate::import::{rewind, twins};
 use block::BlockDevice;

@@ -3,7 +3,7 @@
 //!
 //! The store (`Rebuild`) decides what the labels become. This file opens the devices exclusively
 //! and searches them. It then proves the findings as `pool check` proves a pool. The pool is opened
-//! without a write (`import/overlay.rs`), and every copy of every block is read. Labels are written
+//! without a write (`import/drive.rs`), and every copy of every block is read. Labels are written
 //! only after that, and only on request.
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use super::check::{failed, prove};
 use crate::devices::disks::Disks;
 use crate::devices::label;
 use crate::devices::system::key;
+use crate::import::drive::Drive;
 use crate::import::found::{leaves, name_of, unaccounted};
-use crate::import::overlay::Drive;
 use crate::import::request::open_all;
 use block::lane::ask;
 use block::{BlockDevice, Done, Request};

@@ -1,6 +1,7 @@
 //! Opening of pools: found on devices, imported, rewound, reopened, and refused.
 
 pub(super) mod damaged;
+pub(super) mod drive;
 pub(super) mod found;
 pub(super) mod multihost;
 pub(crate) mod opened_devices;

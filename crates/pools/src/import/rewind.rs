@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use store::pool::{Back, Examined, OpenError, OpenErrorKind, Rewound};
 
-use super::overlay::{Drive, Opened};
+use super::drive::{Drive, Opened};
 use block::BlockDevice;
 use model::pool::rewind::{KnownCheckpoint, Reach, RewindView};
 use model::{Error, ErrorKind};
