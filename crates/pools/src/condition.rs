@@ -1,7 +1,8 @@
-//! Condition of a pool, judged from the engine's figures: its state, and data without a right copy.
+//! Condition of a pool, judged from the engine's figures: its state, data without a right copy, and
+//! leaves that may have stopped it.
 
 use store::pool::PoolStatus;
-use store::vdev::{Class, TopLevelKind, VdevState};
+use store::vdev::{Class, LeafStatus, TopLevelKind, VdevState};
 
 /// Returns ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
 pub(super) fn state(status: &PoolStatus) -> &'static str {
@@ -31,4 +32,10 @@ pub(super) fn unreadable(status: &PoolStatus) -> u64 {
 /// perhaps before the pool was opened.
 pub(super) fn has_lost_blocks(status: &PoolStatus) -> bool {
     unreadable(status) > 0 || status.scan.is_some_and(|scan| scan.unrecoverable > 0)
+}
+
+/// Reports whether a leaf may be the reason why its pool stopped.
+pub(super) fn is_troubled(leaf: &LeafStatus, is_suspended: bool) -> bool {
+    let is_away = matches!(leaf.state, VdevState::Removed | VdevState::Unavailable);
+    is_away || is_suspended && (leaf.state == VdevState::Faulted || leaf.errors.write > 0)
 }

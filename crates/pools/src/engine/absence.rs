@@ -3,7 +3,7 @@
 use store::pool::{Pool, Stop};
 use store::vdev::{LeafStatus, VdevState};
 
-use crate::import::reopening::is_troubled;
+use crate::condition::is_troubled;
 use crate::shared::Shared;
 use model::device_name::is_remote;
 

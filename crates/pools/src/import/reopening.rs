@@ -15,19 +15,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use store::pool::{PoolStatus, Stop};
-use store::vdev::{LeafStatus, VdevState};
 
+use crate::condition::is_troubled;
 use crate::devices::known::{KnownDevice, KnownPool};
 use crate::opener_turn::Turn;
 use crate::registry::{OpenPool, Pools};
 use model::device_name::is_remote;
 use model::{Error, ErrorKind};
-
-/// Reports whether a leaf may be the reason why its pool stopped.
-pub(crate) fn is_troubled(leaf: &LeafStatus, is_suspended: bool) -> bool {
-    let is_away = matches!(leaf.state, VdevState::Removed | VdevState::Unavailable);
-    is_away || is_suspended && (leaf.state == VdevState::Faulted || leaf.errors.write > 0)
-}
 
 impl Pools {
     /// Reopens a pool that takes no more changes, if its disks are back.
