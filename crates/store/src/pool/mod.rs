@@ -22,18 +22,18 @@
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | when are the blocks of destroyed datasets freed | `checkpoint/free_destroyed.rs` |
 //! | how does a pool open after a crash | `open.rs`; how its log continues then: `log_start.rs` |
-//! | what happens when the pool is full | `admission.rs` |
-//! | how are datasets changed | `administer.rs`; when there are too many: `manifest_room.rs` |
+//! | what happens when the pool is full | `room/admission.rs` |
+//! | how are datasets changed | `administer.rs`; when there are too many: `room/manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | which free space are devices told of | `trim.rs` |
-//! | how much space do datasets take | `usage.rs` |
+//! | how much space do datasets take | `room/usage.rs` |
 //! | how are devices replaced and vdevs added | `vdevs.rs` |
 //! | which devices fail too often | `devices/failures.rs`; which spares stand in: `devices/spares.rs` |
 //! | how is the whole pool checked | `check.rs` and the files beside it |
 //! | which labels lie among the pool's blocks | `devices/inner_labels.rs` |
 //! | how do inner labels restore lost labels | `open/rebuild.rs` |
-//! | how many devices can labels name | `label_room.rs` |
+//! | how many devices can labels name | `room/label_room.rs` |
 //! | which host has the pool | `activity.rs` and the files beside it |
 //! | how is a pool closed in order | `ownership.rs` |
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
@@ -46,28 +46,25 @@
 
 mod activity;
 mod administer;
-mod admission;
 pub mod check;
 mod checkpoint;
 mod config;
 mod devices;
 pub mod features;
 mod io;
-mod label_room;
 mod log_start;
 mod manifest;
-mod manifest_room;
 mod old_copies;
 mod open;
 mod ownership;
 mod properties;
 pub(crate) mod receive;
 mod request;
+mod room;
 mod scan;
 pub(crate) mod send;
 mod state;
 mod trim;
-mod usage;
 mod vdevs;
 
 #[cfg(test)]
@@ -96,8 +93,8 @@ pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Span,
     Stored, WantedChanges,
 };
+pub use room::usage::{BlockBytes, DatasetUsage};
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};
 pub use trim::{TrimRefused, TrimState, TrimStatus};
-pub use usage::{BlockBytes, DatasetUsage};
 pub use vdevs::PoolStatus;

@@ -1,8 +1,8 @@
 //! Beginning and end of a pool's use by a host: taking it, and letting it go in order. Also reports
 //! the space of a volume to its user.
 
+use super::room::usage::Moment;
 use super::state::Pool;
-use super::usage::Moment;
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Space of a volume or snapshot, in bytes.

@@ -5,7 +5,7 @@
 //! more space than the data.
 //!
 //! A checkpoint that finds no room cannot be made, and the pool would stand still for ever. So the
-//! room is counted before a change is admitted ([`admission`](crate::pool::admission)). The count
+//! room is counted before a change is admitted ([`admission`](crate::pool::room::admission)). The count
 //! is for the worst case, since the nodes have not been read yet. If little space is free,
 //! checkpoints therefore come earlier. Each checkpoint replaces the estimated cost by the real one.
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::usage::Moment;
+use super::super::room::usage::Moment;
 use super::super::{DatasetUsage, Limits, Plan, PoolError, PoolErrorKind};
 use super::world::World;
 use crate::catalog::ROOT;

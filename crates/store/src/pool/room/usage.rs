@@ -15,15 +15,15 @@
 
 use std::collections::BTreeMap;
 
-use super::state::{Contents, Pool, Referenced};
 use crate::catalog::{Dataset, DatasetKind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
 use crate::map::{Count, Tally};
+use crate::pool::state::{Contents, Pool, Referenced};
 use crate::snapshot::deadlist::{BlockCount, Figure};
 
 /// Moment of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(in crate::pool) enum Moment {
     /// The moment of the last durable checkpoint.
     Checkpoint,
     Now,
@@ -31,10 +31,10 @@ pub(super) enum Moment {
 
 /// Blocks of a dataset, beside the blocks of the snapshot that it builds on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own {
-    pub(super) referenced: Referenced,
+pub(in crate::pool) struct Own {
+    pub(in crate::pool) referenced: Referenced,
     /// Blocks of that snapshot; `None` if the dataset builds on none.
-    pub(super) before: Option<Referenced>,
+    pub(in crate::pool) before: Option<Referenced>,
     /// Blocks of the snapshot that the dataset lost.
     lost: Figure,
 }
@@ -42,7 +42,7 @@ pub(super) struct Own {
 impl Own {
     /// Returns the blocks that the dataset has and the snapshot before it lacks; `None` if they
     /// were not counted.
-    pub(super) fn written(&self) -> Option<BlockCount> {
+    pub(in crate::pool) fn written(&self) -> Option<BlockCount> {
         let kept = match self.before {
             Some(before) => count_of(before)?.without(self.lost.volume_blocks()?),
             None => BlockCount::default(),
@@ -51,7 +51,7 @@ impl Own {
     }
 
     /// Returns how many of the written blocks are not compressed; `None` if they were not counted.
-    pub(super) fn whole(&self) -> Option<u64> {
+    pub(in crate::pool) fn whole(&self) -> Option<u64> {
         let kept = match self.before {
             Some(before) => before.whole?.saturating_sub(self.lost.whole_blocks()?),
             None => 0,
@@ -249,7 +249,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn own(&self, dataset: DatasetId, contents: &Contents, at: Moment) -> Own {
+    pub(in crate::pool) fn own(&self, dataset: DatasetId, contents: &Contents, at: Moment) -> Own {
         let before = self.catalog.chain(dataset).next();
         let before = before.and_then(|of| self.contents.get(&of.id));
         Own {
@@ -260,7 +260,7 @@ impl Pool {
     }
 
     /// Returns the counts of a dataset's blocks.
-    pub(super) fn referenced(&self, of: &Contents, at: Moment) -> Referenced {
+    pub(in crate::pool) fn referenced(&self, of: &Contents, at: Moment) -> Referenced {
         match at {
             Moment::Checkpoint => of.referenced,
             Moment::Now => {

@@ -7,9 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use super::checkpoint::Making;
-use super::request::{PoolError, PoolErrorKind};
-use super::state::{Contents, Pool};
 use super::usage::{Moment, Own};
 use crate::catalog::size::print_size;
 use crate::catalog::{
@@ -18,8 +15,11 @@ use crate::catalog::{
 use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::pool::checkpoint::Making;
 use crate::pool::io::unmerged::{NODE_SIZE, Widths};
 use crate::pool::io::write::Write;
+use crate::pool::request::{PoolError, PoolErrorKind};
+use crate::pool::state::{Contents, Pool};
 
 /// Checkpoints without a gain after which waiting is given up.
 const VAIN_CHECKPOINTS: u32 = 3;
@@ -72,7 +72,7 @@ enum Room {
 impl Pool {
     /// Reports whether a change may take effect now. If a change need not write the rest of blocks
     /// that it covers in part, it does not wait for room for them.
-    pub(super) fn may_take(&mut self, write: &mut Write) -> bool {
+    pub(in crate::pool) fn may_take(&mut self, write: &mut Write) -> bool {
         let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
         if !has_memory || self.updates > 2 * self.limits.updates {
             return false;
@@ -90,7 +90,11 @@ impl Pool {
 
     /// Returns the reason why no checkpoint will make room for a change; `None` if one may.
     /// `is_unplaced` says that no place was found for the change.
-    pub(super) fn why_hopeless(&mut self, write: &mut Write, is_unplaced: bool) -> Option<String> {
+    pub(in crate::pool) fn why_hopeless(
+        &mut self,
+        write: &mut Write,
+        is_unplaced: bool,
+    ) -> Option<String> {
         let of = self.contents.get(&write.dataset);
         let most = match is_unplaced && of.is_some_and(has_reserved) {
             true => VAIN_CHECKPOINTS_OF_RESERVED,
@@ -173,7 +177,7 @@ impl Pool {
     }
 
     /// Returns the most sectors that a block of `block_size` bytes takes, parity included.
-    pub(super) fn widest(&self, block_size: u32) -> u64 {
+    pub(in crate::pool) fn widest(&self, block_size: u32) -> u64 {
         let vdevs = 0..self.space.vdevs();
         let footprints = vdevs.map(|vdev| u64::from(self.footprint(vdev, block_size)));
         footprints.max().unwrap_or(0)
@@ -195,7 +199,7 @@ impl Pool {
     /// While a volume's reserved space is overwritten, it may be in use twice, until two
     /// checkpoints have freed the old blocks. For that the volume may take five eighths of the
     /// slop.
-    pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
+    pub(in crate::pool) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
         let slop = match own {
@@ -207,14 +211,14 @@ impl Pool {
     }
 
     /// Returns the sectors that data without a reservation may still take.
-    pub(super) fn unreserved(&self) -> u64 {
+    pub(in crate::pool) fn unreserved(&self) -> u64 {
         self.unused_by(self.slop() + self.reserved)
     }
 
     /// Reports whether long writes to a volume, or to a first one, find no room.
     ///
     /// Space that the next checkpoints free counts as room: writes wait for it.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::pool) fn is_full(&self) -> bool {
         let freed = self.space.counts().deferred;
         let has_room = |unused: u64| unused + freed >= self.long_write();
         let mut volumes = self.volumes().peekable();
@@ -241,7 +245,7 @@ impl Pool {
     }
 
     /// Adds up the reservations of volumes, after these or the volumes' sizes changed.
-    pub(super) fn count_reserved(&mut self) {
+    pub(in crate::pool) fn count_reserved(&mut self) {
         let all = || self.contents.iter().filter(|(_, of)| has_reserved(of));
         self.has_promised = all().next().is_some();
         self.reserved = all().map(|(id, of)| self.unused_reservation(*id, of)).sum();
@@ -309,7 +313,7 @@ impl Pool {
     /// Returns the places that the blocks of a volume may still need of its reservation. A missing
     /// block needs as many places as there are copies. A block that lies once needs one more if the
     /// volume wants two copies.
-    pub(super) fn unused_places(&self, of: &Contents, own: &Own) -> u64 {
+    pub(in crate::pool) fn unused_places(&self, of: &Contents, own: &Own) -> u64 {
         let copies = u64::from(of.settings.copies);
         let block_size = u64::from(of.block_size);
         let unused = self.unused_bytes(of, own).div_ceil(block_size);
@@ -324,7 +328,7 @@ impl Pool {
     /// Returns the bytes that a volume reserved and does not use. A compressed block uses none.
     /// When it is rewritten, it may be as long as possible, and its old place is too short for
     /// that.
-    pub(super) fn unused_bytes(&self, of: &Contents, own: &Own) -> u64 {
+    pub(in crate::pool) fn unused_bytes(&self, of: &Contents, own: &Own) -> u64 {
         let block_size = u64::from(of.block_size);
         let used = match (own.before, own.referenced.whole) {
             // Blocks written since the snapshot are the volume's own.
@@ -338,7 +342,7 @@ impl Pool {
     /// Reports whether a compressed block of `footprint` sectors may take unreserved space. If its
     /// volume reserved space, the block needs space beside the reservation. If there is none, the
     /// block is written uncompressed, into reserved space.
-    pub(super) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
+    pub(in crate::pool) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
         let room = || self.space.counts().available;
         settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
     }
@@ -359,7 +363,7 @@ impl Pool {
     /// ([`Pool::sectors_for`]) and for pieces that are shorter than blocks. Pieces are not counted,
     /// so the real number may be less if free space is scattered. Space that only a checkpoint will
     /// free does not count yet.
-    pub(super) fn reservable(&self) -> u64 {
+    pub(in crate::pool) fn reservable(&self) -> u64 {
         let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
         let room = self.space.counts().available.saturating_sub(kept);
         room - room.div_ceil(24)
@@ -618,7 +622,7 @@ impl Pool {
     }
 
     /// Returns the sectors that are never given to data.
-    pub(super) fn slop(&self) -> u64 {
+    pub(in crate::pool) fn slop(&self) -> u64 {
         let size = self.space.counts().size;
         let kept: u64 = (0..self.space.vdevs()).map(|of| self.kept_of(of)).sum();
         (size / 32).max(2 * kept)
@@ -632,7 +636,7 @@ impl Pool {
 
     /// Keeps half of the slop in places where data never lies, so that checkpoints find several
     /// sectors in a row.
-    pub(super) fn keep_for_metadata(&mut self) {
+    pub(in crate::pool) fn keep_for_metadata(&mut self) {
         for vdev in 0..self.space.vdevs() {
             let kept = self.kept_of(vdev);
             self.space.keep_for_metadata(vdev, kept);
@@ -656,7 +660,7 @@ impl Pool {
     /// Keeps data out of the ends of the vdevs, while it finds a place elsewhere. All nodes of the
     /// volumes' maps find room there twice: for the checkpoint that begins, and for the work of the
     /// next one. Runs that are kept anyway come on top.
-    pub(super) fn keep_tails(&mut self) {
+    pub(in crate::pool) fn keep_tails(&mut self) {
         let volumes = self.contents.iter().filter(|(id, _)| {
             let dataset = self.catalog.dataset(**id);
             dataset.is_some_and(|of| of.as_snapshot().is_none())
@@ -677,7 +681,7 @@ impl Pool {
 
     /// Returns the groups of the log after which a checkpoint is made. Their records take space,
     /// too: in a full pool a part of the slop, otherwise also a part of the free space.
-    pub(super) fn groups_at_most(&self) -> u64 {
+    pub(in crate::pool) fn groups_at_most(&self) -> u64 {
         let spare = self.space.counts().available.saturating_sub(self.slop());
         self.limits.groups.min(self.slop() / 8 + spare / 16)
     }
@@ -685,7 +689,7 @@ impl Pool {
     /// Reports whether data took so much space since the last checkpoint began, or will in the
     /// maps, that the next should begin. Overwritten space is free only after two checkpoints. If
     /// they were made only when nothing is left, all changes would wait for both.
-    pub(super) fn is_space_running_short(&self) -> bool {
+    pub(in crate::pool) fn is_space_running_short(&self) -> bool {
         let counts = self.space.counts();
         let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
         let spent = self.taken + self.cost_of_next().sectors;
@@ -693,7 +697,7 @@ impl Pool {
     }
 
     /// Notes that a checkpoint is durable, so that there may be room now.
-    pub(super) fn count_vain_checkpoint(&mut self) {
+    pub(in crate::pool) fn count_vain_checkpoint(&mut self) {
         if self.is_freeing() {
             self.vain_checkpoints = 0;
         } else if !self.stalled.is_empty() {
@@ -709,7 +713,7 @@ impl Pool {
     }
 
     /// Updates the settings of a dataset from the catalogue.
-    pub(super) fn refresh_settings(&mut self, dataset: DatasetId) {
+    pub(in crate::pool) fn refresh_settings(&mut self, dataset: DatasetId) {
         let settings: Settings = self.catalog.settings(dataset);
         let receiving = self.catalog.receiving(dataset);
         let attempt = receiving.map(|receiving| receiving.attempt);

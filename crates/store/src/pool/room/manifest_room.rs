@@ -13,18 +13,18 @@
 
 use std::collections::BTreeMap;
 
-use super::manifest::{
-    CONTENTS, LIST, LISTED, MAX_MANIFEST, PART, SPACE, SPACE_NODE, TREE, json_len,
-};
-use super::request::PoolError;
-use super::state::Pool;
-use super::trim::RECORD;
 use crate::catalog::history::MAX_BYTES;
 use crate::catalog::{
     Catalog, CatalogError, Dataset, DatasetKind, ErrorKind, Native, NewSnapshots, Operation,
 };
 use crate::format::DatasetId;
 use crate::format::node::FAN_OUT;
+use crate::pool::manifest::{
+    CONTENTS, LIST, LISTED, MAX_MANIFEST, PART, SPACE, SPACE_NODE, TREE, json_len,
+};
+use crate::pool::request::PoolError;
+use crate::pool::state::Pool;
+use crate::pool::trim::RECORD;
 use crate::snapshot::deadlist::Deadlist;
 
 /// Longest history, in bytes, with each of its characters written as two.
@@ -55,7 +55,10 @@ impl Pool {
     ///
     /// # Errors
     /// The operation is refused if this is too much, and more than before.
-    pub(super) fn lists_after(&self, operation: &Operation) -> Result<Option<usize>, PoolError> {
+    pub(in crate::pool) fn lists_after(
+        &self,
+        operation: &Operation,
+    ) -> Result<Option<usize>, PoolError> {
         let more = growth(&self.catalog, operation);
         if more == 0 {
             return Ok(self.lists);
@@ -94,7 +97,7 @@ impl Pool {
 
     /// Reports whether a rollback has to wait for structures being freed. A rollback adds a list,
     /// and removes no dataset.
-    pub(super) fn waits_for_freeing(&mut self, operation: &Operation) -> bool {
+    pub(in crate::pool) fn waits_for_freeing(&mut self, operation: &Operation) -> bool {
         let Operation::Rollback { volume, .. } = operation else {
             return false;
         };
@@ -120,12 +123,12 @@ impl Pool {
     }
 
     /// Returns the length of the longest manifest that may be written, in bytes.
-    pub(super) fn longest_manifest(&self) -> usize {
+    pub(in crate::pool) fn longest_manifest(&self) -> usize {
         self.limits.manifest_bytes.min(MAX_MANIFEST)
     }
 
     /// Returns the greatest length of the space map's records, for the present vdevs.
-    pub(super) fn space_records_len(&self) -> usize {
+    pub(in crate::pool) fn space_records_len(&self) -> usize {
         let vdevs = 0..self.space.vdevs();
         let lens = vdevs.map(|vdev| {
             let written = self.persisted.index.get(usize::from(vdev));
@@ -139,14 +142,16 @@ impl Pool {
     fn freeing_len(&self) -> usize {
         let making = self.checkpoint.as_ref();
         let jobs = making.into_iter().flat_map(|making| making.jobs());
-        let jobs = jobs.chain(&self.jobs).map(super::manifest::Job::most_bytes);
+        let jobs = jobs
+            .chain(&self.jobs)
+            .map(crate::pool::manifest::Job::most_bytes);
         let walking = making.is_some_and(|making| making.is_walking());
         jobs.sum::<usize>() + (self.dying.len() + usize::from(walking)) * TREE
     }
 
     /// Returns the most bytes that the records of these datasets can take, after any writes,
     /// destructions, resizes and rollbacks. The records that one rollback leaves are included.
-    pub(super) fn count_lists(&self, catalog: &Catalog) -> usize {
+    pub(in crate::pool) fn count_lists(&self, catalog: &Catalog) -> usize {
         let owners = Owners::of(self);
         // This counts the snapshots that each dataset builds on. The snapshots have lower numbers,
         // since they were taken before.

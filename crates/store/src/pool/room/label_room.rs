@@ -4,10 +4,10 @@
 //! More devices are refused when only a quarter of the room is left. What each device missed needs
 //! room as well, and nobody can refuse a disk that fails.
 
-use super::config::PoolConfig;
-use super::open::{OpenError, OpenErrorKind};
-use super::state::Pool;
 use crate::format::Label;
+use crate::pool::config::PoolConfig;
+use crate::pool::open::{OpenError, OpenErrorKind};
+use crate::pool::state::Pool;
 use crate::vdev::{ShapeError, ShapeErrorKind};
 
 /// Most bytes of the configuration that the pool's devices may take.
@@ -38,7 +38,7 @@ impl PoolConfig {
     }
 
     /// Refuses a pool of more devices than labels can name.
-    pub(super) fn require_label_room(&self) -> Result<(), OpenError> {
+    pub(in crate::pool) fn require_label_room(&self) -> Result<(), OpenError> {
         match self.encode_without_paths().len() <= MOST {
             true => Ok(()),
             false => Err(OpenError::new(OpenErrorKind::NoPool, TOO_MANY)),
