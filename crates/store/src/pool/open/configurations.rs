@@ -16,11 +16,12 @@
 
 use pages::Pages;
 
-use super::{OpenError, OpenErrorKind, reguid};
+use super::error::{OpenError, OpenErrorKind};
+use super::leaf_labels::LeafLabels;
+use crate::checksum;
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
 use crate::pool::devices::label_writes::ROUNDS;
-use crate::pool::open::examination::LeafLabels;
 
 /// Labels of all devices.
 #[derive(Debug)]
@@ -49,6 +50,18 @@ struct FoundConfiguration {
 /// Weight of a label; the greatest counts. A given-up label weighs least, and of one generation a
 /// surely settled label weighs most.
 type Weight = (bool, u64, bool);
+
+/// Returns the guid of a leaf in a pool that got the guid `pool`.
+pub(super) fn derived(pool: u64, leaf: u64) -> u64 {
+    // The lower half is as good a hash as the whole.
+    checksum::keyed(pool, &leaf.to_le_bytes()) as u64
+}
+
+/// Reports whether two labels of one device are the old and the new identity of an interrupted
+/// change.
+fn is_successor(old: &Label, new: &Label) -> bool {
+    old.pool != new.pool && new.leaf == derived(new.pool, old.leaf)
+}
 
 /// Reports whether a copy was read and has zeros where a label begins.
 fn is_blank(copy: &Pages) -> bool {
@@ -161,7 +174,7 @@ impl Labels {
         self.0.iter().map(|device| {
             let labels = || device.iter().filter_map(Copy::found).map(|of| &of.label);
             let pairs = labels().flat_map(|old| labels().map(move |new| (old, new)));
-            let mut torn = pairs.filter(|(old, new)| reguid::is_successor(old, new));
+            let mut torn = pairs.filter(|(old, new)| is_successor(old, new));
             torn.next().map(|(old, new)| (old.pool, new.pool))
         })
     }

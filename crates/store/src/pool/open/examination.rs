@@ -3,29 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use pages::Pages;
-
 use super::super::activity::Protection;
 use super::super::config::PoolConfig;
 use super::configurations::Labels;
+use super::error::{OpenError, OpenErrorKind};
+use super::leaf_labels::LeafLabels;
 use super::leaves_behind::{Behind, believe_needed, judge};
-use super::parted_leaves::require_one_history;
-use super::ring::Ring;
-use super::roots::Roots;
+use super::parted_leaves::{missing_now, require_one_history};
+use super::roots::{Candidate, Ring, Roots};
 use super::sizes::{Short, fit};
 use super::twins::{self, Twins};
-use super::{OpenError, OpenErrorKind};
-use crate::format::{Epoch, Root};
-use crate::vdev::{Class, Dtl, LeafSpec, LeafState, SlotSpec, TopLevelKind};
-
-/// Four label copies of a device, as they were read; a copy is empty if it could not be read.
-#[derive(Clone, Debug, Default)]
-pub struct LeafLabels {
-    /// Bytes of the device.
-    pub size: u64,
-    /// Copies of the label, of 256 KiB each.
-    pub copies: [Pages; 4],
-}
+use crate::format::Epoch;
+use crate::vdev::{Class, LeafSpec, LeafState, SlotSpec, TopLevelKind};
 
 /// Facts that all labels give together.
 #[derive(Clone, Debug)]
@@ -156,15 +145,6 @@ impl Examined {
         }
         dropped
     }
-}
-
-/// Checkpoint that a pool may be opened at.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// Root of the checkpoint.
-    pub root: Root,
-    /// Number of equal copies of the root.
-    pub copies: u32,
 }
 
 /// Finds the devices among these that share an identity, of the pool `guid`.
@@ -358,19 +338,6 @@ fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> V
             let leaves = leaves().map(|leaf| leaf.guid).collect();
             missing.push(MissingLog { vdev, leaves });
         }
-    }
-    missing
-}
-
-/// Returns the epochs that a leaf missed, by the configuration. A leaf not in use when the
-/// configuration was written has missed more since. Labels are written when leaves come and go, not
-/// with each epoch.
-pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
-    let mut missing = leaf.missing.clone();
-    if leaf.state != LeafState::Online
-        && let Some((first, _)) = leaf.missing.ranges().last()
-    {
-        missing.add_since(*first);
     }
     missing
 }

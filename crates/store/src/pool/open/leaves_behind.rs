@@ -19,11 +19,11 @@
 //! current.
 
 use super::super::config::PoolConfig;
-use super::parted_leaves;
+use super::leaf_labels::LeafLabels;
+use super::parted_leaves::{self, missing_now};
 use super::roots::Roots;
 use crate::format::{Epoch, Label};
 use crate::pool::devices::label_writes::ROUNDS;
-use crate::pool::open::examination::{LeafLabels, missing_now};
 use crate::vdev::{Class, Dtl, LeafSpec, LeafState};
 
 /// Leaf that is older than the pool, or lacks a part of it.

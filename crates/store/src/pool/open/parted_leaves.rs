@@ -6,11 +6,19 @@
 //! is refused, and the administrator must say which of them is given up.
 
 use super::super::config::PoolConfig;
-use super::OpenError;
-use super::OpenErrorKind;
-use super::roots::Stray;
-use crate::format::Label;
-use crate::vdev::{LeafSpec, LeafState};
+use super::error::{OpenError, OpenErrorKind};
+use crate::format::{Epoch, Label};
+use crate::vdev::{Dtl, LeafSpec, LeafState};
+
+/// Roots of a device that are on no leaf which missed nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stray {
+    /// Newest epoch of these roots.
+    pub(super) newest: Option<Epoch>,
+    /// Whether a leaf that missed nothing has another root of the same epoch. Of both there are two
+    /// equal copies, believed or not.
+    pub(super) clashes: bool,
+}
 
 pub(super) fn is_whole(leaf: &LeafSpec) -> bool {
     leaf.state == LeafState::Online && leaf.missing.is_empty()
@@ -23,6 +31,19 @@ fn leaves(config: &PoolConfig) -> impl Iterator<Item = &LeafSpec> {
 
 pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
     leaves(config).find(|leaf| leaf.guid == guid)
+}
+
+/// Returns the epochs that a leaf missed, by the configuration. A leaf not in use when the
+/// configuration was written has missed more since. Labels are written when leaves come and go, not
+/// with each epoch.
+pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
+    let mut missing = leaf.missing.clone();
+    if leaf.state != LeafState::Online
+        && let Some((first, _)) = leaf.missing.ranges().last()
+    {
+        missing.add_since(*first);
+    }
+    missing
 }
 
 /// Fails if leaves of the pool were used without each other.
@@ -82,8 +103,7 @@ pub(super) fn require_one_history(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Epoch;
-    use crate::vdev::{Class, Dtl, TopLevelKind, TopLevelSpec, VdevTree};
+    use crate::vdev::{Class, TopLevelKind, TopLevelSpec, VdevTree};
 
     /// Makes a mirror of two leaves. The first lacks everything or nothing, and took its place in
     /// the epoch `joined`.

@@ -21,11 +21,12 @@ use std::collections::BTreeSet;
 use pages::Pages;
 
 use super::super::config::PoolConfig;
-use super::{OpenError, OpenErrorKind};
+use super::error::{OpenError, OpenErrorKind};
+use super::examination::{Examined, examine};
+use super::leaf_labels::LeafLabels;
 use crate::format::label::{ACTIVITY_OFFSET, LABEL_SIZE, RING_OFFSET};
 use crate::format::{Label, SECTOR_SIZE};
 use crate::pool::devices::label_writes::ROUNDS;
-use crate::pool::open::examination::{Examined, LeafLabels, examine};
 use crate::vdev::layout::{DATA_START, INNER_GRAIN, data_sectors, inner_labels, sector_offset};
 
 /// Returns the places of inner labels on a device of `size` bytes, and then every place where one

@@ -25,12 +25,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::config::PoolConfig;
 use super::super::features::Feature;
-use super::configurations::Labels;
-use super::{OpenError, OpenErrorKind};
-use crate::checksum;
+use super::configurations::{Labels, derived};
+use super::error::{OpenError, OpenErrorKind};
+use super::examination::examine;
+use super::leaf_labels::LeafLabels;
 use crate::format::Label;
 use crate::pool::devices::label_writes::ROUNDS;
-use crate::pool::open::examination::{LeafLabels, examine};
 use crate::vdev::LeafSpec;
 
 /// New identity of a copy.
@@ -56,18 +56,6 @@ pub struct Reguid {
     pub labels: Vec<Label>,
     /// Whether this attempt completes an earlier, interrupted one.
     pub is_continued: bool,
-}
-
-/// Returns the guid of a leaf in a pool that got the guid `pool`.
-fn derived(pool: u64, leaf: u64) -> u64 {
-    // The lower half is as good a hash as the whole.
-    checksum::keyed(pool, &leaf.to_le_bytes()) as u64
-}
-
-/// Reports whether two labels of one device are the old and the new identity of an interrupted
-/// change.
-pub(super) fn is_successor(old: &Label, new: &Label) -> bool {
-    old.pool != new.pool && new.leaf == derived(new.pool, old.leaf)
 }
 
 impl Reguid {

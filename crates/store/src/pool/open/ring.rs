@@ -22,20 +22,9 @@
 //! If data is given up (`rewind.rs`), the rings stay as they are. They lead to the old state until
 //! the first checkpoint of the new history is durable.
 
-use pages::Pages;
-
 use super::{OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::format::label::RING_OFFSET;
 use crate::pool::devices::label_writes::ALL_ROUNDS;
-
-/// Ring of 32 sectors that every label is to have.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ring {
-    /// Roots that are believed, each in its slot; zeros if there is none.
-    pub(super) sectors: Pages,
-    /// Whether all labels have this ring.
-    pub(super) is_even: bool,
-}
 
 impl Opening {
     /// Makes the root firm, once all groups of the log were found. The next step marks the end of

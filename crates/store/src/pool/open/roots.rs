@@ -5,14 +5,31 @@ use std::collections::{BTreeSet, HashMap};
 use pages::Pages;
 
 use super::super::config::PoolConfig;
-use super::OpenError;
-use super::parted_leaves;
-use super::ring::Ring;
+use super::error::OpenError;
+use super::leaf_labels::LeafLabels;
+use super::parted_leaves::{self, Stray, missing_now};
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
 use crate::pool::devices::label_writes::ROUNDS;
-use crate::pool::open::examination::{Candidate, LeafLabels, missing_now};
 use crate::vdev::{Dtl, LeafSpec, LeafState};
+
+/// Checkpoint that a pool may be opened at.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Root of the checkpoint.
+    pub root: Root,
+    /// Number of equal copies of the root.
+    pub copies: u32,
+}
+
+/// Ring of 32 sectors that every label is to have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ring {
+    /// Roots that are believed, each in its slot; zeros if there is none.
+    pub(super) sectors: Pages,
+    /// Whether all labels have this ring.
+    pub(super) is_even: bool,
+}
 
 /// Roots in the label rings.
 pub(super) struct Roots {
@@ -30,16 +47,6 @@ pub(super) struct Roots {
     /// Whether only one label of the pool can be read. Then its roots count, but must be proven by
     /// the trees that they lead to.
     pub(super) is_lone: bool,
-}
-
-/// Roots of a device that are on no leaf which missed nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stray {
-    /// Newest epoch of these roots.
-    pub(super) newest: Option<Epoch>,
-    /// Whether a leaf that missed nothing has another root of the same epoch. Of both there are two
-    /// equal copies, believed or not.
-    pub(super) clashes: bool,
 }
 
 impl Roots {

@@ -9,7 +9,7 @@
 use super::super::config::PoolConfig;
 use crate::format::label::LABEL_SIZE;
 use crate::format::{Label, SECTOR_SIZE};
-use crate::pool::open::examination::LeafLabels;
+use crate::pool::open::leaf_labels::LeafLabels;
 use crate::vdev::{LeafState, layout};
 use pages::Pages;
 

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::super::config::PoolConfig;
-use super::{OpenError, OpenErrorKind};
+use super::error::{OpenError, OpenErrorKind};
 use crate::format::label::{RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
-use crate::pool::open::examination::LeafLabels;
+use crate::pool::open::leaf_labels::LeafLabels;
 
 /// Devices that share the identity of one leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
