@@ -76,7 +76,8 @@ use crate::vdev::{ArrayDone, Class, DeviceErrorKind, DeviceOutcome, LeafId};
 
 use super::features::Feature;
 use super::request::Event;
-use super::state::{Pool, Tag};
+use super::state::Pool;
+use super::tags::Tag;
 use owner::{COPIES, Next};
 
 pub(super) use owner::Owner;

@@ -7,8 +7,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::contents::{Contents, Referenced};
 use super::request::{PoolError, PoolErrorKind, RequestId};
-use super::state::{Contents, Pool, Referenced};
+use super::state::Pool;
 use crate::catalog::{Applied, Catalog, CatalogError, Native, Operation, Settings, Stamp, Step};
 use crate::checksum;
 use crate::format::pointer::Second;

@@ -233,8 +233,7 @@ impl<'a> Check<'a> {
     }
 
     fn tag(&mut self, wanted: Wanted) -> u64 {
-        self.pool.next_tag += 1;
-        let tag = self.pool.next_tag;
+        let tag = self.pool.tags.give_untold();
         self.reading.insert(tag, wanted);
         tag
     }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use super::manifest::Job;
 use super::request::{Event, PoolError};
 use super::state::Pool;
+use super::tags::Tag;
 use crate::catalog::Catalog;
 use crate::format::{Address, DatasetId, Epoch, Node, Pointer, Root};
 use crate::map::hash::BuildNumberHasher;
@@ -284,7 +285,7 @@ impl Pool {
             return;
         }
         self.set_stage(CheckpointStage::Flush);
-        let tag = self.tag(super::state::Tag::CheckpointFlush);
+        let tag = self.tag(Tag::CheckpointFlush);
         self.array.flush(tag, self.now_us, &mut self.array_output);
     }
 

@@ -49,9 +49,11 @@ mod administer;
 pub mod check;
 mod checkpoint;
 mod config;
+mod contents;
 mod devices;
 pub mod features;
 mod io;
+mod limits;
 mod log_start;
 mod manifest;
 mod old_copies;
@@ -64,6 +66,7 @@ mod room;
 mod scan;
 pub(crate) mod send;
 mod state;
+mod tags;
 mod trim;
 mod vdevs;
 
@@ -81,6 +84,7 @@ pub use devices::log_vdevs::LogStatus;
 pub use features::Features;
 pub use io::padding::Wasteful;
 pub use io::prepared::{Prepared, Recipe};
+pub use limits::Limits;
 pub use manifest::normal_manifest;
 pub use open::{
     Back, Behind, Candidate, Examined, LeafLabels, MissingLog, NewLabels, OpenError, OpenErrorKind,
@@ -95,6 +99,6 @@ pub use request::{
 };
 pub use room::usage::{BlockBytes, DatasetUsage};
 pub use scan::{ScanKind, ScanState, ScanStatus};
-pub use state::{Limits, Pool};
+pub use state::Pool;
 pub use trim::{TrimRefused, TrimState, TrimStatus};
 pub use vdevs::PoolStatus;

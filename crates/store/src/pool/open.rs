@@ -41,10 +41,13 @@ use pages::Pages;
 
 use super::Output;
 use super::config::PoolConfig;
+use super::contents::{Contents, Referenced};
 use super::features::Feature;
+use super::limits::Limits;
 use super::log_start::Start;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
-use super::state::{Contents, Limits, Pool, Referenced};
+use super::state::Pool;
+use super::tags::Tags;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::format::{Address, Epoch, Pointer, Root};
@@ -366,9 +369,9 @@ impl Opening {
     }
 
     fn note_tag(&mut self, wanted: Wanted) -> u64 {
-        self.pool.next_tag += 1;
-        self.reading.insert(self.pool.next_tag, wanted);
-        self.pool.next_tag
+        let tag = self.pool.tags.give_untold();
+        self.reading.insert(tag, wanted);
+        tag
     }
 
     fn read(&mut self, wanted: Wanted, block: Block) {
@@ -675,8 +678,7 @@ fn empty(
         rest: crate::pool::io::checkpoint_at_rest::Rest::default(),
         taken: 0,
         asked_us: None,
-        tags: HashMap::default(),
-        next_tag: 0,
+        tags: Tags::default(),
         records: VecDeque::new(),
         signposts: Signposts::default(),
         trims: Default::default(),

@@ -31,7 +31,8 @@ mod targets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::state::{Pool, Tag};
+use super::state::Pool;
+use super::tags::Tag;
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::snapshot::deadlist::Deadlist;
@@ -41,6 +42,7 @@ use gather::identity;
 use outcome::Short;
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
+pub(super) use targets::ScanBlock;
 use targets::{Place, ScanTarget, Target, Walking};
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and
@@ -113,21 +115,6 @@ pub(super) struct Scan {
     /// Whether that number is reached, and nothing was being freed when the last of them became
     /// durable.
     is_settled: bool,
-}
-
-/// Block under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ScanBlock {
-    /// Number of the scan that asked for the block.
-    number: u64,
-    of: (Address, Epoch),
-    sectors: u64,
-    /// Checkpoints that were durable when the block was found.
-    gathered: u64,
-    /// Place of the block in a tree.
-    place: Option<Place>,
-    /// Leaf on which the block is rebuilt; `None` in a scrub.
-    leaf: Option<LeafId>,
 }
 
 impl Scan {

@@ -13,7 +13,8 @@ use crate::pool::io::read::{NodeWaiter, Pending};
 use crate::pool::request::{
     Answer, Changes, PoolError, PoolErrorKind, RequestId, Stored, WantedChanges,
 };
-use crate::pool::state::{Pool, Tag};
+use crate::pool::state::Pool;
+use crate::pool::tags::Tag;
 use crate::vdev::{ArrayError, Block, Priority};
 
 /// Number of differences after which an answer is given. The answer may hold a leaf more.

@@ -7,16 +7,18 @@ use pages::Pages;
 
 use super::checkpoint::Making;
 use super::config::PoolConfig;
-use super::manifest::MAX_MANIFEST;
+use super::contents::{Contents, Dying};
+use super::limits::Limits;
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::{Scan, ScanRecord, ScanState};
+use super::tags::{Tag, Tags};
 use super::trim::Trims;
 use crate::cache::{Cache, Charge};
-use crate::catalog::{Catalog, Settings};
+use crate::catalog::Catalog;
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
+use crate::map::NodeCache;
 use crate::map::hash::BuildNumberHasher;
-use crate::map::{Layer, Map, Missing, NodeCache};
 use crate::pool::devices::cache_vdevs::{self, CacheVdevs};
 use crate::pool::devices::log_vdevs::LogVdevs;
 use crate::pool::io::commit::Commit;
@@ -25,82 +27,8 @@ use crate::pool::io::signpost::Signposts;
 use crate::pool::io::unmerged::Unmerged;
 use crate::pool::io::write::Write;
 use crate::published::Published;
-use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
-
-/// Bounds on a pool's memory and delays.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes of changes that are not on the devices yet. Further changes wait.
-    pub dirty_bytes: usize,
-    /// Bytes of map nodes that are kept.
-    pub node_bytes: usize,
-    /// Changes of maps after which a checkpoint is made.
-    pub updates: u64,
-    /// Groups of the log after which a checkpoint is made. Import has to follow them, which takes
-    /// time.
-    pub groups: u64,
-    /// Time without a checkpoint after which one is made, in microseconds, if anything changed.
-    pub checkpoint_us: u64,
-    /// Idle time after which a checkpoint is made, in microseconds, if anything changed or freed
-    /// space waits for one.
-    pub rest_us: u64,
-    /// Time after which a group is written that no request waits for, in microseconds.
-    pub gather_us: u64,
-    /// Most nodes of maps that a call handles in background work. Each takes about 80 microseconds.
-    pub budget: usize,
-    /// Most blocks and nodes of deleted datasets that one checkpoint frees. Each is an extent that
-    /// waits in memory until two more checkpoints are durable.
-    pub freed_blocks: usize,
-    /// Blocks that a scan gathers before it works them off in the order of their places.
-    pub scan_batch: usize,
-    /// Most bytes of a checkpoint's manifest, no more than a root can point to. A change that could
-    /// need more is refused.
-    pub manifest_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            dirty_bytes: 64 << 20,
-            node_bytes: 256 << 20,
-            updates: 1 << 20,
-            groups: 1 << 16,
-            checkpoint_us: 60_000_000,
-            rest_us: 5_000_000,
-            gather_us: 2_000,
-            budget: 1,
-            freed_blocks: 1 << 18,
-            scan_batch: 1 << 16,
-            manifest_bytes: MAX_MANIFEST,
-        }
-    }
-}
-
-impl Limits {
-    /// Returns limits for about `bytes` of memory. Maps, changes without a checkpoint and data
-    /// waiting to be written take no more than that together. No limit exceeds its default, and a
-    /// pool works even with few bytes.
-    pub fn within(bytes: usize) -> Self {
-        let by_default = Self::default();
-        let bytes = bytes.max(LEAST_MEMORY);
-        let updates = bytes / 8 * 3 / LAYERS_OF_CHANGES / Layer::CHANGE_BYTES;
-        Self {
-            node_bytes: by_default.node_bytes.min(bytes / 2),
-            dirty_bytes: by_default.dirty_bytes.min(bytes / 8),
-            updates: by_default.updates.min(updates as u64),
-            ..by_default
-        }
-    }
-}
-
-/// Memory that is taken in any case. With less, each long write would wait for the one before it.
-const LEAST_MEMORY: usize = 32 << 20;
-
-/// Ratio of the changes in memory to [`Limits::updates`]. While a checkpoint is made, at most twice
-/// that many changes are taken, and further ones wait.
-const LAYERS_OF_CHANGES: usize = 3;
 
 /// Time between shares of background work while requests are served. With the budget of [`Limits`],
 /// the work takes a third of the time.
@@ -113,89 +41,6 @@ const CHARGE_EVERY_US: u64 = 50_000;
 const CHARGE_DATASETS: usize = 1000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
-
-/// Volume or snapshot that is in use.
-#[derive(Debug)]
-pub(super) struct Contents {
-    /// Map from blocks to their places.
-    pub(super) map: Map,
-    /// Size in bytes.
-    pub(super) size: u64,
-    /// Size of a block in bytes.
-    pub(super) block_size: u32,
-    pub(super) settings: Settings,
-    /// Attempt of the stream that is being received into the volume: only its changes count. No
-    /// other request changes or reads the volume.
-    pub(super) attempt: Option<u64>,
-    /// Blocks of the snapshot before it that are not its own any more.
-    pub(super) dead: Deadlist,
-    /// Counts of its blocks as of the last checkpoint.
-    pub(super) referenced: Referenced,
-}
-
-/// Counts of the blocks of a volume or snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Referenced {
-    /// Sectors of the blocks, parity not counted.
-    pub(super) sectors: u64,
-    /// Number of blocks; `None` if the program that wrote the checkpoint did not count them.
-    pub(super) blocks: Option<u64>,
-    /// Number of blocks that are not compressed; `None` if the program that wrote the checkpoint
-    /// did not count them.
-    pub(super) whole: Option<u64>,
-}
-
-impl Referenced {
-    /// Counts of no blocks.
-    pub(super) const NOTHING: Self = Self {
-        sectors: 0,
-        blocks: Some(0),
-        whole: Some(0),
-    };
-}
-
-/// Deleted volume or snapshot whose blocks are still to be freed.
-#[derive(Debug)]
-pub(super) struct Dying {
-    pub(super) map: Map,
-    /// Blocks born up to this epoch belong to other datasets.
-    pub(super) after: Epoch,
-}
-
-/// Purpose of an operation of the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
-    /// Write of a group.
-    Group(u64),
-    /// Flush for all groups up to this one.
-    Flush(u64),
-    /// Write of copies of groups to a log vdev, or its flush.
-    Copies(u16),
-    CopiesFlush(u16),
-    /// Read of a node.
-    Node(Missing),
-    /// Read of a volume's block.
-    Block(Pointer),
-    /// Read of a block for a stream, by the number of the pending request.
-    Stored(u64),
-    /// Read of a part of a dead list, for the checkpoint or for the scan.
-    Chunk(Address),
-    ScanChunk(u64),
-    /// Block that a scan works off.
-    Scan(super::scan::ScanBlock),
-    /// Write of the checkpoint being made.
-    Checkpoint(u64),
-    /// Flush before the checkpoint's root is written.
-    CheckpointFlush,
-    /// Write or flush of a root in a label of this leaf.
-    Label(u32),
-    /// Write or flush of the configuration in a label.
-    Configuration,
-    /// Read or write of an activity record on this leaf.
-    Activity(u32),
-    /// Trim of free space of a top-level vdev.
-    Trim(u16),
-}
 
 /// Open pool.
 #[derive(Debug)]
@@ -311,8 +156,7 @@ pub struct Pool {
     pub(super) rest: crate::pool::io::checkpoint_at_rest::Rest,
     /// Sectors that data took since the last checkpoint began.
     pub(super) taken: u64,
-    pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
-    pub(super) next_tag: u64,
+    pub(super) tags: Tags,
     /// Places of the records that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
     pub(super) signposts: Signposts,
@@ -572,7 +416,7 @@ impl Pool {
 
     /// Takes the end of the array's operation with this tag.
     pub(super) fn tag_done(&mut self, tag: u64, done: ArrayDone) {
-        if let Some(what) = self.tags.remove(&tag) {
+        if let Some(what) = self.tags.take(tag) {
             self.array_done(what, done);
         }
     }
@@ -634,9 +478,7 @@ impl Pool {
 
     /// Makes a number for an operation of the array.
     pub(super) fn tag(&mut self, what: Tag) -> u64 {
-        self.next_tag += 1;
-        self.tags.insert(self.next_tag, what);
-        self.next_tag
+        self.tags.give(what)
     }
 
     /// Reports whether there is work that waits only for its turn.

@@ -31,7 +31,8 @@ pub use record::{TrimState, TrimStatus};
 
 use super::properties::PoolProperty;
 use super::request::Event;
-use super::state::{Pool, Tag};
+use super::state::Pool;
+use super::tags::Tag;
 use crate::format::SECTOR_SIZE;
 use crate::space::{Extent, Untold};
 use crate::vdev::{DeviceError, DeviceErrorKind, LeafId};

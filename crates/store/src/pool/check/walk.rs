@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::super::contents::Referenced;
 use super::super::manifest::Job;
-use super::super::state::Referenced;
 use super::descent::{Descent, Difference};
 use super::log::Records;
 use super::report::{FindingKind, Owner};

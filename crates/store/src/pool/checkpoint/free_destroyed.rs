@@ -1,8 +1,10 @@
 //! Frees blocks of deleted datasets, a part of them in each checkpoint.
 
+use super::super::contents::{Contents, Dying};
 use super::super::manifest::Job;
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::state::{Contents, Dying, Pool, Tag};
+use super::super::state::Pool;
+use super::super::tags::Tag;
 use super::CheckpointStage;
 use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::super::contents::{Dying, Referenced};
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::state::{Dying, Pool, Referenced};
+use super::super::state::Pool;
 use super::writer::Writer;
 use super::{CheckpointStage, Making};
 use crate::catalog::{Catalog, Dataset};
@@ -158,7 +159,6 @@ impl Pool {
             space: &mut self.space,
             out: &mut self.array_output,
             tags: &mut self.tags,
-            next_tag: &mut self.next_tag,
             now_us: self.now_us,
             birth: running.task.closed.epoch,
             writes: &mut making.writes,

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use pages::Pages;
 
+use super::super::contents::{Contents, Dying};
 use super::super::manifest::{
     BLOCK, ContentsRecord, Hex, Job, JobRecord, Manifest, Persisted, SpaceRecord, TreeRecord,
     json_len, space_map, to_hex,
 };
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::state::{Contents, Dying, Pool};
+use super::super::state::Pool;
 use super::writer::Writer;
 use super::{CheckpointStage, Making};
 use crate::catalog::Catalog;
@@ -72,7 +73,6 @@ impl Pool {
             space: &mut self.space,
             out: &mut self.array_output,
             tags: &mut self.tags,
-            next_tag: &mut self.next_tag,
             now_us: self.now_us,
             birth: making.epoch,
             writes: &mut making.writes,
@@ -184,7 +184,6 @@ impl Pool {
             space: &mut self.space,
             out: &mut self.array_output,
             tags: &mut self.tags,
-            next_tag: &mut self.next_tag,
             now_us: self.now_us,
             birth: making.epoch,
             writes: &mut making.writes,

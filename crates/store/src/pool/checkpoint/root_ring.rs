@@ -6,7 +6,8 @@
 use pages::Pages;
 
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::state::{Pool, Tag};
+use super::super::state::Pool;
+use super::super::tags::Tag;
 use super::{CheckpointStage, Making};
 use crate::format::{Epoch, Label};
 use crate::pool::devices::label_writes::ALL_ROUNDS;

@@ -1,17 +1,15 @@
 //! Finds places for the blocks of a checkpoint, and writes them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use pages::Pages;
 
-use super::super::state::Tag;
+use super::super::tags::{Tag, Tags};
 use super::Writes;
 use crate::checksum;
 use crate::format::list::Chunk;
 use crate::format::pointer::Second;
 use crate::format::{Algorithm, Compression, Epoch, Node, Pointer, SECTOR_SIZE};
-use crate::map::hash::BuildNumberHasher;
 use crate::map::merge::{NoSpace, Sink};
 use crate::pool::io::second_copy::{Site, Spare};
 use crate::snapshot::deadlist::Store;
@@ -23,8 +21,7 @@ pub(super) struct Writer<'a> {
     pub(super) array: &'a mut Array,
     pub(super) space: &'a mut Space,
     pub(super) out: &'a mut vdev::Output,
-    pub(super) tags: &'a mut HashMap<u64, Tag, BuildNumberHasher>,
-    pub(super) next_tag: &'a mut u64,
+    pub(super) tags: &'a mut Tags,
     pub(super) now_us: u64,
     pub(super) birth: Epoch,
     pub(super) writes: &'a mut Writes,
@@ -80,9 +77,7 @@ impl Writer<'_> {
             checksum: checksum::of(Algorithm::Xxh3, &block),
         };
         let pointer = site.second.map_or(once, |second| once.doubled(second));
-        *self.next_tag += 1;
-        let tag = *self.next_tag;
-        self.tags.insert(tag, Tag::Checkpoint(tag));
+        let tag = self.tags.give_numbered(Tag::Checkpoint);
         self.writes.count += 1;
         let priority = Priority::AsyncWrite;
         let places = pointer.places();
@@ -98,7 +93,7 @@ impl Sink for Writer<'_> {
         let (compression, block) = node.to_block();
         let place = self.place((block.len() / SECTOR_SIZE) as u16)?;
         let pointer = self.write(place, block, compression);
-        self.writes.held.insert(*self.next_tag, Arc::clone(node));
+        self.writes.held.insert(self.tags.last(), Arc::clone(node));
         Ok(pointer)
     }
 

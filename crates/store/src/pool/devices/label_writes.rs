@@ -29,7 +29,8 @@
 use pages::Pages;
 
 use crate::format::Label;
-use crate::pool::state::{Pool, Tag};
+use crate::pool::state::Pool;
+use crate::pool::tags::Tag;
 use crate::vdev::{ArrayError, Class, LeafId, TopLevelStatus, VdevState};
 
 /// Labels at the ends of a leaf that are written in each round.

@@ -37,7 +37,8 @@ use pages::Pages;
 use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use crate::log::ring::Ring;
 use crate::pool::request::{Event, PoolErrorKind, RequestId};
-use crate::pool::state::{Pool, Tag};
+use crate::pool::state::Pool;
+use crate::pool::tags::Tag;
 use crate::vdev::{Array, ArrayError, Class, LeafId, Priority, TopLevelKind};
 
 /// Most bytes of groups that are kept to be copied. If more come before a change, the chain is

@@ -14,7 +14,8 @@
 //! in use, and asks for no checkpoint.
 
 use crate::format::Pointer;
-use crate::pool::state::{Limits, Pool};
+use crate::pool::limits::Limits;
+use crate::pool::state::Pool;
 use crate::space::Counts;
 
 /// Most checkpoints in a row at rest: one for the changes, and two until the space that they freed

@@ -32,9 +32,11 @@ use crate::log::chain::Chain;
 use crate::log::group::{Change, OpenGroup};
 use crate::log::replay;
 use crate::map::hash::BuildNumberHasher;
+use crate::pool::limits::Limits;
 use crate::pool::log_start::Start;
 use crate::pool::request::{Answer, PoolError, PoolErrorKind, RequestId};
-use crate::pool::state::{Limits, Pool, Tag};
+use crate::pool::state::Pool;
+use crate::pool::tags::Tag;
 use crate::space::{Claim, Extent, Purpose, Stream};
 use crate::vdev::{ArrayError, Priority};
 

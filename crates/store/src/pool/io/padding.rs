@@ -5,7 +5,8 @@
 
 use crate::format::dataset::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::pool::state::{Contents, Pool};
+use crate::pool::contents::Contents;
+use crate::pool::state::Pool;
 
 /// Default block size of a volume, as in zfs.
 const USUAL: u32 = 16 << 10;

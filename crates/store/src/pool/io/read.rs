@@ -19,11 +19,13 @@ use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::log::group::Held;
 use crate::map::hash::BuildNumberHasher;
 use crate::map::{Missing, NodeCache, Tree};
+use crate::pool::contents::Contents;
 use crate::pool::io::fetch_ahead::Ahead;
 use crate::pool::request::{
     Answer, Event, PoolError, PoolErrorKind, RequestId, Span, WantedChanges,
 };
-use crate::pool::state::{Contents, Pool, Tag};
+use crate::pool::state::Pool;
+use crate::pool::tags::Tag;
 use crate::vdev::{ArrayError, ArrayErrorKind, Block, Priority};
 use crate::volume::blocks::{self, Part};
 

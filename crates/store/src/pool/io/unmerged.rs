@@ -14,7 +14,8 @@ use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, Node, Pointer, SECTOR_SIZE};
 use crate::map::Tree;
 use crate::map::touched::nodes_over;
-use crate::pool::state::{Contents, Pool};
+use crate::pool::contents::Contents;
+use crate::pool::state::Pool;
 
 /// Most bytes of a node, which are counted for every node.
 pub(in crate::pool) const NODE_SIZE: u32 = Node::<FAN_OUT>::MAX_SIZE as u32;

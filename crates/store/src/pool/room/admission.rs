@@ -16,10 +16,11 @@ use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::pool::checkpoint::Making;
+use crate::pool::contents::Contents;
 use crate::pool::io::unmerged::{NODE_SIZE, Widths};
 use crate::pool::io::write::Write;
 use crate::pool::request::{PoolError, PoolErrorKind};
-use crate::pool::state::{Contents, Pool};
+use crate::pool::state::Pool;
 
 /// Checkpoints without a gain after which waiting is given up.
 const VAIN_CHECKPOINTS: u32 = 3;

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use crate::catalog::{Dataset, DatasetKind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
 use crate::map::{Count, Tally};
-use crate::pool::state::{Contents, Pool, Referenced};
+use crate::pool::contents::{Contents, Referenced};
+use crate::pool::state::Pool;
 use crate::snapshot::deadlist::{BlockCount, Figure};
 
 /// Moment of a figure.

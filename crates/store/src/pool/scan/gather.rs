@@ -11,7 +11,8 @@ use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::pool::io::read::NodeWaiter;
-use crate::pool::state::{Pool, Tag};
+use crate::pool::state::Pool;
+use crate::pool::tags::Tag;
 use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
 

@@ -4,10 +4,11 @@
 use std::ops::Range;
 
 use crate::format::node::{FAN_OUT, NodeId};
-use crate::format::{DatasetId, Epoch, Pointer};
+use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
 use crate::map::walk::Walk;
 use crate::snapshot::deadlist::Deadlist;
+use crate::vdev::LeafId;
 
 /// Block of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -110,4 +111,19 @@ pub(super) enum Pause {
     Chunk(Pointer),
     /// Dead lists belong to a checkpoint while it is made.
     Checkpoint,
+}
+
+/// Block under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pool) struct ScanBlock {
+    /// Number of the scan that asked for the block.
+    pub(super) number: u64,
+    pub(super) of: (Address, Epoch),
+    pub(super) sectors: u64,
+    /// Checkpoints that were durable when the block was found.
+    pub(super) gathered: u64,
+    /// Place of the block in a tree.
+    pub(super) place: Option<Place>,
+    /// Leaf on which the block is rebuilt; `None` in a scrub.
+    pub(super) leaf: Option<LeafId>,
 }

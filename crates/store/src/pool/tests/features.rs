@@ -12,7 +12,7 @@ use crate::format::Epoch;
 use crate::format::Label;
 use crate::format::label::{COPIES, LABEL_SIZE};
 use crate::pool::features::{Feature, FeatureState};
-use crate::pool::state::Limits;
+use crate::pool::limits::Limits;
 use crate::pool::{OpenErrorKind, Pool, PoolConfig};
 use crate::vdev::{self, Class, Dtl, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree, layout};
 
