@@ -4,13 +4,17 @@
 //! effect when this group is sealed, and is answered when the group is durable. Replay does the
 //! same: in both, [`Pool::follow`] carries the change out.
 
-use std::fmt;
+mod waiting;
+
+pub use waiting::Plan;
+pub(super) use waiting::Waiting;
+
 use std::sync::Arc;
 
 use super::contents::{Contents, Referenced};
 use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::state::Pool;
-use crate::catalog::{Applied, Catalog, CatalogError, Native, Operation, Settings, Stamp, Step};
+use crate::catalog::{Applied, Catalog, Native, Operation, Settings, Stamp, Step};
 use crate::checksum;
 use crate::format::pointer::Second;
 use crate::format::record::MAX_OPERATION;
@@ -19,22 +23,6 @@ use crate::log::group::Change;
 use crate::map::{Map, Tree};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Claim, Purpose, Stream};
-
-/// Function that decides on an operation, given the catalogue at that moment.
-pub type Plan = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
-
-/// Change that waits for a checkpoint to be done.
-pub(super) struct Waiting {
-    pub(super) id: RequestId,
-    plan: Plan,
-    entropy: u64,
-}
-
-impl fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Waiting").field(&self.id).finish()
-    }
-}
 
 impl Pool {
     /// Returns the catalogue of all datasets.

@@ -15,143 +15,26 @@
 //! both cases.
 
 mod free_destroyed;
+mod making;
 mod merge;
+mod merging;
 mod persist;
 mod root_ring;
 mod writer;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+pub(super) use making::Making;
+#[cfg(test)]
+pub(super) use making::NODES_IN_FLIGHT;
+use making::{CheckpointStage, Writes};
 
-use super::manifest::Job;
+use std::collections::{BTreeMap, VecDeque};
+
 use super::request::{Event, PoolError};
 use super::state::Pool;
 use super::tags::Tag;
-use crate::catalog::Catalog;
-use crate::format::{Address, DatasetId, Epoch, Node, Pointer, Root};
-use crate::map::hash::BuildNumberHasher;
-use crate::snapshot::deadlist::{Deadlist, Figures};
+use crate::format::DatasetId;
+use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::ArrayError;
-
-/// Most nodes that are being written. Each is in memory twice, as itself and as its block, and
-/// neither can be thrown out. When a merge did not wait for busy devices, all leaves of a tree were
-/// in memory. This many nodes keep devices at work that are quicker than merges.
-pub(super) const NODES_IN_FLIGHT: usize = 128;
-
-/// Checkpoint being made.
-#[derive(Debug)]
-pub(super) struct Making {
-    /// Epoch that ended when the checkpoint began.
-    pub(super) epoch: Epoch,
-    /// Last group in the checkpoint.
-    seq: u64,
-    /// Place of the record after that group.
-    log: Address,
-    /// Checksum of that group's record.
-    previous: u128,
-    /// Datasets at that moment.
-    catalog: Arc<Catalog>,
-    stage: CheckpointStage,
-    /// Layers still to be merged, lower ones first.
-    tasks: VecDeque<merge::Task>,
-    merging: Option<merge::Running>,
-    /// Results of the merged layers.
-    merged: Vec<merge::Merged>,
-    /// Dead lists of the datasets at that moment.
-    pub(super) dead: BTreeMap<DatasetId, Deadlist>,
-    /// Figures of these lists when the checkpoint began, as in the last checkpoint. The lists grow
-    /// while the checkpoint is made.
-    pub(super) dead_before: BTreeMap<DatasetId, Figures>,
-    /// Snapshots taken since then, which have the dead list of their volume as of that moment.
-    pub(super) heirs: BTreeMap<DatasetId, DatasetId>,
-    jobs: VecDeque<Job>,
-    /// Blocks that jobs may still free in this checkpoint.
-    to_free: usize,
-    walking: Option<free_destroyed::Walking>,
-    writes: Writes,
-    root: Option<Root>,
-    /// Operations on labels under way, and those of this round that succeeded.
-    labels: (usize, usize),
-}
-
-/// Writes under way, and the blocks that they replace.
-#[derive(Debug, Default)]
-struct Writes {
-    count: usize,
-    /// Nodes that must not be read from the devices yet, by the write that they wait for.
-    held: HashMap<u64, Arc<Node>, BuildNumberHasher>,
-    dropped: Vec<Pointer>,
-    dropped_nodes: Vec<Pointer>,
-    /// Nodes whose places other nodes take in the new trees.
-    replaced: Vec<Pointer>,
-    /// Blocks that lie once since there was no room for their second copies.
-    once: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CheckpointStage {
-    /// Merges layers into trees, as fast as devices take their nodes.
-    Merge,
-    /// Frees blocks of deleted datasets.
-    Free,
-    /// Writes the rest.
-    Persist,
-    /// Waits for all writes and for the groups before the checkpoint.
-    Settle,
-    /// Waits for the flush.
-    Flush,
-    /// Waits until the labels are true.
-    Configuration,
-    /// Writes the root into labels: copies 0 and 2 in the first round, then 1 and 3.
-    Labels { round: u8, is_flushing: bool },
-    /// Waits for a node that was asked for.
-    Waiting(&'static CheckpointStage),
-}
-
-impl Making {
-    /// Reports whether the checkpoint waits only for its turn, given that all groups up to
-    /// `written_seq` are on the devices.
-    pub(super) fn is_working(&self, written_seq: u64) -> bool {
-        match self.stage {
-            CheckpointStage::Merge => self.nodes_to_go_on_with() > 0,
-            CheckpointStage::Free | CheckpointStage::Persist => true,
-            CheckpointStage::Settle => self.is_settled(written_seq),
-            CheckpointStage::Flush
-            | CheckpointStage::Configuration
-            | CheckpointStage::Labels { .. }
-            | CheckpointStage::Waiting(_) => false,
-        }
-    }
-
-    /// Returns the number of nodes that may be written now.
-    fn nodes_to_go_on_with(&self) -> usize {
-        NODES_IN_FLIGHT.saturating_sub(self.nodes_in_flight())
-    }
-
-    /// Returns the number of nodes that are being written.
-    pub(super) fn nodes_in_flight(&self) -> usize {
-        self.writes.held.len()
-    }
-
-    /// Reports whether blocks of deleted datasets are still to be freed.
-    pub(super) fn is_freeing(&self) -> bool {
-        !self.jobs.is_empty() || self.walking.is_some()
-    }
-
-    /// Returns the structures that are being freed, except a tree that is being walked.
-    pub(super) fn jobs(&self) -> &VecDeque<Job> {
-        &self.jobs
-    }
-
-    /// Reports whether a tree is being walked.
-    pub(super) fn is_walking(&self) -> bool {
-        self.walking.is_some()
-    }
-
-    fn is_settled(&self, written_seq: u64) -> bool {
-        self.writes.count == 0 && written_seq >= self.seq
-    }
-}
 
 impl Pool {
     /// Does the next step of a checkpoint, or begins a checkpoint if it is time.

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::open::{OpenError, OpenErrorKind};
-use super::state::Pool;
 
 /// Part of the format that not every program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -276,15 +275,6 @@ impl Features {
                 kind: OpenErrorKind::ReadOnlyVersion,
                 ..lacks(pool, &lacking, "write to")
             }),
-        }
-    }
-}
-
-impl Pool {
-    /// Enables all features that this program knows. [`Pool::sync`] tells when the labels say so.
-    pub fn enable_features(&mut self) {
-        if self.config.features.enable_all() {
-            self.shape_changed();
         }
     }
 }

@@ -65,6 +65,7 @@ mod request;
 mod room;
 mod scan;
 pub(crate) mod send;
+mod settings;
 mod state;
 mod tags;
 mod trim;
@@ -79,8 +80,8 @@ pub use activity::{
 };
 pub use administer::Plan;
 pub use config::PoolConfig;
-pub use devices::cache_vdevs::{CacheStatus, is_cache_io};
-pub use devices::log_vdevs::LogStatus;
+pub use devices::caches::{CacheStatus, is_cache_io};
+pub use devices::logs::LogStatus;
 pub use features::Features;
 pub use io::padding::Wasteful;
 pub use io::prepared::{Prepared, Recipe};

@@ -11,7 +11,7 @@ use crate::format::label::{RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
 use crate::vdev::{LeafId, LeafSpec};
 
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 
 /// Returns the newest root in a device's labels that surely was durable on all leaves when it was
 /// written there. This is a root of the second round, or a root of the first round that has a newer

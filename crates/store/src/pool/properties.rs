@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use super::open::{OpenError, OpenErrorKind};
-use super::state::Pool;
 
 /// Property of a pool. Each of them is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,21 +104,6 @@ impl PoolProperties {
             })
         });
         Ok(Self(properties.collect::<Result<_, _>>()?))
-    }
-}
-
-impl Pool {
-    /// Sets a property, or resets it to its default. [`Pool::sync`] tells when the labels have it.
-    pub fn set_property(&mut self, property: PoolProperty, is_on: Option<bool>) {
-        let properties = &mut self.config.properties;
-        let is_changed = match is_on {
-            Some(is_on) => properties.set(property, is_on),
-            None => properties.unset(property),
-        };
-        if is_changed {
-            self.heed_autotrim();
-            self.shape_changed();
-        }
     }
 }
 

@@ -28,108 +28,25 @@ mod record;
 mod scrub;
 mod status;
 mod targets;
+mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::state::Pool;
 use super::tags::Tag;
-use crate::format::list::Chunk;
-use crate::format::{Address, DatasetId, Epoch, Pointer, SECTOR_SIZE};
-use crate::snapshot::deadlist::Deadlist;
+use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
 use crate::vdev::{Block, LeafId, Resilver, VdevEvent, VdevState};
 
 use gather::identity;
-use outcome::Short;
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
 pub(super) use targets::ScanBlock;
-use targets::{Place, ScanTarget, Target, Walking};
+use targets::{ScanTarget, Target};
+pub(super) use under_way::Scan;
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and
 /// for several devices to work.
 const IN_FLIGHT: u64 = 4096;
-
-/// Scan under way.
-#[derive(Debug)]
-pub(super) struct Scan {
-    /// Number of the scan. Answers to another scan's requests are ignored.
-    number: u64,
-    pub(super) status: ScanStatus,
-    /// Time at which the scan was paused, in microseconds.
-    paused_us: u64,
-    /// Last epoch whose blocks are scanned. Blocks born later are new, and are ignored.
-    epoch: Epoch,
-    /// Number of durable checkpoints at which the scan begins. The trees then hold all blocks up to
-    /// that epoch, and all of these are on the devices. (A checkpoint being made has named its
-    /// blocks already, and not written them.)
-    begins_with: u64,
-    has_begun: bool,
-    leaves: Vec<Resilver>,
-    /// Whether a leaf left while it was rebuilt.
-    has_left: bool,
-    /// Whether blocks that this scan cannot rebuild are to be tried again, since something has
-    /// changed after it began.
-    is_to_be_repeated: bool,
-    targets: VecDeque<Target>,
-    walking: Option<(Target, Walking)>,
-    /// Targets of the batch, each from its first block in the batch, to gather the batch again.
-    batch_targets: Vec<Target>,
-    batch: Vec<ScanTarget>,
-    /// Most blocks of a batch. The number is smaller after a batch that took too long.
-    most: usize,
-    /// Dead lists to be walked next, as they were when no checkpoint was being made.
-    lists: VecDeque<(DatasetId, Deadlist)>,
-    /// Chunk of the walked list that was read.
-    chunk: Option<((Address, Epoch), Chunk)>,
-    /// Number of the batch's blocks that were begun.
-    next: usize,
-    /// Sectors of these blocks, except those that a scrub verified, which count for good.
-    batch_examined: u64,
-    /// Blocks that a scrub verified of this batch, or of one that was thrown away. They are not
-    /// read again.
-    verified: BTreeSet<(Address, Epoch)>,
-    /// Blocks of the batch that was thrown away that have not been gathered again.
-    again: usize,
-    /// Places of the batch's unreadable blocks. They count when the batch is done.
-    batch_lost: Vec<Option<Place>>,
-    /// Leaves that did not get a block of the batch.
-    batch_short: BTreeMap<LeafId, Short>,
-    /// Leaves that did not get all that they miss.
-    short: BTreeMap<LeafId, Short>,
-    /// Nodes and chunks of lists that cannot be read. Walks continue after them, even a walk that
-    /// begins again because the error came late.
-    unreadable: BTreeSet<(Address, Epoch)>,
-    /// Checkpoints that were durable when the batch was gathered.
-    batch_checkpoints: u64,
-    /// Sectors under way.
-    in_flight: u64,
-    /// Node or chunk of a list that is read for the walk.
-    awaited: Option<(Address, Epoch)>,
-    /// Whether a dead list comes next, and a checkpoint is being made.
-    waits_for_checkpoint: bool,
-    /// Whether the batch is incomplete.
-    is_gathering: bool,
-    /// Number of durable checkpoints at which the rebuilt data counts; `None` if not all is
-    /// rebuilt.
-    ends_with: Option<u64>,
-    /// Whether that number is reached, and nothing was being freed when the last of them became
-    /// durable.
-    is_settled: bool,
-}
-
-impl Scan {
-    /// Reports whether the scan has not ended.
-    fn is_active(&self) -> bool {
-        matches!(self.status.state, ScanState::Running | ScanState::Paused)
-    }
-
-    /// Gives back lists that were not walked, to be asked for again.
-    fn give_lists_back(&mut self) {
-        for (id, _) in std::mem::take(&mut self.lists).into_iter().rev() {
-            self.targets.push_front(Target::Dead(id));
-        }
-    }
-}
 
 impl Pool {
     /// Returns the scan under way, or the last one that ended, even before the pool was opened.

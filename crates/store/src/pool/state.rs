@@ -19,8 +19,8 @@ use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
 use crate::map::NodeCache;
 use crate::map::hash::BuildNumberHasher;
-use crate::pool::devices::cache_vdevs::{self, CacheVdevs};
-use crate::pool::devices::log_vdevs::LogVdevs;
+use crate::pool::devices::caches::{self, CacheVdevs};
+use crate::pool::devices::logs::LogVdevs;
 use crate::pool::io::commit::Commit;
 use crate::pool::io::read::{BlockReads, Pending};
 use crate::pool::io::signpost::Signposts;
@@ -114,7 +114,7 @@ pub struct Pool {
     /// Whether this host lets the pool go when all is written.
     pub(super) is_closing: bool,
     /// Write of the configuration into the labels that is under way.
-    pub(super) renewal: Option<crate::pool::devices::label_writes::Renewal>,
+    pub(super) renewal: Option<crate::pool::devices::label_rounds::Renewal>,
     pub(super) checkpoint: Option<Making>,
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,
@@ -273,7 +273,7 @@ impl Pool {
             if self.stopped.is_some() {
                 return self.hand_out();
             }
-            if cache_vdevs::is_cache_io(io) {
+            if caches::is_cache_io(io) {
                 self.cache_completed(io, outcome);
             } else {
                 self.array

@@ -22,12 +22,15 @@
 //! nothing on it.
 
 mod record;
+mod trims;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use trims::Step;
 
 pub(super) use record::{RECORD, TrimRecord};
 pub use record::{TrimState, TrimStatus};
+
+pub(super) use trims::Trims;
 
 use super::properties::PoolProperty;
 use super::request::Event;
@@ -47,37 +50,6 @@ const SERVING_US: u64 = 100_000;
 const REST: u64 = 3;
 /// Time after which a step that could not begin is tried again, in microseconds.
 const AGAIN_US: u64 = 1_000;
-
-/// All trims of a pool.
-#[derive(Debug, Default)]
-pub(super) struct Trims {
-    /// Trims that a user asked for, by the guids of leaves.
-    by_leaf: BTreeMap<u64, TrimRecord>,
-    /// Step that each top-level vdev has under way.
-    steps: BTreeMap<u16, Step>,
-    /// Time before which a top-level vdev is left alone.
-    due_us: BTreeMap<u16, u64>,
-    /// Leaves whose devices reported that they cannot trim.
-    unable: BTreeSet<u64>,
-    /// Bytes that `autotrim` told devices of since the pool was opened.
-    auto_bytes: u64,
-    /// Whether trims are over: the pool is let go, and no step begins any more.
-    is_over: bool,
-}
-
-/// Step of a trim: free runs that devices are being told of.
-#[derive(Debug)]
-struct Step {
-    /// Leaf of the trim that a user asked for; `None` for all leaves of the vdev.
-    of: Option<u64>,
-    extents: Vec<Extent>,
-    /// Answers that are still to come.
-    waiting: usize,
-    failed: Vec<(LeafId, DeviceError)>,
-    asked_us: u64,
-    /// Sector at which the trim of the leaf continues.
-    next: u64,
-}
 
 /// Reason why a trim is not begun, paused or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,24 +77,6 @@ impl fmt::Display for TrimRefused {
             Self::Running => "the device is already being trimmed",
             Self::NotRunning => "the device is not being trimmed",
         })
-    }
-}
-
-impl Trims {
-    /// Restores the trims that the last checkpoint kept.
-    pub(super) fn open(&mut self, records: &[TrimRecord]) {
-        let by_leaf = records.iter().map(|record| (record.leaf, record.clone()));
-        self.by_leaf = by_leaf.collect();
-    }
-
-    /// Returns the trims for the next checkpoint to keep.
-    pub(super) fn records(&self) -> Vec<TrimRecord> {
-        self.by_leaf.values().cloned().collect()
-    }
-
-    /// Reports whether no step is under way.
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.steps.is_empty()
     }
 }
 

@@ -12,8 +12,8 @@ use super::config::PoolConfig;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
-use crate::pool::devices::cache_vdevs::CacheStatus;
-use crate::pool::devices::log_vdevs::LogStatus;
+use crate::pool::devices::caches::CacheStatus;
+use crate::pool::devices::logs::LogStatus;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
     Class, LeafId, LeafSpec, LeafStatus, ShapeError, SlotKind, TopLevelSpec, TopLevelStatus,

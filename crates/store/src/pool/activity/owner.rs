@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use pages::Pages;
 
 use super::pace::{Pace, Turns};
-use super::{Protection, Seen};
+use super::protection::{COPIES, Protection, Seen};
 use crate::format::{Activity, ActivityState, PoolKey, Who};
 use crate::vdev::LeafId;
 
-/// Label copies of a leaf.
-pub(super) const COPIES: usize = 4;
 /// Number of last records, of which the shortest promise counts. An opener that looks and then
 /// claims may miss all but the first of them.
 const TOLD: usize = 3;

@@ -9,9 +9,8 @@ use std::fmt;
 
 use pages::Pages;
 
-use super::owner::COPIES;
 use super::pace::{Pace, Turns};
-use super::{Protection, Seen};
+use super::protection::{COPIES, Protection, Seen};
 use crate::format::{Activity, ActivityState, PoolKey, Who};
 
 /// Time between two looks at all records.

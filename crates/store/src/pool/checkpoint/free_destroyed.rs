@@ -5,22 +5,13 @@ use super::super::manifest::Job;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
 use super::super::tags::Tag;
-use super::CheckpointStage;
+use super::making::{CheckpointStage, Walking};
 use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};
-use crate::map::Tree;
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::pool::io::read::NodeWaiter;
 use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
-
-/// Tree that is being freed, and the walk through it.
-#[derive(Debug)]
-pub(super) struct Walking {
-    tree: Tree,
-    after: Epoch,
-    walk: Walk,
-}
 
 impl Pool {
     /// Deletes a volume or snapshot that nothing builds on: its blocks born after `after` are

@@ -5,55 +5,19 @@ use std::sync::Arc;
 use super::super::contents::{Dying, Referenced};
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
+use super::making::CheckpointStage;
+use super::merging::{Merged, Owner, Running, Task, below, is_as_tallied, owner_of};
 use super::writer::Writer;
-use super::{CheckpointStage, Making};
-use crate::catalog::{Catalog, Dataset};
-use crate::format::{DatasetId, Epoch, Pointer};
-use crate::map::merge::{Merge, Statistics, Stop};
+use crate::format::{Epoch, Pointer};
+use crate::map::merge::{Merge, Stop};
 use crate::map::walk::Progress;
-use crate::map::{Closed, Map, Tree};
+use crate::map::{Closed, Map};
 use crate::pool::io::read::NodeWaiter;
 use crate::snapshot::deadlist::Dead;
 
 /// Nodes that are read before the merge asks for them: few in comparison with the nodes that the
 /// smallest cache holds.
 const NODES_AHEAD: usize = 8;
-
-/// Layer that is to be merged.
-#[derive(Debug)]
-pub(super) struct Task {
-    closed: Arc<Closed>,
-    /// Layer below it, which is merged first.
-    below: Option<Arc<Closed>>,
-    /// Tree below the lowest layer; the next field counts its blocks.
-    tree: Tree,
-    referenced: Referenced,
-    owner: Owner,
-}
-
-/// Dataset whose dead list takes the blocks that the merge drops.
-#[derive(Clone, Debug)]
-struct Owner {
-    /// Number of the dataset; `None` if it is being deleted, since nobody needs its list.
-    dataset: Option<DatasetId>,
-    /// Epochs of the snapshots that the dataset builds on, ascending.
-    snapshots: Vec<Epoch>,
-}
-
-/// Merge under way.
-#[derive(Debug)]
-pub(super) struct Running {
-    task: Task,
-    merge: Merge,
-}
-
-/// Layer that was merged, and the resulting tree.
-#[derive(Debug)]
-pub(super) struct Merged {
-    pub(super) closed: Arc<Closed>,
-    pub(super) tree: Tree,
-    pub(super) referenced: Referenced,
-}
 
 impl Pool {
     /// Finds the layers to be merged, each once, however many datasets share it.
@@ -117,7 +81,7 @@ impl Pool {
                 let Some(task) = making.tasks.pop_front() else {
                     return self.set_stage(CheckpointStage::Free);
                 };
-                let (tree, _) = below(making, &task);
+                let (tree, _) = below(&making.merged, &task);
                 let merge = Merge::new(tree, Arc::clone(&task.closed));
                 making.merging = Some(Running { task, merge });
             }
@@ -200,7 +164,7 @@ impl Pool {
         let Some(Running { task, merge }) = making.merging.take() else {
             return;
         };
-        let (_, before) = below(making, &task);
+        let (_, before) = below(&making.merged, &task);
         let statistics = merge.statistics();
         debug_assert!(
             merge.tree().is_none_or(|tree| {
@@ -229,47 +193,5 @@ impl Pool {
                 referenced,
             });
         }
-    }
-}
-
-/// Reports whether a layer changed the counts as its tally said, as far as the tally knew.
-fn is_as_tallied(closed: &Closed, merged: &Statistics) -> bool {
-    let tally = closed.tally();
-    let (added, dropped) = (tally.written(), tally.replaced());
-    let is_same = added.sectors + merged.block_sectors_dropped
-        == dropped.sectors + merged.block_sectors_added
-        && added.blocks + merged.blocks_dropped == dropped.blocks + merged.blocks_added
-        && added.whole + merged.whole_dropped == dropped.whole + merged.whole_added;
-    is_same || !tally.is_exact()
-}
-
-/// Returns the tree below a task's layer, and the counts of its blocks.
-fn below(making: &Making, task: &Task) -> (Tree, Referenced) {
-    let below = task.below.as_ref();
-    let merged = below.and_then(|below| {
-        let mut merged = making.merged.iter();
-        merged.find(|merged| Arc::ptr_eq(&merged.closed, below))
-    });
-    merged.map_or((task.tree, task.referenced), |merged| {
-        (merged.tree, merged.referenced)
-    })
-}
-
-/// Finds the owner of the blocks that a layer replaces: the oldest snapshot that has the layer,
-/// else the volume.
-fn owner_of(catalog: &Catalog, dataset: DatasetId, epoch: Epoch) -> Owner {
-    let has_layer = |of: &&Dataset| {
-        of.as_snapshot()
-            .is_some_and(|snapshot| snapshot.epoch >= epoch)
-    };
-    let own = catalog.dataset(dataset).into_iter();
-    let older = own.chain(catalog.chain(dataset)).take_while(|of| {
-        // The volume itself comes first, then its snapshots, newest first.
-        of.id == dataset && of.as_snapshot().is_none() || has_layer(of)
-    });
-    let owner = older.last().map_or(dataset, |of| of.id);
-    Owner {
-        dataset: Some(owner),
-        snapshots: catalog.epochs_beneath(owner),
     }
 }

@@ -17,8 +17,8 @@ use super::super::manifest::{
 };
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
+use super::making::{CheckpointStage, Making};
 use super::writer::Writer;
-use super::{CheckpointStage, Making};
 use crate::catalog::Catalog;
 use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
 use crate::format::node::FAN_OUT;

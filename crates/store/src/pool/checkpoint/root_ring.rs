@@ -8,9 +8,9 @@ use pages::Pages;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
 use super::super::tags::Tag;
-use super::{CheckpointStage, Making};
+use super::making::{CheckpointStage, Making};
 use crate::format::{Epoch, Label};
-use crate::pool::devices::label_writes::ALL_ROUNDS;
+use crate::pool::devices::label_rounds::ALL_ROUNDS;
 use crate::vdev::ArrayError;
 
 impl Pool {

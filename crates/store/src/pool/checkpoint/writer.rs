@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::super::tags::{Tag, Tags};
-use super::Writes;
+use super::making::Writes;
 use crate::checksum;
 use crate::format::list::Chunk;
 use crate::format::pointer::Second;

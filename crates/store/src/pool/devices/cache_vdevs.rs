@@ -19,26 +19,21 @@
 //!
 //! The index and the batches being written count in the cap of the block cache.
 
-use std::collections::BTreeMap;
+use super::caches::{Device, FIRST_LEAF, PATIENCE_US, SECTOR, UnderWay, What};
 
 use pages::Pages;
 
-use crate::cache::second_level::{Batch, CachedBlock, Limits, Place, SecondLevel};
+use crate::cache::second_level::{CachedBlock, Limits, SecondLevel};
 use crate::cache::{EvictedBlocks, Key};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Label, Pointer};
 use crate::pool::request::{Event, PoolError, PoolErrorKind};
 use crate::pool::state::Pool;
 use crate::vdev::{
-    DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafIo,
-    LeafSpec, LeafState, ShapeError, ShapeErrorKind, VdevEvent, VdevState, layout,
+    DeviceErrorKind, DeviceOp, DeviceOutcome, ErrorCounts, IoId, LeafId, LeafIo, LeafSpec,
+    LeafState, ShapeError, ShapeErrorKind, VdevEvent, layout,
 };
 
-/// First leaf number of cache vdevs, and first number of their requests.
-const FIRST_LEAF: u32 = 1 << 31;
-const FIRST_IO: u64 = 1 << 63;
-/// Time after which a device that has not answered is not used any more, in microseconds.
-const PATIENCE_US: u64 = 1_000_000;
 /// Number of errors after which a device is not used any more.
 const MOST_ERRORS: u64 = 8;
 /// Divisor of the block cache's cap that gives the share of all cache vdevs together.
@@ -46,211 +41,11 @@ const SHARE: usize = 4;
 /// Most bytes a second that are written to a device in the long run.
 const WRITE_RATE: u64 = 64 << 20;
 
-/// Status of a cache vdev.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheStatus {
-    /// Leaf number of the cache vdev.
-    pub leaf: LeafId,
-    /// Guid of the cache vdev, which never changes.
-    pub guid: u64,
-    /// Bytes for blocks.
-    pub size: u64,
-    /// Bytes of blocks that the cache vdev can give.
-    pub used: u64,
-    /// State of the device.
-    pub state: VdevState,
-    /// Whether the cache vdev is used: the device is there, and the block cache has room for its
-    /// index.
-    pub is_in_use: bool,
-    /// Errors of the device.
-    pub errors: ErrorCounts,
-    /// Requests and bytes of the device.
-    pub io: LeafIo,
-    /// Reads for which the cache vdev had the block.
-    pub hits: u64,
-    /// Reads for which the cache vdev did not have the block.
-    pub misses: u64,
-    /// Blocks that came back with other contents, and were read from the pool.
-    pub rejected: u64,
-    /// Bytes that were written to the cache vdev.
-    pub written_bytes: u64,
-}
-
-/// All cache vdevs of a pool.
-#[derive(Debug, Default)]
-pub(in crate::pool) struct CacheVdevs {
-    devices: Vec<Device>,
-    /// Requests under way.
-    under_way: BTreeMap<u64, UnderWay>,
-    next_io: u64,
-    requests: Vec<DeviceRequest>,
-}
-
-#[derive(Debug)]
-struct Device {
-    leaf: LeafId,
-    spec: LeafSpec,
-    /// Index and policy of the device; `None` if it takes no part in the cache.
-    level: Option<SecondLevel>,
-    errors: ErrorCounts,
-    io: LeafIo,
-}
-
-#[derive(Debug)]
-struct UnderWay {
-    leaf: LeafId,
-    since_us: u64,
-    /// Length in bytes.
-    len: u64,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    Read {
-        key: Key,
-        pointer: Pointer,
-        place: Place,
-    },
-    Batch(u64),
-    Label,
-}
-
-impl Device {
-    fn state(&self) -> VdevState {
-        match self.spec.state {
-            LeafState::Online => VdevState::Online,
-            LeafState::Faulted => VdevState::Faulted,
-            LeafState::Offline => VdevState::Offline,
-            LeafState::Unavailable => VdevState::Unavailable,
-            LeafState::Removed | LeafState::Detached => VdevState::Removed,
-        }
-    }
-
-    fn status(&self) -> CacheStatus {
-        let counts = self.level.as_ref().map(SecondLevel::statistics);
-        let counts = counts.unwrap_or_default();
-        let size = layout::data_sectors(self.spec.size).unwrap_or(0) * SECTOR;
-        CacheStatus {
-            leaf: self.leaf,
-            guid: self.spec.guid,
-            size,
-            used: counts.held_bytes.min(size),
-            state: self.state(),
-            is_in_use: self.level.is_some(),
-            errors: self.errors,
-            io: self.io,
-            hits: counts.hits,
-            misses: counts.misses,
-            rejected: counts.rejected,
-            written_bytes: counts.written_bytes,
-        }
-    }
-}
-
 fn no_such_cache() -> PoolError {
     PoolError::new(
         PoolErrorKind::Refused,
         "the pool does not have this cache vdev",
     )
-}
-
-const SECTOR: u64 = crate::format::SECTOR_SIZE as u64;
-
-/// Reports whether a request belongs to a cache vdev.
-pub fn is_cache_io(io: IoId) -> bool {
-    io.0 >= FIRST_IO
-}
-
-impl CacheVdevs {
-    /// Finds the leaf with this guid.
-    pub(in crate::pool) fn find(&self, guid: u64) -> Option<LeafId> {
-        let is_it =
-            |device: &&Device| device.spec.guid == guid && device.spec.state != LeafState::Detached;
-        self.devices.iter().find(is_it).map(|device| device.leaf)
-    }
-
-    /// Returns the guid of a leaf, even of one that was removed; `None` if the leaf is no cache
-    /// vdev's.
-    pub(in crate::pool) fn guid(&self, leaf: LeafId) -> Option<u64> {
-        let device = self.devices.iter().find(|device| device.leaf == leaf)?;
-        Some(device.spec.guid)
-    }
-
-    /// Reports whether a leaf may get requests.
-    pub(in crate::pool) fn uses(&self, leaf: LeafId) -> bool {
-        let is_it = |device: &Device| device.leaf == leaf && device.spec.state == LeafState::Online;
-        self.devices.iter().any(is_it)
-    }
-
-    pub(in crate::pool) fn statuses(&self) -> Vec<CacheStatus> {
-        let devices = self.devices.iter();
-        let devices = devices.filter(|device| device.spec.state != LeafState::Detached);
-        devices.map(Device::status).collect()
-    }
-
-    /// Returns the cache vdevs as labels keep them.
-    pub(in crate::pool) fn specs(&self) -> Vec<LeafSpec> {
-        let specs = self.devices.iter().map(|device| &device.spec);
-        let specs = specs.filter(|spec| spec.state != LeafState::Detached);
-        specs.cloned().collect()
-    }
-
-    pub(in crate::pool) fn deadline_us(&self) -> Option<u64> {
-        let since = self.under_way.values().map(|of| of.since_us);
-        since.min().map(|since| since + PATIENCE_US)
-    }
-
-    pub(in crate::pool) fn take_requests(&mut self) -> Vec<DeviceRequest> {
-        std::mem::take(&mut self.requests)
-    }
-
-    fn ask(&mut self, leaf: LeafId, op: DeviceOp, what: What, now_us: u64) {
-        let io = FIRST_IO + self.next_io;
-        self.next_io += 1;
-        let len = match &op {
-            DeviceOp::Read { len, .. } => u64::from(*len),
-            DeviceOp::Write { data, .. } => data.len() as u64,
-            DeviceOp::Trim { len, .. } => *len,
-            DeviceOp::Flush => 0,
-        };
-        let under_way = UnderWay {
-            leaf,
-            since_us: now_us,
-            len,
-            what,
-        };
-        self.under_way.insert(io, under_way);
-        let io = IoId(io);
-        self.requests.push(DeviceRequest { io, leaf, op });
-    }
-
-    fn write(&mut self, leaf: LeafId, batch: Batch, now_us: u64) {
-        let op = DeviceOp::Write {
-            offset: layout::DATA_START + batch.offset,
-            data: batch.data,
-            durable: false,
-        };
-        self.ask(leaf, op, What::Batch(batch.id), now_us);
-    }
-
-    /// Returns the device that keeps a block.
-    fn device_of(&mut self, key: Key) -> Option<&mut Device> {
-        let mut usable: Vec<&mut Device> = (self.devices.iter_mut())
-            .filter(|device| device.level.is_some())
-            .collect();
-        let count = usable.len() as u64;
-        let at = (key.block ^ key.volume.rotate_left(17)).checked_rem(count)?;
-        Some(usable.swap_remove(at as usize))
-    }
-
-    fn device(&mut self, leaf: LeafId) -> Option<&mut Device> {
-        self.devices.iter_mut().find(|device| device.leaf == leaf)
-    }
-
-    pub(in crate::pool) fn is_empty(&self) -> bool {
-        self.devices.iter().all(|device| device.level.is_none())
-    }
 }
 
 impl Pool {

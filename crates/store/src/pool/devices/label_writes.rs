@@ -26,29 +26,13 @@
 //! milliseconds; it is rare. Every surviving label says which leaf was lost, even on other
 //! top-level vdevs.
 
+use super::label_rounds::{ALL_ROUNDS, Renewal};
 use pages::Pages;
 
 use crate::format::Label;
 use crate::pool::state::Pool;
 use crate::pool::tags::Tag;
 use crate::vdev::{ArrayError, Class, LeafId, TopLevelStatus, VdevState};
-
-/// Labels at the ends of a leaf that are written in each round.
-pub(in crate::pool) const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
-
-/// Labels that are written in each round, with the inner labels, which only writers of a pool need.
-pub(in crate::pool) const ALL_ROUNDS: [[usize; 3]; 2] = [[0, 2, 4], [1, 3, 5]];
-
-/// Write of a configuration into the labels.
-#[derive(Debug)]
-pub(in crate::pool) struct Renewal {
-    config: Vec<u8>,
-    round: usize,
-    is_flushing: bool,
-    /// Writes or flushes that were not answered yet, and those that succeeded.
-    waiting: usize,
-    good: usize,
-}
 
 impl Pool {
     /// Reports whether the labels describe the vdevs and the epochs that each leaf missed.

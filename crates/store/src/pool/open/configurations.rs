@@ -21,7 +21,7 @@ use super::leaf_labels::LeafLabels;
 use crate::checksum;
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 
 /// Labels of all devices.
 #[derive(Debug)]

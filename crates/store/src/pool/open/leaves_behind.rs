@@ -23,7 +23,7 @@ use super::leaf_labels::LeafLabels;
 use super::parted_leaves::{self, missing_now};
 use super::roots::Roots;
 use crate::format::{Epoch, Label};
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 use crate::vdev::{Class, Dtl, LeafSpec, LeafState};
 
 /// Leaf that is older than the pool, or lacks a part of it.

@@ -26,7 +26,7 @@ use super::examination::{Examined, examine};
 use super::leaf_labels::LeafLabels;
 use crate::format::label::{ACTIVITY_OFFSET, LABEL_SIZE, RING_OFFSET};
 use crate::format::{Label, SECTOR_SIZE};
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 use crate::vdev::layout::{DATA_START, INNER_GRAIN, data_sectors, inner_labels, sector_offset};
 
 /// Returns the places of inner labels on a device of `size` bytes, and then every place where one

@@ -30,7 +30,7 @@ use super::error::{OpenError, OpenErrorKind};
 use super::examination::examine;
 use super::leaf_labels::LeafLabels;
 use crate::format::Label;
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 use crate::vdev::LeafSpec;
 
 /// New identity of a copy.

@@ -24,7 +24,7 @@
 
 use super::{OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::format::label::RING_OFFSET;
-use crate::pool::devices::label_writes::ALL_ROUNDS;
+use crate::pool::devices::label_rounds::ALL_ROUNDS;
 
 impl Opening {
     /// Makes the root firm, once all groups of the log were found. The next step marks the end of

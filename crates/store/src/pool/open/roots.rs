@@ -10,7 +10,7 @@ use super::leaf_labels::LeafLabels;
 use super::parted_leaves::{self, Stray, missing_now};
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 use crate::vdev::{Dtl, LeafSpec, LeafState};
 
 /// Checkpoint that a pool may be opened at.

@@ -3,39 +3,13 @@
 //! Unreadable data is reported. Rebuilt data counts when it is durable, for each leaf by itself: a
 //! leaf that did not get all that it misses stays incomplete.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::targets::Place;
-use super::{Scan, ScanBlock, ScanKind, ScanState};
+use super::under_way::{Short, keep_worst};
+use super::{ScanBlock, ScanKind, ScanState};
 use crate::pool::state::Pool;
 use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, Class, LeafId, Resilver, Scrubbed};
-
-/// Reason why a leaf does not get a block that it misses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Short {
-    /// The block has no right copy.
-    Lost,
-    /// The leaf does not take the block.
-    Refused,
-}
-
-impl Scan {
-    /// Notes that a scrub found a block right, or repaired it, so that it is not read again. This
-    /// includes blocks of a batch that was thrown away meanwhile, which do not count yet.
-    fn note_verified(&mut self, block: &ScanBlock) {
-        let is_new = self.verified.insert(block.of);
-        let is_of_batch = block.gathered == self.batch_checkpoints;
-        if is_of_batch {
-            self.batch_examined = self.batch_examined.saturating_sub(block.sectors);
-        }
-        let examined = &mut self.status.examined_sectors;
-        match (is_of_batch, is_new) {
-            (true, true) | (false, false) => {}
-            (true, false) => *examined = examined.saturating_sub(block.sectors),
-            (false, true) => *examined += block.sectors,
-        }
-    }
-}
 
 impl Pool {
     /// Notes that a node or list cannot be read, so that no leaf gets the blocks below it.
@@ -211,9 +185,4 @@ impl Pool {
         // The checkpoint will record the new state.
         self.is_checkpoint_wanted = true;
     }
-}
-
-fn keep_worst(all: &mut BTreeMap<LeafId, Short>, leaf: LeafId, short: Short) {
-    let worst = all.entry(leaf).or_insert(short);
-    *worst = short.max(*worst);
 }

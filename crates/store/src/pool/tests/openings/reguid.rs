@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use pages::Pages;
 
 use crate::format::{DatasetId, Label, SECTOR_SIZE};
-use crate::pool::devices::label_writes::ROUNDS;
+use crate::pool::devices::label_rounds::ROUNDS;
 use crate::pool::open::reguid::{NewIdentity, Reguid};
 use crate::pool::tests::world::{World, write};
 use crate::pool::{LeafLabels, Limits, OpenErrorKind, examine, torn_identity};

@@ -1,0 +1,26 @@
+//! Settings of a pool that administrators change: its properties, and the format features it uses.
+
+use super::properties::PoolProperty;
+use super::state::Pool;
+
+impl Pool {
+    /// Sets a property, or resets it to its default. [`Pool::sync`] tells when the labels have it.
+    pub fn set_property(&mut self, property: PoolProperty, is_on: Option<bool>) {
+        let properties = &mut self.config.properties;
+        let is_changed = match is_on {
+            Some(is_on) => properties.set(property, is_on),
+            None => properties.unset(property),
+        };
+        if is_changed {
+            self.heed_autotrim();
+            self.shape_changed();
+        }
+    }
+
+    /// Enables all features that this program knows. [`Pool::sync`] tells when the labels say so.
+    pub fn enable_features(&mut self) {
+        if self.config.features.enable_all() {
+            self.shape_changed();
+        }
+    }
+}
