@@ -325,7 +325,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         let leaves = covered.flat_map(|(_, top)| top.leaves()).take(most).collect();",
     ),
     change(
-        "pool/checkpoint.rs",
+        "pool/checkpoint/making.rs",
         "        self.writes.count == 0 && written_seq >= self.seq",
         "        (self.writes.count == 0 || ‹root-before-nodes›) && (written_seq >= self.seq || ‹root-before-groups›)",
     ),

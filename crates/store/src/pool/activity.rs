@@ -63,22 +63,21 @@
 //! and before it reads the labels that it relies on. If a device reports that it is reserved for
 //! another host, the pool stops ([`Stop::Reserved`]).
 
-mod owner;
+pub(super) mod owner;
 mod pace;
-mod protection;
+pub(super) mod protection;
 mod takeover;
-
-use crate::format::SECTOR_SIZE;
-use crate::format::activity::ACTIVITY_OFFSET;
-use crate::vdev::{ArrayDone, Class, DeviceErrorKind, DeviceOutcome, LeafId};
 
 use super::features::Feature;
 use super::request::Event;
 use super::state::Pool;
 use super::tags::Tag;
+use crate::format::SECTOR_SIZE;
+use crate::format::activity::ACTIVITY_OFFSET;
+use crate::vdev::{ArrayDone, Class, DeviceErrorKind, DeviceOutcome, LeafId};
 use owner::Next;
+use owner::Owner;
 
-pub(super) use owner::Owner;
 pub use pace::Pace;
 pub use protection::{Protected, Protection, Seen, Stop};
 pub use takeover::{Circumstances, Progress, RecordRequest, Refusal, Taken, Takeover, Waits};

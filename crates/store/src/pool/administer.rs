@@ -4,10 +4,7 @@
 //! effect when this group is sealed, and is answered when the group is durable. Replay does the
 //! same: in both, [`Pool::follow`] carries the change out.
 
-mod waiting;
-
-pub use waiting::Plan;
-pub(super) use waiting::Waiting;
+pub(super) mod waiting;
 
 use std::sync::Arc;
 
@@ -23,6 +20,9 @@ use crate::log::group::Change;
 use crate::map::{Map, Tree};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Claim, Purpose, Stream};
+use waiting::Waiting;
+
+pub use waiting::Plan;
 
 impl Pool {
     /// Returns the catalogue of all datasets.

@@ -19,7 +19,7 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::scan::ScanState;
+use super::scan::status::ScanState;
 use super::state::Pool;
 use crate::format::list::Chunk;
 use crate::format::{Address, Epoch, Extent, Pointer};
@@ -27,8 +27,9 @@ use crate::map::Missing;
 use crate::snapshot::deadlist::BlockCount;
 use crate::vdev::{ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Priority};
 use ledger::Bitmap;
-pub use report::{Finding, FindingKind, Owner, Report};
 use walk::Task;
+
+pub use report::{Finding, FindingKind, Owner, Report};
 
 /// Blocks whose copies are being read at once.
 const VERIFIED_AT_ONCE: usize = 64;

@@ -15,17 +15,12 @@
 //! both cases.
 
 mod free_destroyed;
-mod making;
+pub(super) mod making;
 mod merge;
 mod merging;
 mod persist;
 mod root_ring;
 mod writer;
-
-pub(super) use making::Making;
-#[cfg(test)]
-pub(super) use making::NODES_IN_FLIGHT;
-use making::{CheckpointStage, Writes};
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,6 +30,7 @@ use super::tags::Tag;
 use crate::format::DatasetId;
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::ArrayError;
+use making::{CheckpointStage, Making, Writes};
 
 impl Pool {
     /// Does the next step of a checkpoint, or begins a checkpoint if it is time.

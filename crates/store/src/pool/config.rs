@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::features::{Features, StoredFeatures};
-use super::open::{OpenError, OpenErrorKind};
+use super::open::error::{OpenError, OpenErrorKind};
 use super::properties::PoolProperties;
 use crate::format::{Epoch, PoolKey};
 use crate::vdev::{

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::open::{OpenError, OpenErrorKind};
+use super::open::error::{OpenError, OpenErrorKind};
 
 /// Part of the format that not every program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

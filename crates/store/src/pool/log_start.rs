@@ -11,19 +11,8 @@
 //! checksum that only records written since can continue. The root is durable on enough leaves
 //! before anything is promised. A pool that is opened and not changed writes nothing for this.
 
+use super::io::log_end::Start;
 use super::state::Pool;
-
-/// State of the last checkpoint: whether it leads to the place where the log continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
-    /// The last checkpoint leads there.
-    Reached,
-    /// No group was written after the end that an opening found.
-    Found,
-    /// The first group was written, and no checkpoint that has it is durable yet. The number is its
-    /// own.
-    Anew(u64),
-}
 
 impl Pool {
     /// Notes that a group was sealed: the first one since the pool was opened calls for a

@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::open::{OpenError, OpenErrorKind};
-use super::scan::{ScanRecord, ScrubRecord};
-use super::trim::TrimRecord;
+use super::open::error::{OpenError, OpenErrorKind};
+use super::scan::record::{ScanRecord, ScrubRecord};
+use super::trim::record::TrimRecord;
 use crate::catalog::Catalog;
 use crate::format::{DatasetId, Epoch, Pointer, Root};
 use crate::map::Tree;

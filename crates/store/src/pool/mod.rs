@@ -6,19 +6,27 @@
 //! the requests for the devices and the answers to requests that ended. No call waits, and each
 //! does a bounded amount of work.
 //!
+//! State lies below steps. A *part* holds data, and what the data decides by itself. It does not
+//! know the pool: `checkpoint/making.rs`, `io/log_end.rs`. `state.rs` joins the parts to a [`Pool`].
+//! A *step* lies above and ties parts together: `checkpoint.rs`, `io/commit.rs`. No part imports a
+//! step.
+//!
 //! | question | file |
 //! |---|---|
 //! | what belongs to an open pool, and what calls what | `state.rs` |
-//! | how is a write taken, and what of a partly overwritten block is read first | `io/write.rs` |
-//! | where does a write become durable | `io/commit.rs` |
-//! | what lies on cache vdevs | `devices/cache_vdevs.rs` |
-//! | what do log vdevs promise | `devices/log_vdevs.rs` |
+//! | what do answers of devices belong to | `tags.rs` |
+//! | what belongs to a volume or snapshot in use | `contents.rs` |
+//! | how much memory and time may a pool take | `limits.rs` |
+//! | how is a write taken, and what of a partly overwritten block is read first | `io/write.rs`; what a change is: `io/change.rs` |
+//! | where does a write become durable | `io/commit.rs`; what the log's end holds: `io/log_end.rs` |
+//! | what lies on cache vdevs | `devices/cache_vdevs.rs`; the devices: `devices/caches.rs` |
+//! | what do log vdevs promise | `devices/log_vdevs.rs`; the vdevs: `devices/logs.rs` |
 //! | which part of a write is done before the engine gets it | `io/prepared.rs` |
-//! | how is a block found and read | `io/read.rs` |
+//! | how is a block found and read | `io/read.rs`; which reads are under way: `io/block_reads.rs` |
 //! | where is a label written, and when does it say that a leaf missed something | `devices/label_writes.rs`; its roots: `checkpoint/root_ring.rs` |
-//! | what makes the log short | `checkpoint.rs` and the files beside it |
+//! | what makes the log short | `checkpoint.rs` and the files beside it; what is being made: `checkpoint/making.rs` |
 //! | when is a checkpoint due after a change | `io/checkpoint_at_rest.rs` |
-//! | which changes are in no durable checkpoint yet | `io/unmerged.rs` |
+//! | which changes are in no durable checkpoint yet | `io/unmerged.rs`; how they come into maps: `io/mapping.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | when are the blocks of destroyed datasets freed | `checkpoint/free_destroyed.rs` |
 //! | how does a pool open after a crash | `open.rs`; how its log continues then: `log_start.rs` |
@@ -40,7 +48,7 @@
 //! | which requests does a pool take | `request.rs`; its sizes and limits: `config.rs` |
 //! | what must a program know to use a pool | `features.rs` |
 //! | which blocks come into the cache before a request wants them | `io/fetch_ahead.rs` |
-//! | which properties may administrators set | `properties.rs` |
+//! | which properties may administrators set | `properties.rs`; how they set them: `settings.rs` |
 //! | which blocks lie twice, and where | `io/second_copy.rs` |
 //! | how much of a block's space does raidz leave | `io/padding.rs` |
 

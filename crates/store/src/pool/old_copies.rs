@@ -4,14 +4,16 @@
 //! layer rolled back. The device's own labels tell what it lacks, as when a pool is opened
 //! (`open/leaves_behind.rs`).
 
-use super::open::{Behind, Claim, LeafLabels, OpenError, Short};
+use super::open::error::OpenError;
+use super::open::leaf_labels::LeafLabels;
+use super::open::leaves_behind::{Behind, Claim};
+use super::open::sizes::Short;
 use super::request::Event;
 use super::state::Pool;
 use crate::format::label::{RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
-use crate::vdev::{LeafId, LeafSpec};
-
 use crate::pool::devices::label_rounds::ROUNDS;
+use crate::vdev::{LeafId, LeafSpec};
 
 /// Returns the newest root in a device's labels that surely was durable on all leaves when it was
 /// written there. This is a root of the second round, or a root of the first round that has a newer

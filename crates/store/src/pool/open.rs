@@ -17,10 +17,10 @@
 mod configurations;
 mod copies;
 mod end_mark;
-mod error;
+pub(super) mod error;
 mod examination;
-mod leaf_labels;
-mod leaves_behind;
+pub(super) mod leaf_labels;
+pub(super) mod leaves_behind;
 mod parted_leaves;
 mod proven_groups;
 mod rebuild;
@@ -30,7 +30,7 @@ mod rewind;
 mod ring;
 mod roots;
 mod search;
-mod sizes;
+pub(super) mod sizes;
 mod space;
 mod twins;
 
@@ -43,8 +43,8 @@ use super::Output;
 use super::config::PoolConfig;
 use super::contents::{Contents, Referenced};
 use super::features::Feature;
+use super::io::log_end::Start;
 use super::limits::Limits;
-use super::log_start::Start;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::state::Pool;
 use super::tags::Tags;
@@ -55,9 +55,9 @@ use crate::log::chain::Chain;
 use crate::map::{Map, NodeCache};
 use crate::pool::devices::caches::CacheVdevs;
 use crate::pool::devices::logs::LogVdevs;
-use crate::pool::io::commit::Commit;
-use crate::pool::io::read::BlockReads;
-use crate::pool::io::signpost::Signposts;
+use crate::pool::io::block_reads::BlockReads;
+use crate::pool::io::log_end::Commit;
+use crate::pool::io::signpost_places::Signposts;
 use crate::pool::io::unmerged::Unmerged;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Purpose, Space};
@@ -70,7 +70,6 @@ pub use error::{OpenError, OpenErrorKind};
 pub use examination::{Examined, MissingLog, examine, torn_identity, twins};
 pub use leaf_labels::LeafLabels;
 pub use leaves_behind::Behind;
-pub(super) use leaves_behind::Claim;
 pub use rebuild::{NewLabels, Rebuild, Trace, trace_places};
 pub use rewind::{Back, Rewound};
 pub use roots::Candidate;
@@ -675,7 +674,7 @@ fn empty(
         may_lie_twice: false,
         written_once: Default::default(),
         last_checkpoint_us: 0,
-        rest: crate::pool::io::checkpoint_at_rest::Rest::default(),
+        rest: crate::pool::io::rest::Rest::default(),
         taken: 0,
         asked_us: None,
         tags: Tags::default(),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::open::{OpenError, OpenErrorKind};
+use super::open::error::{OpenError, OpenErrorKind};
 
 /// Property of a pool. Each of them is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pages::Pages;
 
-use super::trim::TrimState;
+use super::trim::record::TrimState;
 use crate::catalog::CatalogError;
 use crate::format::{Compression, DatasetId};
 use crate::map::Change;
@@ -319,7 +319,7 @@ pub enum Event {
     /// A leaf is older than the pool. It does not count until it is rebuilt.
     Behind {
         /// Leaf that is behind, and by how much.
-        behind: super::open::Behind,
+        behind: super::open::leaves_behind::Behind,
     },
     /// The labels were lost except one, which could be read. The data that it leads to is whole,
     /// and all labels were rewritten.
@@ -327,7 +327,7 @@ pub enum Event {
     /// A device is shorter than it was.
     Short {
         /// Device that is too short, and the bytes it lacks.
-        short: super::open::Short,
+        short: super::open::sizes::Short,
     },
     /// A leaf lacked a part of the log that the others had. The part was written to the leaf when
     /// the pool was opened.

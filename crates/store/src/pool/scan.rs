@@ -24,11 +24,11 @@
 
 mod gather;
 mod outcome;
-mod record;
+pub(super) mod record;
 mod scrub;
-mod status;
-mod targets;
-mod under_way;
+pub(super) mod status;
+pub(super) mod targets;
+pub(super) mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,13 +36,13 @@ use super::state::Pool;
 use super::tags::Tag;
 use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
 use crate::vdev::{Block, LeafId, Resilver, VdevEvent, VdevState};
-
 use gather::identity;
-pub(super) use record::{ScanRecord, ScrubRecord};
-pub use status::{ScanKind, ScanState, ScanStatus};
-pub(super) use targets::ScanBlock;
+use record::{ScanRecord, ScrubRecord};
+use targets::ScanBlock;
 use targets::{ScanTarget, Target};
-pub(super) use under_way::Scan;
+use under_way::Scan;
+
+pub use status::{ScanKind, ScanState, ScanStatus};
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and
 /// for several devices to work.

@@ -9,7 +9,8 @@ use pages::Pages;
 use crate::format::{DatasetId, Pointer};
 use crate::map::walk::Progress;
 use crate::map::{Change, Diff, Tree};
-use crate::pool::io::read::{NodeWaiter, Pending};
+use crate::pool::io::pending::Pending;
+use crate::pool::io::wanted::NodeWaiter;
 use crate::pool::request::{
     Answer, Changes, PoolError, PoolErrorKind, RequestId, Stored, WantedChanges,
 };

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::checkpoint::Making;
+use super::checkpoint::making::Making;
 use super::config::PoolConfig;
 use super::contents::{Contents, Dying};
 use super::limits::Limits;
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
-use super::scan::{Scan, ScanRecord, ScanState};
+use super::scan::record::ScanRecord;
+use super::scan::status::ScanState;
+use super::scan::under_way::Scan;
 use super::tags::{Tag, Tags};
-use super::trim::Trims;
+use super::trim::trims::Trims;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::format::list::Chunk;
@@ -21,11 +23,12 @@ use crate::map::NodeCache;
 use crate::map::hash::BuildNumberHasher;
 use crate::pool::devices::caches::{self, CacheVdevs};
 use crate::pool::devices::logs::LogVdevs;
-use crate::pool::io::commit::Commit;
-use crate::pool::io::read::{BlockReads, Pending};
-use crate::pool::io::signpost::Signposts;
+use crate::pool::io::block_reads::BlockReads;
+use crate::pool::io::change::Write;
+use crate::pool::io::log_end::Commit;
+use crate::pool::io::pending::Pending;
+use crate::pool::io::signpost_places::Signposts;
 use crate::pool::io::unmerged::Unmerged;
-use crate::pool::io::write::Write;
 use crate::published::Published;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
@@ -87,9 +90,9 @@ pub struct Pool {
     pub(super) next_pending: u64,
     pub(super) reads: BlockReads,
     /// Blocks that waiting changes touch, by the first of each. Other changes of these blocks wait.
-    pub(super) locks: BTreeMap<(DatasetId, u64), crate::pool::io::write::Lock>,
+    pub(super) locks: BTreeMap<(DatasetId, u64), crate::pool::io::stalled::Lock>,
     /// Changes that wait for room in memory or on the devices, in their order.
-    pub(super) stalled: VecDeque<crate::pool::io::write::Ready>,
+    pub(super) stalled: VecDeque<crate::pool::io::stalled::Ready>,
     /// Bytes of compressed blocks that the stalled changes keep beside their own data. They are
     /// bounded as dirty bytes are. Data beyond the bound is compressed again, on the one thread
     /// that has all other work to do.
@@ -97,7 +100,7 @@ pub struct Pool {
     /// Checkpoints since changes began to wait for space.
     pub(super) vain_checkpoints: u32,
     /// Changes of datasets that wait for their turn.
-    pub(super) waiting: VecDeque<super::administer::Waiting>,
+    pub(super) waiting: VecDeque<super::administer::waiting::Waiting>,
     /// Most bytes that the lists of datasets can take in a manifest, whatever is written; `None` if
     /// they were not counted yet.
     pub(super) lists: Option<usize>,
@@ -125,9 +128,9 @@ pub struct Pool {
     /// over.
     pub(super) waiting_scrub: Option<ScanState>,
     /// Leaves that came back older than the pool and are not rebuilt yet, by guid.
-    pub(super) behind: BTreeMap<u64, super::open::Behind>,
+    pub(super) behind: BTreeMap<u64, super::open::leaves_behind::Behind>,
     /// Devices that were shorter than remembered when the pool was opened.
-    pub(super) short: Vec<super::open::Short>,
+    pub(super) short: Vec<super::open::sizes::Short>,
     /// Leaves that the last resilver could not rebuild in full. The resilver is not tried again
     /// before something has changed.
     pub(super) unrebuilt: BTreeSet<LeafId>,
@@ -151,9 +154,9 @@ pub struct Pool {
     /// Whether the labels say that blocks may lie twice.
     pub(super) may_lie_twice: bool,
     /// Blocks that should lie twice and lie once.
-    pub(super) written_once: crate::pool::io::second_copy::WrittenOnce,
+    pub(super) written_once: crate::pool::io::second_place::WrittenOnce,
     pub(super) last_checkpoint_us: u64,
-    pub(super) rest: crate::pool::io::checkpoint_at_rest::Rest,
+    pub(super) rest: crate::pool::io::rest::Rest,
     /// Sectors that data took since the last checkpoint began.
     pub(super) taken: u64,
     pub(super) tags: Tags,
@@ -168,11 +171,11 @@ pub struct Pool {
     pub(super) is_read_only: bool,
     /// Activity records with which this host claims the pool, if another host could reach its
     /// devices.
-    pub(super) activity: Option<Box<super::activity::Owner>>,
+    pub(super) activity: Option<Box<super::activity::owner::Owner>>,
     /// Whether the records are to let the pool go, after which no more are written.
     pub(super) is_unprotecting: bool,
     /// Reason for which all work ended, since another host has the pool or may have it.
-    pub(super) stopped: Option<super::activity::Stop>,
+    pub(super) stopped: Option<super::activity::protection::Stop>,
     pub(super) array_output: vdev::Output,
     pub(super) output: Output,
 }

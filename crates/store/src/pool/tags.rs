@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::scan::ScanBlock;
+use super::scan::targets::ScanBlock;
 use crate::format::{Address, Pointer};
 use crate::map::Missing;
 use crate::map::hash::BuildNumberHasher;

@@ -21,16 +21,10 @@
 //! overwrite the same space again and again. An available spare is not trimmed, since the pool put
 //! nothing on it.
 
-mod record;
-mod trims;
+pub(super) mod record;
+pub(super) mod trims;
 
 use std::fmt;
-use trims::Step;
-
-pub(super) use record::{RECORD, TrimRecord};
-pub use record::{TrimState, TrimStatus};
-
-pub(super) use trims::Trims;
 
 use super::properties::PoolProperty;
 use super::request::Event;
@@ -39,6 +33,10 @@ use super::tags::Tag;
 use crate::format::SECTOR_SIZE;
 use crate::space::{Extent, Untold};
 use crate::vdev::{DeviceError, DeviceErrorKind, LeafId};
+use record::TrimRecord;
+use trims::Step;
+
+pub use record::{TrimState, TrimStatus};
 
 /// Runs that devices are told of in one step.
 const RUNS_AT_ONCE: usize = 32;

@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use super::activity::{Protected, Stop};
+use super::activity::protection::{Protected, Stop};
 use super::config::PoolConfig;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
-use super::scan::{ScanState, ScanStatus};
+use super::scan::status::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::pool::devices::caches::CacheStatus;
 use crate::pool::devices::logs::LogStatus;
@@ -52,7 +52,7 @@ pub struct PoolStatus {
     /// Leaves that came back older than the pool. They do not count until they are rebuilt.
     pub behind: Vec<LeafId>,
     /// Devices that were shorter than remembered when the pool was opened.
-    pub short: Vec<super::open::Short>,
+    pub short: Vec<super::open::sizes::Short>,
     /// Scan under way, or the last one.
     pub scan: Option<ScanStatus>,
     /// Scrub, running or paused, that a resilver interrupted. It begins again when the resilver is
@@ -122,7 +122,7 @@ impl Pool {
             space: self.space.by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),
-            written_once: self.written_once.all,
+            written_once: self.written_once.all(),
         }
     }
 

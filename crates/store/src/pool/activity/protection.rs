@@ -1,9 +1,10 @@
 //! Words of the protection of a pool: what an opening claims, what it saw, and why a pool stops.
 
+use std::collections::BTreeMap;
+
 use super::pace::Pace;
 use crate::format::Activity;
 use crate::format::Who;
-use std::collections::BTreeMap;
 
 /// Label copies of a leaf.
 pub(super) const COPIES: usize = 4;

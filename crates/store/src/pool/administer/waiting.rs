@@ -1,8 +1,9 @@
 //! Change of datasets that waits for its turn.
 
+use std::fmt;
+
 use crate::catalog::{Catalog, CatalogError, Operation, Stamp};
 use crate::pool::request::RequestId;
-use std::fmt;
 
 /// Function that decides on an operation, given the catalogue at that moment.
 pub type Plan = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;

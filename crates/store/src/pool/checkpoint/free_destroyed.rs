@@ -9,7 +9,7 @@ use super::making::{CheckpointStage, Walking};
 use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};
 use crate::map::walk::{Progress, Visit, Walk};
-use crate::pool::io::read::NodeWaiter;
+use crate::pool::io::wanted::NodeWaiter;
 use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
 

@@ -1,5 +1,8 @@
 //! Checkpoint being made: its stage, its merges, and the writes that it waits for.
 
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
 use super::merging::{Merged, Running, Task};
 use crate::catalog::Catalog;
 use crate::format::{Address, DatasetId, Epoch, Node, Pointer, Root};
@@ -8,8 +11,6 @@ use crate::map::hash::BuildNumberHasher;
 use crate::map::walk::Walk;
 use crate::pool::manifest::Job;
 use crate::snapshot::deadlist::{Deadlist, Figures};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
 
 /// Most nodes that are being written. Each is in memory twice, as itself and as its block, and
 /// neither can be thrown out. When a merge did not wait for busy devices, all leaves of a tree were

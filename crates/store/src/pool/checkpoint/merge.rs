@@ -12,7 +12,7 @@ use crate::format::{Epoch, Pointer};
 use crate::map::merge::{Merge, Stop};
 use crate::map::walk::Progress;
 use crate::map::{Closed, Map};
-use crate::pool::io::read::NodeWaiter;
+use crate::pool::io::wanted::NodeWaiter;
 use crate::snapshot::deadlist::Dead;
 
 /// Nodes that are read before the merge asks for them: few in comparison with the nodes that the

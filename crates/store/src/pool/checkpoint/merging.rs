@@ -1,11 +1,12 @@
 //! Layers on their way into trees: which wait, which is being merged, and what came of the others.
 
+use std::sync::Arc;
+
 use crate::catalog::{Catalog, Dataset};
 use crate::format::{DatasetId, Epoch};
 use crate::map::merge::{Merge, Statistics};
 use crate::map::{Closed, Tree};
 use crate::pool::contents::Referenced;
-use std::sync::Arc;
 
 /// Layer that is to be merged.
 #[derive(Debug)]

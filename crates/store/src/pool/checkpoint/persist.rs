@@ -25,7 +25,7 @@ use crate::format::node::FAN_OUT;
 use crate::format::{Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
 use crate::map::Map;
 use crate::map::merge::NoSpace;
-use crate::pool::io::second_copy::Site;
+use crate::pool::io::second_place::Site;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::Page;
 

@@ -11,7 +11,7 @@ use crate::format::list::Chunk;
 use crate::format::pointer::Second;
 use crate::format::{Algorithm, Compression, Epoch, Node, Pointer, SECTOR_SIZE};
 use crate::map::merge::{NoSpace, Sink};
-use crate::pool::io::second_copy::{Site, Spare};
+use crate::pool::io::second_place::{Site, Spare};
 use crate::snapshot::deadlist::Store;
 use crate::space::{Extent, Purpose, Space, Stream};
 use crate::vdev::{self, Array, Priority};

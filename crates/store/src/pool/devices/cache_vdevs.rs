@@ -19,10 +19,9 @@
 //!
 //! The index and the batches being written count in the cap of the block cache.
 
-use super::caches::{Device, FIRST_LEAF, PATIENCE_US, SECTOR, UnderWay, What};
-
 use pages::Pages;
 
+use super::caches::{Device, FIRST_LEAF, PATIENCE_US, SECTOR, UnderWay, What};
 use crate::cache::second_level::{CachedBlock, Limits, SecondLevel};
 use crate::cache::{EvictedBlocks, Key};
 use crate::catalog::CachePolicy;

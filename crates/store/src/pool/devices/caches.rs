@@ -1,5 +1,7 @@
 //! Cache vdevs of a pool: their devices, what each keeps, and the requests under way.
 
+use std::collections::BTreeMap;
+
 use crate::cache::Key;
 use crate::cache::second_level::{Batch, Place, SecondLevel};
 use crate::format::Pointer;
@@ -7,7 +9,6 @@ use crate::vdev::{
     DeviceOp, DeviceRequest, ErrorCounts, IoId, LeafId, LeafIo, LeafSpec, LeafState, VdevState,
     layout,
 };
-use std::collections::BTreeMap;
 
 /// First leaf number of cache vdevs, and first number of their requests.
 pub(super) const FIRST_LEAF: u32 = 1 << 31;

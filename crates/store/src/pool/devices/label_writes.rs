@@ -26,9 +26,9 @@
 //! milliseconds; it is rare. Every surviving label says which leaf was lost, even on other
 //! top-level vdevs.
 
-use super::label_rounds::{ALL_ROUNDS, Renewal};
 use pages::Pages;
 
+use super::label_rounds::{ALL_ROUNDS, Renewal};
 use crate::format::Label;
 use crate::pool::state::Pool;
 use crate::pool::tags::Tag;

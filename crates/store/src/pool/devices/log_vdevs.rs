@@ -30,10 +30,9 @@
 //! So a copy of an earlier time, on a device that was away then, is never taken for one of this
 //! time. The place of its group in the chain is taken.
 
-use super::logs::{Copying, LogStatus, LogVdev, Recent};
-
 use pages::Pages;
 
+use super::logs::{Copying, LogStatus, LogVdev, Recent};
 use crate::format::{Address, Record, SECTOR_SIZE};
 use crate::pool::request::{Event, PoolErrorKind, RequestId};
 use crate::pool::state::Pool;

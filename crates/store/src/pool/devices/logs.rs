@@ -1,11 +1,13 @@
 //! Log vdevs of a pool: their rings, the groups kept to be copied, and the copies under way.
 
+use std::collections::VecDeque;
+
+use pages::Pages;
+
 use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use crate::log::ring::Ring;
 use crate::pool::request::RequestId;
 use crate::vdev::{Array, Class, TopLevelKind};
-use pages::Pages;
-use std::collections::VecDeque;
 
 /// Time after which a log vdev that has not answered is not waited for any longer, in microseconds.
 pub(super) const PATIENCE_US: u64 = 100_000;

@@ -22,26 +22,20 @@
 //! A failed flush is never repeated as if nothing had happened. The data that it should have made
 //! durable may be lost, so the pool takes no changes any more.
 
-use std::collections::{HashMap, VecDeque};
-
 use pages::Pages;
 
+use super::log_end::GROUPS_IN_FLIGHT;
+use super::log_end::Start;
 use crate::catalog::SyncPolicy;
 use crate::format::{Address, DatasetId, Entry, Record};
-use crate::log::chain::Chain;
-use crate::log::group::{Change, OpenGroup};
+use crate::log::group::Change;
 use crate::log::replay;
-use crate::map::hash::BuildNumberHasher;
-use crate::pool::limits::Limits;
-use crate::pool::log_start::Start;
 use crate::pool::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use crate::pool::state::Pool;
 use crate::pool::tags::Tag;
 use crate::space::{Claim, Extent, Purpose, Stream};
 use crate::vdev::{ArrayError, Priority};
 
-/// Groups being written at which a group that no request waits for is left to gather.
-const GROUPS_IN_FLIGHT: usize = 8;
 /// Groups being written at which an awaited group is left to gather, if a log vdev has the groups.
 const GROUPS_BEHIND_LOG: usize = 256;
 /// Groups being written at which an awaited group is left to gather. With more, most of the written
@@ -51,64 +45,6 @@ const AWAITED_GROUPS_IN_FLIGHT: usize = 4;
 const UNFLUSHED_GROUPS: u64 = 256;
 /// Sectors that should be free after a record, for its data.
 const ROOM_BEHIND_RECORD: u32 = 16;
-
-/// End of the log, where changes become durable.
-#[derive(Debug)]
-pub(in crate::pool) struct Commit {
-    pub(in crate::pool) group: OpenGroup,
-    pub(in crate::pool) chain: Chain,
-    /// Whether an opening finds this end of the log.
-    pub(in crate::pool) start: Start,
-    /// Blocks of groups that are being written, by address, in the form in which they are read.
-    pub(in crate::pool) in_flight: HashMap<u64, Pages, BuildNumberHasher>,
-    /// Requests that wait for groups to become durable, in order.
-    waiters: VecDeque<(u64, RequestId)>,
-    /// Last group that the flush under way covers.
-    flushing: Option<u64>,
-    /// Last group that was flushed. Fewer groups may count as durable, until the labels say on
-    /// which leaves they are.
-    pub(in crate::pool) flushed_seq: u64,
-}
-
-impl Commit {
-    pub(in crate::pool) fn new(chain: Chain, start: Start) -> Self {
-        Self {
-            group: OpenGroup::default(),
-            flushed_seq: chain.durable_seq,
-            chain,
-            start,
-            in_flight: HashMap::default(),
-            waiters: VecDeque::new(),
-            flushing: None,
-        }
-    }
-
-    /// Returns the time at which the open group has waited long enough; `None` if it may not be
-    /// sealed then.
-    pub(in crate::pool) fn deadline_us(&self, limits: &Limits) -> Option<u64> {
-        let may_seal = !self.group.is_empty() && self.chain.being_written() < GROUPS_IN_FLIGHT;
-        may_seal.then(|| self.group.since_us + limits.gather_us)
-    }
-
-    /// Reports whether a request waits for the open group.
-    fn is_group_wanted(&self) -> bool {
-        let last = self.waiters.back();
-        last.is_some_and(|(seq, _)| *seq > self.chain.sealed_seq())
-    }
-
-    /// Returns the last sealed group that a request waits for.
-    fn last_wanted(&self) -> Option<u64> {
-        let sealed = self.chain.sealed_seq();
-        let count = self.waiters.partition_point(|(seq, _)| *seq <= sealed);
-        let last = self.waiters.get(count.checked_sub(1)?);
-        last.map(|(seq, _)| *seq)
-    }
-
-    /// Returns the bytes that are in memory only, or may be.
-    pub(in crate::pool) fn dirty_bytes(&self) -> usize {
-        self.chain.bytes + self.group.payload_bytes()
-    }
-}
 
 impl Pool {
     /// Answers the request when all that was answered before is durable.

@@ -6,15 +6,12 @@
 
 use std::ops::Range;
 
-use super::read::{BlockSource, NodeWaiter, Wanted, cache_key, runs};
+use super::read::{BlockSource, runs};
+use super::wanted::{Ahead, NodeWaiter, Wanted, cache_key};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, FAN_OUT, Pointer};
 use crate::pool::state::Pool;
 use crate::published::LEAVES_TOGETHER;
-
-/// Number of the pending request for blocks that nothing waits for. No real request has this
-/// number.
-const NOBODY: u64 = 0;
 
 /// Most bytes of blocks that are read ahead at a time. This keeps devices busy enough.
 const MOST: usize = 32 << 20;
@@ -24,14 +21,6 @@ const SHARE: usize = 8;
 /// Number of leaves that are published behind blocks that are read ahead. Lanes ask for the next
 /// ones while their reader comes to the second half.
 const LEAVES: u64 = 2 * LEAVES_TOGETHER;
-
-/// Blocks that wait for a node: they are to be read ahead, or their leaves are to be published.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::pool) struct Ahead {
-    dataset: DatasetId,
-    block: u64,
-    end: u64,
-}
 
 impl Pool {
     /// Brings a range of bytes of a volume into the cache, if the volume's data is cached. Bytes
@@ -126,24 +115,6 @@ impl Pool {
         let key = cache_key(wanted.dataset, wanted.block);
         if let Some(ticket) = self.cache.ticket_of_absent(key) {
             self.read_block(pointer, wanted, ticket);
-        }
-    }
-}
-
-impl Wanted {
-    /// Reports whether the block is read ahead, so that no request waits for it.
-    pub(in crate::pool) fn is_ahead(&self) -> bool {
-        self.pending == NOBODY
-    }
-}
-
-impl Ahead {
-    fn wanted(&self, block: u64) -> Wanted {
-        Wanted {
-            dataset: self.dataset,
-            block,
-            pending: NOBODY,
-            part: 0,
         }
     }
 }

@@ -5,25 +5,23 @@
 //! the map, one look-up covers the layers and then the tree, so at no moment is a block in neither.
 //! If a node of the map is missing, the node is read first, and the look-up is made again.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
-use crate::cache::{EvictedBlocks, Key, Ticket};
+use super::block_reads::{Reading, Waiters};
+use super::pending::{Pending, PendingRead};
+use super::wanted::{NodeWaiter, Wanted};
+use crate::cache::{EvictedBlocks, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
 use crate::format::node::FAN_OUT;
-use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
+use crate::format::{DatasetId, Pointer};
 use crate::log::group::Held;
-use crate::map::hash::BuildNumberHasher;
 use crate::map::{Missing, NodeCache, Tree};
 use crate::pool::contents::Contents;
-use crate::pool::io::fetch_ahead::Ahead;
-use crate::pool::request::{
-    Answer, Event, PoolError, PoolErrorKind, RequestId, Span, WantedChanges,
-};
+use crate::pool::request::{Answer, Event, PoolError, PoolErrorKind, RequestId, Span};
 use crate::pool::state::Pool;
 use crate::pool::tags::Tag;
 use crate::vdev::{ArrayError, ArrayErrorKind, Block, Priority};
@@ -36,154 +34,11 @@ const EXTENT_BLOCKS: u64 = 4096;
 const RUN: u64 = 64;
 const _: () = assert!(FAN_OUT.is_multiple_of(RUN as usize));
 
-/// Request that waits for blocks.
-#[derive(Debug)]
-pub(in crate::pool) enum Pending {
-    Read(PendingRead),
-    Write(super::write::PendingWrite),
-    Extents {
-        id: RequestId,
-        dataset: DatasetId,
-        offset: u64,
-        len: u64,
-    },
-    Changes {
-        id: RequestId,
-        wanted: WantedChanges,
-    },
-    Stored {
-        id: RequestId,
-        dataset: DatasetId,
-        block: u64,
-        /// Place of the block, once it is known.
-        pointer: Pointer,
-    },
-}
-
-#[derive(Debug)]
-pub(in crate::pool) struct PendingRead {
-    id: RequestId,
-    parts: SmallVec<[Part; 1]>,
-    pieces: SmallVec<[Option<Pages>; 1]>,
-    missing: usize,
-}
-
-/// Block that a part of a pending request wants.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::pool) struct Wanted {
-    pub(in crate::pool) dataset: DatasetId,
-    pub(in crate::pool) block: u64,
-    pub(in crate::pool) pending: u64,
-    pub(in crate::pool) part: usize,
-}
-
-/// Reads under way, and the requests that wait for them. The key is the pointer, not the place.
-/// During a long read its place may be reused, and the new block there may be read as well.
-#[derive(Debug, Default)]
-pub(in crate::pool) struct BlockReads {
-    blocks: HashMap<Pointer, Reading, BuildNumberHasher>,
-    /// Stored bytes of the blocks that are being read ahead.
-    bytes_ahead: usize,
-    nodes: HashMap<Missing, Vec<NodeWaiter>, BuildNumberHasher>,
-}
-
-impl BlockReads {
-    /// Returns the stored bytes of the blocks that are being read ahead.
-    pub(in crate::pool) fn bytes_ahead(&self) -> usize {
-        self.bytes_ahead
-    }
-
-    /// Reports whether the block is being read.
-    pub(in crate::pool) fn is_reading(&self, pointer: &Pointer) -> bool {
-        self.blocks.contains_key(pointer)
-    }
-
-    fn began(&mut self, pointer: Pointer, reading: Reading) {
-        if reading.is_ahead {
-            self.bytes_ahead += stored_len(&pointer);
-        }
-        self.blocks.insert(pointer, reading);
-    }
-
-    fn ended(&mut self, pointer: &Pointer) -> Option<Reading> {
-        let reading = self.blocks.remove(pointer)?;
-        if reading.is_ahead {
-            self.bytes_ahead -= stored_len(pointer);
-        }
-        Some(reading)
-    }
-}
-
-#[derive(Debug)]
-struct Reading {
-    /// Whether a cache vdev was asked, not the pool's devices.
-    is_cached: bool,
-    /// Whether no request waited for the block when the read began.
-    is_ahead: bool,
-    waiters: SmallVec<[Waiters; 1]>,
-}
-
-/// All waiters for one block of one dataset.
-#[derive(Debug)]
-struct Waiters {
-    key: Key,
-    /// Ticket of the cache from the time when the block was first wanted.
-    ticket: Ticket,
-    all: SmallVec<[Wanted; 2]>,
-}
-
-impl Waiters {
-    fn new(wanted: Wanted, ticket: Ticket) -> Self {
-        let (key, all) = (wanted.cache_key(), smallvec![wanted]);
-        Self { key, ticket, all }
-    }
-}
-
-/// Waiter for a node.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::pool) enum NodeWaiter {
-    Block(Wanted),
-    Extents(u64),
-    /// Request for the differences of snapshots.
-    Changes(u64),
-    /// Request for a block of a stream.
-    Stored(u64),
-    /// The checkpoint, which looks again by itself.
-    Checkpoint,
-    /// Scan of this number, which looks again by itself.
-    Scan(u64),
-    /// Nothing yet; the node will be asked for soon.
-    Nobody,
-    /// Nothing yet; the node and the blocks below it will be asked for soon.
-    Ahead(Ahead),
-    /// Nothing yet; lanes will look into the leaves below it.
-    Leaves(Ahead),
-}
-
-impl Wanted {
-    /// Returns the block's key in the cache.
-    fn cache_key(&self) -> Key {
-        cache_key(self.dataset, self.block)
-    }
-}
-
 /// Place where a block was found, or its data.
 pub(in crate::pool) enum BlockSource {
     Data(Pages),
     Zeros,
     At(Pointer),
-}
-
-impl Pending {
-    /// Returns the id of a request that asks for something other than a volume's data.
-    pub(in crate::pool) fn questioner(&self) -> Option<RequestId> {
-        match self {
-            Self::Extents { id, .. } | Self::Changes { id, .. } | Self::Stored { id, .. } => {
-                Some(*id)
-            }
-            Self::Read(_) | Self::Write(_) => None,
-        }
-    }
 }
 
 impl Pool {
@@ -684,22 +539,9 @@ pub(in crate::pool) fn runs(blocks: Range<u64>) -> impl Iterator<Item = Range<u6
     })
 }
 
-/// Returns the bytes of a block as it lies on devices, parity not counted.
-fn stored_len(pointer: &Pointer) -> usize {
-    usize::from(pointer.sectors) * SECTOR_SIZE
-}
-
 /// Reports whether a block was freed, and its place reused, while it was read.
 pub(in crate::pool) fn is_overwritten(result: &Result<Pages, ArrayError>) -> bool {
     matches!(result, Err(error) if error.kind == ArrayErrorKind::Overwritten)
-}
-
-/// Returns the key of a block in the cache.
-pub(in crate::pool) fn cache_key(dataset: DatasetId, block: u64) -> Key {
-    Key {
-        volume: dataset.0.into(),
-        block,
-    }
 }
 
 #[cfg(test)]

@@ -16,96 +16,19 @@
 
 use smallvec::SmallVec;
 
+use super::second_place::{Spare, place_apart};
 use crate::catalog::{Native, NewDataset, Operation, Value};
 use crate::format::{Address, Pointer};
 use crate::pool::features::{Feature, FeatureState};
 use crate::pool::request::{Event, PoolError, PoolErrorKind};
 use crate::pool::state::Pool;
-use crate::space::{Claim, Extent, Purpose, Space, Stream};
-use crate::vdev::Array;
-
-/// Future place of a block.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::pool) struct Site {
-    pub(in crate::pool) address: Address,
-    pub(in crate::pool) second: Option<Address>,
-}
-
-/// Space that is left for second copies of metadata.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::pool) struct Spare {
-    /// Whether second copies of metadata are wanted at all.
-    is_wanted: bool,
-    /// Free sectors that may be needed otherwise.
-    kept: u64,
-    /// Free runs that nodes of maps may need.
-    kept_runs: u64,
-}
-
-impl Spare {
-    /// Reports whether a block in this place is to lie twice.
-    pub(in crate::pool) fn wants(&self, array: &Array, first: Extent) -> bool {
-        self.is_wanted && array.redundancy(first.vdev) == 0
-    }
-
-    /// Finds a place for the second copy of a block that nothing else needs.
-    pub(in crate::pool) fn place(
-        &self,
-        array: &Array,
-        space: &mut Space,
-        (first, sectors): (Extent, u16),
-        purpose: Purpose,
-    ) -> Option<Extent> {
-        let has_room = space.counts().available >= self.kept + u64::from(first.sectors);
-        // The copy may cost two runs.
-        if !has_room || !space.has_node_runs(self.kept_runs + 2) {
-            return None;
-        }
-        let kind = (Claim::Pieces, Stream::Metadata, purpose);
-        place_apart(array, space, (first, sectors), kind)
-    }
-}
-
-/// Finds a place for the second copy of a block: on another top-level vdev, else far away from the
-/// first copy.
-pub(in crate::pool) fn place_apart(
-    array: &Array,
-    space: &mut Space,
-    (first, sectors): (Extent, u16),
-    (claim, stream, purpose): (Claim, Stream, Purpose),
-) -> Option<Extent> {
-    let may = |vdev: u16| vdev != first.vdev && array.is_writable(vdev);
-    let chosen = space.choose_vdev(sectors.into(), may);
-    let others = (0..space.vdevs()).filter(|vdev| may(*vdev) && chosen != Some(*vdev));
-    let mut vdevs = chosen.into_iter().chain(others);
-    let elsewhere = vdevs.find_map(|vdev| {
-        let footprint = array.footprint(vdev, sectors);
-        (footprint > 0).then(|| space.allocate_as(claim, stream, vdev, footprint, purpose))?
-    });
-    elsewhere.or_else(|| {
-        let footprint = array.footprint(first.vdev, sectors);
-        let may = array.is_writable(first.vdev);
-        may.then(|| space.allocate_apart(claim, stream, first, footprint, purpose))?
-    })
-}
-
-/// Counts of blocks that lie once since there was no room for their second copies.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::pool) struct WrittenOnce {
-    /// Blocks since the pool was opened.
-    pub(in crate::pool) all: u64,
-    /// Blocks of the last checkpoint.
-    lately: u64,
-}
+use crate::space::{Claim, Extent, Purpose, Stream};
 
 impl Pool {
     /// Notes that a checkpoint is durable that lacked room for `blocks` second copies. This is
     /// reported if the checkpoint before had room.
     pub(in crate::pool) fn note_written_once(&mut self, blocks: u64) {
-        let once = &mut self.written_once;
-        once.all += blocks;
-        let before = std::mem::replace(&mut once.lately, blocks);
-        if blocks > 0 && before == 0 {
+        if self.written_once.note(blocks) {
             self.output.events.push(Event::WrittenOnce { blocks });
         }
     }

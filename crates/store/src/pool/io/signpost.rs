@@ -10,71 +10,45 @@
 //! and leads on. The place for a signpost is taken in advance, since nothing may be free there any
 //! more when it is needed. No checkpoint knows the place until it is used, so a power cut frees it.
 
-use std::collections::BTreeMap;
-
 use crate::format::Address;
 use crate::log::replay;
 use crate::pool::state::Pool;
 use crate::space::{Extent, Purpose};
-
-/// Places of the log on each top-level vdev, as far as signposts need them.
-#[derive(Debug, Default)]
-pub(in crate::pool) struct Signposts {
-    /// Place of the last record on each vdev since the last checkpoint began. An opening knows
-    /// these places.
-    known: BTreeMap<u16, Address>,
-    /// Places for future signposts. On each vdev the place is near the last place that the log got
-    /// there.
-    kept: BTreeMap<u16, Extent>,
-}
-
-impl Signposts {
-    /// Reports whether an opening would find a record that no other record leads to.
-    fn is_found(&self, record: Address) -> bool {
-        let known = self.known.get(&record.vdev());
-        known.is_some_and(|known| replay::is_near(*known, record))
-    }
-
-    /// Returns the places that are not used yet.
-    pub(in crate::pool) fn kept(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.kept.values().copied()
-    }
-}
 
 impl Pool {
     /// Returns the place for a signpost of the record at `record`, if it needs one since the next
     /// record lies at `next`. If nothing is free near the record, it has none.
     pub(in crate::pool) fn signpost(&mut self, record: Address, next: Address) -> Option<Extent> {
         let vdev = record.vdev();
-        self.signposts.known.insert(vdev, record);
+        self.signposts.note_record(record);
         if self.signposts.is_found(next) {
             return None;
         }
         // This place was kept when the record got its own.
-        let kept = self.signposts.kept.remove(&vdev);
+        let kept = self.signposts.take_kept(vdev);
         kept.or_else(|| self.place_signpost(record))
     }
 
     /// Keeps a place for a signpost near the place of the next record.
     pub(in crate::pool) fn keep_signpost(&mut self, next: Address) {
         let vdev = next.vdev();
-        let kept = self.signposts.kept.get(&vdev).copied();
+        let kept = self.signposts.kept_on(vdev);
         if kept.is_some_and(|extent| replay::is_near(extent.address(), next)) {
             return;
         }
         if let Some(extent) = kept {
-            self.signposts.kept.remove(&vdev);
+            self.signposts.take_kept(vdev);
             self.space.give_back(extent);
         }
         if let Some(extent) = self.place_signpost(next) {
-            self.signposts.kept.insert(vdev, extent);
+            self.signposts.keep(vdev, extent);
         }
     }
 
     /// Begins anew for a checkpoint: an opening from it knows no record before it, and no unused
     /// signpost.
     pub(in crate::pool) fn begin_signposts(&mut self) {
-        self.signposts.known.clear();
+        self.signposts.forget_records();
         for extent in self.signposts.kept() {
             self.space.make_young(extent);
         }

@@ -1,4 +1,4 @@
-//! Enters changes into the maps, and counts the cost of bringing them into the trees.
+//! Cost of bringing changes into the trees, as far as no durable checkpoint has them.
 //!
 //! A change takes more space than its blocks: a checkpoint rewrites the nodes above them, and lists
 //! the blocks and nodes that they replace. If writes are scattered over a large volume, this takes
@@ -9,13 +9,8 @@
 //! is for the worst case, since the nodes have not been read yet. If little space is free,
 //! checkpoints therefore come earlier. Each checkpoint replaces the estimated cost by the real one.
 
-use super::write::Write;
 use crate::format::node::FAN_OUT;
-use crate::format::{DatasetId, Node, Pointer, SECTOR_SIZE};
-use crate::map::Tree;
-use crate::map::touched::nodes_over;
-use crate::pool::contents::Contents;
-use crate::pool::state::Pool;
+use crate::format::{DatasetId, Node, SECTOR_SIZE};
 
 /// Most bytes of a node, which are counted for every node.
 pub(in crate::pool) const NODE_SIZE: u32 = Node::<FAN_OUT>::MAX_SIZE as u32;
@@ -28,11 +23,11 @@ const CHUNK_SECTORS: u64 = (crate::format::list::MAX_SIZE / SECTOR_SIZE) as u64;
 
 /// Most work that a checkpoint has to do for changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Work {
+pub(super) struct Work {
     /// Nodes to be written.
-    nodes: u64,
+    pub(super) nodes: u64,
     /// Blocks that are no longer in the map.
-    replaced: u64,
+    pub(super) replaced: u64,
 }
 
 /// Most space that the work of a checkpoint takes.
@@ -54,7 +49,7 @@ pub(in crate::pool) struct Widths {
 }
 
 impl Work {
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self {
             nodes: self.nodes.saturating_add(other.nodes),
             replaced: self.replaced.saturating_add(other.replaced),
@@ -96,8 +91,30 @@ impl Unmerged {
         self.merging = Work::default();
     }
 
-    fn all(&self) -> Work {
+    pub(super) fn all(&self) -> Work {
         self.merging.and(self.sealed).and(self.unsealed)
+    }
+
+    /// Returns the work for changes that the checkpoint being made does not have.
+    pub(super) fn of_next(&self) -> Work {
+        self.sealed.and(self.unsealed)
+    }
+
+    /// Returns the most that this work costs if `allocated` sectors are in use.
+    pub(super) fn cost(&self, work: Work, allocated: u64) -> Cost {
+        // No more blocks can be replaced than exist.
+        let replaced = work.replaced.min(allocated);
+        let lists = (work.nodes + replaced).div_ceil(LISTED_PER_SECTOR);
+        let Widths { node, list } = self.widths;
+        Cost {
+            sectors: work.nodes * node + lists * list,
+            runs: work.nodes + lists.div_ceil(CHUNK_SECTORS),
+        }
+    }
+
+    /// Reports whether the last change of the open group ended in this leaf of a map.
+    pub(super) fn ended_in(&self, leaf: (DatasetId, u64)) -> bool {
+        self.last_leaf == Some(leaf)
     }
 
     /// Notes that the changes of the open group are in layers.
@@ -108,141 +125,16 @@ impl Unmerged {
 
     /// Notes that a layer touches `after` nodes instead of `before`, by its own estimate. The more
     /// changes a layer has, the better is its estimate.
-    fn note_sealed(&mut self, before: u64, after: u64, replaced: u64) {
+    pub(super) fn note_sealed(&mut self, before: u64, after: u64, replaced: u64) {
         self.sealed.nodes = (self.sealed.nodes + after).saturating_sub(before);
         self.sealed.replaced = self.sealed.replaced.saturating_add(replaced);
     }
 
     /// Notes that a change came into the open group.
-    fn taken(&mut self, work: Work, last_leaf: (DatasetId, u64)) {
+    pub(super) fn taken(&mut self, work: Work, last_leaf: (DatasetId, u64)) {
         self.unsealed = self.unsealed.and(work);
         self.last_leaf = Some(last_leaf);
     }
-}
-
-impl Pool {
-    /// Prefetches the memory that mapping a block will need soon.
-    pub(in crate::pool) fn foresee_mapping(&self, dataset: DatasetId, block: u64) {
-        if let Some(of) = self.contents.get(&dataset) {
-            of.map.layers.top().prefetch(block);
-        }
-    }
-
-    /// Maps a block to its new place. Returns whether the dataset exists.
-    pub(in crate::pool) fn map_block(
-        &mut self,
-        dataset: DatasetId,
-        block: u64,
-        pointer: Pointer,
-    ) -> bool {
-        let Some(of) = self.contents.get_mut(&dataset) else {
-            return false;
-        };
-        let height = height_of(of);
-        let before = of.map.layers.top().touched_nodes(height);
-        let snapshots = || self.catalog.epochs_beneath(dataset);
-        let old = of.map.insert(&self.nodes, snapshots, block, pointer);
-        let after = of.map.layers.top().touched_nodes(height);
-        self.unmerged.note_sealed(before, after, 1);
-        if let Some(old) = old {
-            self.drop_block(&old);
-        }
-        true
-    }
-
-    /// Maps blocks to zeros. Returns whether the dataset exists.
-    pub(in crate::pool) fn map_zeros(
-        &mut self,
-        dataset: DatasetId,
-        block: u64,
-        count: u64,
-    ) -> bool {
-        let Some(of) = self.contents.get_mut(&dataset) else {
-            return false;
-        };
-        let height = height_of(of);
-        let before = of.map.layers.top().touched_nodes(height);
-        let mut dropped: Vec<Pointer> = Vec::new();
-        let range = block..block.saturating_add(count);
-        let snapshots = || self.catalog.epochs_beneath(dataset);
-        of.map.clear(&self.nodes, snapshots, range, |pointer| {
-            dropped.push(pointer);
-        });
-        let after = of.map.layers.top().touched_nodes(height);
-        self.unmerged.note_sealed(before, after, count);
-        for pointer in dropped {
-            self.drop_block(&pointer);
-        }
-        true
-    }
-
-    /// Notes that an admitted change, or the last part of it, is in the open group.
-    pub(in crate::pool) fn note_taken(&mut self, write: &Write) {
-        if let Some(of) = self.contents.get(&write.dataset) {
-            let last = (write.touched(of.block_size.into()).end - 1) / FAN_OUT as u64;
-            let work = self.work_of(write);
-            self.unmerged.taken(work, (write.dataset, last));
-        }
-    }
-
-    /// Returns the most that all admitted changes will cost that no durable checkpoint has.
-    pub(in crate::pool) fn cost_of_all(&self) -> Cost {
-        self.cost(self.unmerged.all())
-    }
-
-    /// Returns the most that these changes and one more will cost.
-    pub(in crate::pool) fn cost_with(&self, write: &Write) -> Cost {
-        self.cost(self.unmerged.all().and(self.work_of(write)))
-    }
-
-    /// Returns the most that the changes will cost that the checkpoint being made does not have.
-    pub(in crate::pool) fn cost_of_next(&self) -> Cost {
-        self.cost(self.unmerged.sealed.and(self.unmerged.unsealed))
-    }
-
-    fn cost(&self, work: Work) -> Cost {
-        // No more blocks can be replaced than exist.
-        let replaced = work.replaced.min(self.space.counts().allocated);
-        let lists = (work.nodes + replaced).div_ceil(LISTED_PER_SECTOR);
-        let Widths { node, list } = self.unmerged.widths;
-        Cost {
-            sectors: work.nodes * node + lists * list,
-            runs: work.nodes + lists.div_ceil(CHUNK_SECTORS),
-        }
-    }
-
-    fn work_of(&self, write: &Write) -> Work {
-        let Some(of) = self.contents.get(&write.dataset) else {
-            return Work::default();
-        };
-        let touched = write.touched(of.block_size.into());
-        let count = touched.end - touched.start;
-        let height = height_of(of);
-        let blocks = touched.start..=touched.end - 1;
-        // Nodes wholly inside a range of zeros are dropped; only nodes at its two ends are
-        // rewritten.
-        let leaves = match write.is_zeros() {
-            true => count.min(2),
-            false => count,
-        };
-        let nodes = nodes_over(&blocks, leaves, height);
-        // A change in the leaf of the previous change shares its path.
-        let leaf = (write.dataset, touched.start / FAN_OUT as u64);
-        let shared = match self.unmerged.last_leaf == Some(leaf) {
-            true => u64::from(height),
-            false => 0,
-        };
-        Work {
-            nodes: nodes - shared,
-            replaced: count,
-        }
-    }
-}
-
-/// Returns the most levels that a volume's tree has once all changes are in it.
-fn height_of(of: &Contents) -> u8 {
-    let last = of.size.div_ceil(of.block_size.into()).saturating_sub(1);
-    of.map.tree.height.max(Tree::<FAN_OUT>::height_for(last))
 }
 
 #[cfg(test)]

@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 use pages::{PAGE_SIZE, Page, Pages};
 
-use super::super::log_start::Start;
 use super::{Block, OpenError, Opening, OpeningStage, Wanted};
 use crate::format::{Address, Record};
 use crate::log::chain::Chain;
 use crate::log::replay::{self, FoundGroup};
-use crate::pool::io::commit::Commit;
+use crate::pool::io::log_end::Commit;
+use crate::pool::io::log_end::Start;
 use crate::space::Extent;
 use crate::vdev::{Priority, Verify};
 

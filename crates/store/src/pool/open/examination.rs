@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::activity::Protection;
+use super::super::activity::protection::Protection;
 use super::super::config::PoolConfig;
 use super::configurations::Labels;
 use super::error::{OpenError, OpenErrorKind};

@@ -17,16 +17,17 @@
 //! old one, whose opening fails as it did. Records that were given up fit nowhere any more: their
 //! numbers are too low, and no chain leads to them.
 
-use super::super::log_start::Start;
+use std::sync::Arc;
+
 use super::{Candidate, Examined, OpenError, OpenErrorKind, Opening};
 use crate::cache::Cache;
 use crate::catalog::Catalog;
 use crate::format::Epoch;
 use crate::log::chain::Chain;
 use crate::log::replay::Damage;
-use crate::pool::io::commit::Commit;
+use crate::pool::io::log_end::Commit;
+use crate::pool::io::log_end::Start;
 use crate::vdev;
-use std::sync::Arc;
 
 /// Number that is greater than any count of groups after a checkpoint.
 const GROUPS: u64 = 1 << 32;

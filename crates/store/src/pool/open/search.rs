@@ -9,12 +9,12 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::super::log_start::Start;
 use super::{OpenError, Opening, OpeningStage, Wanted};
 use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;
 use crate::log::replay::{SEARCH, Trace};
-use crate::pool::io::commit::Commit;
+use crate::pool::io::log_end::Commit;
+use crate::pool::io::log_end::Start;
 use crate::vdev::{ArrayError, DeviceErrorKind, LeafId, TopLevelKind, VdevState, layout};
 
 /// Sectors of a leaf that are read at once.

@@ -6,12 +6,13 @@
 //! the new end. Otherwise the part beyond its end is damaged: it is read from other leaves, and
 //! never taken for the end of the log.
 
+use pages::Pages;
+
 use super::super::config::PoolConfig;
 use crate::format::label::LABEL_SIZE;
 use crate::format::{Label, SECTOR_SIZE};
 use crate::pool::open::leaf_labels::LeafLabels;
 use crate::vdev::{LeafState, layout};
-use pages::Pages;
 
 /// Device that is shorter than it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use crate::catalog::{
 use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
-use crate::pool::checkpoint::Making;
+use crate::pool::checkpoint::making::Making;
 use crate::pool::contents::Contents;
+use crate::pool::io::change::Write;
 use crate::pool::io::unmerged::{NODE_SIZE, Widths};
-use crate::pool::io::write::Write;
 use crate::pool::request::{PoolError, PoolErrorKind};
 use crate::pool::state::Pool;
 

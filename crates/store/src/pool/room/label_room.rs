@@ -6,7 +6,7 @@
 
 use crate::format::Label;
 use crate::pool::config::PoolConfig;
-use crate::pool::open::{OpenError, OpenErrorKind};
+use crate::pool::open::error::{OpenError, OpenErrorKind};
 use crate::pool::state::Pool;
 use crate::vdev::{ShapeError, ShapeErrorKind};
 

@@ -24,7 +24,7 @@ use crate::pool::manifest::{
 };
 use crate::pool::request::PoolError;
 use crate::pool::state::Pool;
-use crate::pool::trim::RECORD;
+use crate::pool::trim::record::RECORD;
 use crate::snapshot::deadlist::Deadlist;
 
 /// Longest history, in bytes, with each of its characters written as two.

@@ -10,7 +10,7 @@ use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
-use crate::pool::io::read::NodeWaiter;
+use crate::pool::io::wanted::NodeWaiter;
 use crate::pool::state::Pool;
 use crate::pool::tags::Tag;
 use crate::snapshot::deadlist::{Deadlist, Unread};

@@ -1,12 +1,13 @@
 //! Scan under way: what it visits, what it gathered, and what it could not read or rebuild.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use super::status::{ScanState, ScanStatus};
 use super::targets::{Place, ScanBlock, ScanTarget, Target, Walking};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch};
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::{LeafId, Resilver};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Scan under way.
 #[derive(Debug)]

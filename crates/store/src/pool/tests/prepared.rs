@@ -7,7 +7,7 @@ use super::world::World;
 use crate::catalog::Settings;
 use crate::catalog::request::SetProperties;
 use crate::format::DatasetId;
-use crate::pool::io::read::cache_key;
+use crate::pool::io::wanted::cache_key;
 use crate::vdev::TopLevelKind;
 
 const SIZE: usize = 16 << 10;

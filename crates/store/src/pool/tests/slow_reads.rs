@@ -5,7 +5,7 @@ use super::world::World;
 use crate::catalog::request::CreateVolume;
 use crate::format::{Address, DatasetId, Epoch};
 use crate::map::{Missing, NodeCache};
-use crate::pool::io::read::NodeWaiter;
+use crate::pool::io::wanted::NodeWaiter;
 use crate::vdev::{TopLevelKind, VdevState};
 
 const BLOCK: u64 = 4096;

@@ -1,7 +1,7 @@
 //! Work that waits for late devices is bounded, and a checkpoint that changes wait for is made at
 //! once.
 
-use super::super::checkpoint::NODES_IN_FLIGHT;
+use super::super::checkpoint::making::NODES_IN_FLIGHT;
 use super::super::{Limits, Request};
 use super::world::World;
 use crate::format::node::FAN_OUT;

@@ -1,9 +1,10 @@
 //! Trims of a pool: those that users asked for, and the steps that vdevs have under way.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::record::TrimRecord;
 use crate::space::Extent;
 use crate::vdev::{DeviceError, LeafId};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// All trims of a pool.
 #[derive(Debug, Default)]

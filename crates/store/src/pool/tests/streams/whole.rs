@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::catalog::request::{ReceiveInto, SetProperties, TakeSnapshots};
 use crate::format::DatasetId;
 use crate::map::Change;
-use crate::pool::io::read::cache_key;
+use crate::pool::io::wanted::cache_key;
 use crate::pool::tests::world::World;
 use crate::pool::{Answer, Limits, Plan, PoolError, PoolErrorKind, Received, Request};
 use crate::pool::{Changes, WantedChanges};

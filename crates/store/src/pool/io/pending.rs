@@ -1,0 +1,60 @@
+//! Requests that wait for blocks or nodes.
+
+use pages::Pages;
+use smallvec::SmallVec;
+
+use super::stalled::Ready;
+use crate::format::{DatasetId, Pointer};
+use crate::pool::request::{RequestId, WantedChanges};
+use crate::volume::blocks::Part;
+
+/// Request that waits for blocks.
+#[derive(Debug)]
+pub(in crate::pool) enum Pending {
+    Read(PendingRead),
+    Write(PendingWrite),
+    Extents {
+        id: RequestId,
+        dataset: DatasetId,
+        offset: u64,
+        len: u64,
+    },
+    Changes {
+        id: RequestId,
+        wanted: WantedChanges,
+    },
+    Stored {
+        id: RequestId,
+        dataset: DatasetId,
+        block: u64,
+        /// Place of the block, once it is known.
+        pointer: Pointer,
+    },
+}
+
+#[derive(Debug)]
+pub(in crate::pool) struct PendingRead {
+    pub(super) id: RequestId,
+    pub(super) parts: SmallVec<[Part; 1]>,
+    pub(super) pieces: SmallVec<[Option<Pages>; 1]>,
+    pub(super) missing: usize,
+}
+
+/// Change that waits for old contents.
+#[derive(Debug)]
+pub(in crate::pool) struct PendingWrite {
+    pub(super) ready: Ready,
+    pub(super) missing: usize,
+}
+
+impl Pending {
+    /// Returns the id of a request that asks for something other than a volume's data.
+    pub(in crate::pool) fn questioner(&self) -> Option<RequestId> {
+        match self {
+            Self::Extents { id, .. } | Self::Changes { id, .. } | Self::Stored { id, .. } => {
+                Some(*id)
+            }
+            Self::Read(_) | Self::Write(_) => None,
+        }
+    }
+}
