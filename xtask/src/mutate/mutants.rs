@@ -506,8 +506,8 @@ pub(crate) const CHANGES: [Change; 43] = [
     ),
     change(
         "pool/scan.rs",
-        "            None if !scan.has_begun => self.checkpoints >= scan.begins_with,",
-        "            None if !scan.has_begun => self.checkpoints >= scan.begins_with || ‹rebuilt-without-log›,",
+        "            None if !scan.has_begun => self.schedule.made() >= scan.begins_with,",
+        "            None if !scan.has_begun => self.schedule.made() >= scan.begins_with || ‹rebuilt-without-log›,",
     ),
     change(
         "pool/scan.rs",

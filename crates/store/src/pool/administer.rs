@@ -291,7 +291,7 @@ impl Pool {
             }
             if !freed.is_empty() {
                 self.jobs.push_back(super::manifest::Job::Dead(freed));
-                self.is_checkpoint_wanted = true;
+                self.schedule.want();
             }
         }
     }

@@ -20,6 +20,7 @@ mod merge;
 mod merging;
 mod persist;
 mod root_ring;
+pub(super) mod schedule;
 mod writer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +45,7 @@ impl Pool {
             if !(self.is_checkpoint_due() || is_time) {
                 return;
             }
-            self.rest.begin_checkpoint(self.now_us, &self.limits);
+            self.schedule.note_due(self.now_us, &self.limits);
             self.begin_checkpoint();
         }
         let Some(making) = &self.checkpoint else {
@@ -70,10 +71,8 @@ impl Pool {
         if self.suspended.is_some() {
             return;
         }
-        self.is_checkpoint_wanted = false;
+        self.schedule.begin();
         self.want_second_copies();
-        self.updates = 0;
-        self.taken = 0;
         let (epoch, chain) = (self.epoch, &self.commit.chain);
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
         for contents in self.contents.values_mut() {
@@ -209,13 +208,12 @@ impl Pool {
         let mut jobs = making.jobs;
         jobs.append(&mut self.jobs);
         self.jobs = jobs;
-        self.checkpoints += 1;
+        self.schedule.count_made();
         self.note_written_once(making.writes.once);
         self.start_is_reached(making.seq);
         self.begin_epoch(self.epoch);
         self.bury();
-        self.rest.commit_checkpoint(self.is_freeing());
-        self.last_checkpoint_us = self.now_us;
+        self.schedule.end(self.is_freeing(), self.now_us);
         let epoch = making.epoch.0;
         self.output.events.push(Event::Checkpoint { epoch });
         self.count_reserved();

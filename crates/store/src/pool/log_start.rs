@@ -20,7 +20,7 @@ impl Pool {
     pub(super) fn note_start(&mut self, seq: u64) {
         if self.commit.start == Start::Found {
             self.commit.start = Start::Anew(seq);
-            self.is_checkpoint_wanted = true;
+            self.schedule.want();
         }
     }
 

@@ -7,7 +7,7 @@
 //! does a bounded amount of work.
 //!
 //! State lies below steps. A *part* holds data, and what the data decides by itself. It does not
-//! know the pool: `checkpoint/making.rs`, `io/log_end.rs`. `state.rs` joins the parts to a [`Pool`].
+//! know the pool: `checkpoint/making.rs`, `io/log_end.rs`. In `state.rs`, [`Pool`] joins the parts.
 //! A *step* lies above and ties parts together: `checkpoint.rs`, `io/commit.rs`. No part imports a
 //! step.
 //!

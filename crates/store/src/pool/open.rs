@@ -40,6 +40,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
+use super::checkpoint::schedule::Schedule;
 use super::config::PoolConfig;
 use super::contents::{Contents, Referenced};
 use super::features::Feature;
@@ -221,7 +222,7 @@ impl Pool {
         pool.use_second_copies();
         pool.heed_autotrim();
         pool.is_config_new = true;
-        pool.is_checkpoint_wanted = true;
+        pool.schedule.want();
         let Some((next, extent)) = pool.place_record() else {
             let context = "the devices are too small for a pool";
             return Err(OpenError::new(OpenErrorKind::Missing, context));
@@ -275,8 +276,7 @@ impl Opening {
         let behind = examined.behind.iter();
         opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
         opening.pool.now_us = now_us;
-        opening.pool.last_checkpoint_us = now_us;
-        opening.pool.rest.note_change(now_us);
+        opening.pool.schedule.open(now_us);
         if let Some(protection) = &examined.protection {
             opening.pool.hold(protection.clone());
         }
@@ -630,7 +630,6 @@ fn empty(
         now_us: 0,
         worked_us: 0,
         is_work_owed: false,
-        updates: 0,
         unmerged: Unmerged::default(),
         reserved: 0,
         has_promised: false,
@@ -654,7 +653,7 @@ fn empty(
         is_closing: false,
         renewal: None,
         checkpoint: None,
-        checkpoints: 0,
+        schedule: Schedule::default(),
         scan: None,
         ended_scan: None,
         waiting_scrub: None,
@@ -662,20 +661,14 @@ fn empty(
         short: Vec::new(),
         unrebuilt: BTreeSet::new(),
         heard_again: BTreeSet::new(),
-        syncs: Vec::new(),
-        unsettled: Vec::new(),
         // Faults that exist from the start are looked at, too.
         seen_events: 1,
         tended_events: 0,
         leaving_spares: BTreeSet::new(),
         away_spares: BTreeSet::new(),
         failures: Default::default(),
-        is_checkpoint_wanted: false,
         may_lie_twice: false,
         written_once: Default::default(),
-        last_checkpoint_us: 0,
-        rest: crate::pool::io::rest::Rest::default(),
-        taken: 0,
         asked_us: None,
         tags: Tags::default(),
         records: VecDeque::new(),

@@ -41,7 +41,9 @@ impl Pool {
             self.set_exported(false, host);
         }
         self.note_protection();
-        self.is_checkpoint_wanted |= self.is_config_new;
+        if self.is_config_new {
+            self.schedule.want();
+        }
         self.go_on();
     }
 
@@ -55,7 +57,7 @@ impl Pool {
     pub fn is_config_durable(&self) -> bool {
         self.suspended.is_none()
             && self.checkpoint.is_none()
-            && !self.is_checkpoint_wanted
+            && !self.schedule.is_wanted()
             && !self.is_config_new
             && self.renewal.is_none()
     }
@@ -66,7 +68,7 @@ impl Pool {
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.now_us = now_us;
         self.is_export_wanted = is_exported;
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
         self.is_closing = true;
         self.end_trims(true);
         self.go_on();

@@ -124,7 +124,7 @@ impl Pool {
                 unrecoverable: 0,
             },
             epoch: self.epoch,
-            begins_with: self.checkpoints + 1 + u64::from(self.checkpoint.is_some()),
+            begins_with: self.schedule.made() + 1 + u64::from(self.checkpoint.is_some()),
             has_begun: false,
             leaves,
             has_left: false,
@@ -144,7 +144,7 @@ impl Pool {
             batch_short: BTreeMap::new(),
             short: BTreeMap::new(),
             unreadable: BTreeSet::new(),
-            batch_checkpoints: self.checkpoints,
+            batch_checkpoints: self.schedule.made(),
             in_flight: 0,
             awaited: None,
             waits_for_checkpoint: false,
@@ -153,7 +153,7 @@ impl Pool {
             is_settled: false,
         });
         // The trees must have all that was written until now.
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 
     /// Reports whether a scan could do something now.
@@ -168,7 +168,7 @@ impl Pool {
         match scan.ends_with {
             Some(_) => scan.is_settled,
             None if scan.waits_for_checkpoint => self.checkpoint.is_none(),
-            None if !scan.has_begun => self.checkpoints >= scan.begins_with,
+            None if !scan.has_begun => self.schedule.made() >= scan.begins_with,
             None if scan.next < scan.batch.len() => scan.in_flight < IN_FLIGHT,
             None => scan.in_flight == 0,
         }
@@ -195,7 +195,7 @@ impl Pool {
     /// Continues with a scan, or begins one that is due.
     pub(super) fn scan_go_on(&mut self) {
         self.begin_due_scan();
-        let checkpoints = self.checkpoints;
+        let checkpoints = self.schedule.made();
         let Some(scan) = &mut self.scan else { return };
         if scan.status.state != ScanState::Running || scan.awaited.is_some() {
             return;
@@ -224,14 +224,16 @@ impl Pool {
 
     /// Gives the scan the lists that belong to a checkpoint while one is being made.
     pub(super) fn scan_between_checkpoints(&mut self) {
-        let (is_freeing, checkpoints) = (self.is_freeing(), self.checkpoints);
+        let (is_freeing, checkpoints) = (self.is_freeing(), self.schedule.made());
         let Some(scan) = &mut self.scan else { return };
         if scan.status.state != ScanState::Running {
             return;
         }
         if scan.ends_with.is_some_and(|wanted| checkpoints >= wanted) {
             scan.is_settled = !is_freeing;
-            self.is_checkpoint_wanted |= is_freeing;
+            if is_freeing {
+                self.schedule.want();
+            }
             return;
         }
         if !std::mem::take(&mut scan.waits_for_checkpoint) {
@@ -311,7 +313,7 @@ impl Pool {
                 if scan.next < scan.batch.len() || scan.in_flight > 0 {
                     return;
                 }
-                if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
+                if !scan.batch.is_empty() && self.schedule.made() == scan.batch_checkpoints {
                     scan.most = (scan.most * 2).min(self.limits.scan_batch);
                 }
                 // When as many blocks were gathered as were thrown away, none of the latter is
@@ -340,7 +342,7 @@ impl Pool {
     /// reused.
     fn is_batch_old(&self) -> bool {
         let scan = self.scan.as_ref();
-        scan.is_some_and(|scan| self.checkpoints > scan.batch_checkpoints + 1)
+        scan.is_some_and(|scan| self.schedule.made() > scan.batch_checkpoints + 1)
     }
 
     fn begin_block(&mut self, now: u64) {

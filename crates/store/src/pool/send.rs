@@ -44,8 +44,8 @@ impl Pool {
                     self.pending.remove(&pending);
                     return self.answer(id, Err(error));
                 }
-                self.unsettled.push(pending);
-                self.is_checkpoint_wanted = true;
+                self.schedule.ask_after(pending);
+                self.schedule.want();
                 return;
             }
             Err(error) => {
@@ -114,14 +114,14 @@ impl Pool {
 
     /// Resumes the questions that waited for a checkpoint.
     pub(in crate::pool) fn changes_are_settled(&mut self) {
-        for pending in std::mem::take(&mut self.unsettled) {
+        for pending in self.schedule.take_questions() {
             self.tell_changes(pending);
         }
     }
 
     /// Takes the questions that wait for a checkpoint, since none will be made any more.
     pub(in crate::pool) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
-        let waiting = std::mem::take(&mut self.unsettled).into_iter();
+        let waiting = self.schedule.take_questions().into_iter();
         let given_up = waiting.filter_map(|pending| self.pending.remove(&pending)?.questioner());
         given_up.collect()
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::checkpoint::making::Making;
+use super::checkpoint::schedule::Schedule;
 use super::config::PoolConfig;
 use super::contents::{Contents, Dying};
 use super::limits::Limits;
@@ -72,8 +73,6 @@ pub struct Pool {
     /// Whether background work is owed: the last share is long enough ago, and something happened
     /// since.
     pub(super) is_work_owed: bool,
-    /// Changes of maps since the last checkpoint began.
-    pub(super) updates: u64,
     /// Changes that are in no durable checkpoint yet.
     pub(super) unmerged: Unmerged,
     /// Sectors that volumes have reserved and do not use yet.
@@ -119,8 +118,7 @@ pub struct Pool {
     /// Write of the configuration into the labels that is under way.
     pub(super) renewal: Option<crate::pool::devices::label_rounds::Renewal>,
     pub(super) checkpoint: Option<Making>,
-    /// Checkpoints that became durable since the pool was opened.
-    pub(super) checkpoints: u64,
+    pub(super) schedule: Schedule,
     pub(super) scan: Option<Scan>,
     /// Last scan that ended before the present one began, or before the pool was opened.
     pub(super) ended_scan: Option<ScanRecord>,
@@ -136,11 +134,6 @@ pub struct Pool {
     pub(super) unrebuilt: BTreeSet<LeafId>,
     /// Given-up leaves that answered again, since something else last changed.
     pub(super) heard_again: BTreeSet<LeafId>,
-    /// Requests that wait for a checkpoint, each with the number that [`Pool::checkpoints`] must
-    /// reach.
-    pub(super) syncs: Vec<(u64, RequestId)>,
-    /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.
-    pub(super) unsettled: Vec<u64>,
     /// Number of changes of leaves seen; the next field is the number acted upon.
     pub(super) seen_events: u64,
     pub(super) tended_events: u64,
@@ -150,15 +143,10 @@ pub struct Pool {
     pub(super) away_spares: BTreeSet<u64>,
     /// Counts of the failures of leaves.
     pub(super) failures: crate::pool::devices::failures::Failures,
-    pub(super) is_checkpoint_wanted: bool,
     /// Whether the labels say that blocks may lie twice.
     pub(super) may_lie_twice: bool,
     /// Blocks that should lie twice and lie once.
     pub(super) written_once: crate::pool::io::second_place::WrittenOnce,
-    pub(super) last_checkpoint_us: u64,
-    pub(super) rest: crate::pool::io::rest::Rest,
-    /// Sectors that data took since the last checkpoint began.
-    pub(super) taken: u64,
     pub(super) tags: Tags,
     /// Places of the records that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
@@ -499,11 +487,11 @@ impl Pool {
 
     /// Reports whether a checkpoint is due for another reason than the age of the last one.
     pub(super) fn is_checkpoint_due(&self) -> bool {
-        let is_long = self.updates >= self.limits.updates;
+        let is_long = self.schedule.is_long(&self.limits);
         // Writes that were under way when closing began come after the checkpoint that closing
         // asked for.
         let is_last = self.is_closing && self.has_changed();
-        self.is_checkpoint_wanted || is_last || is_long || self.is_space_running_short()
+        self.schedule.is_wanted() || is_last || is_long || self.is_space_running_short()
     }
 
     /// Reports whether a checkpoint would find anything new.

@@ -157,7 +157,7 @@ impl Pool {
         };
         self.output.events.push(event);
         self.trims.by_leaf.insert(record.leaf, record);
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
         self.go_on();
     }
 
@@ -392,7 +392,7 @@ impl Pool {
         };
         self.output.events.push(event);
         self.trims.by_leaf.insert(guid, record);
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 
     /// Forgets the trims of leaves that have left the pool.

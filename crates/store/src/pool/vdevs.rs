@@ -175,19 +175,19 @@ impl Pool {
             return self.answer(id, Err(error));
         }
         self.await_checkpoint(id);
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
         self.go_on();
     }
 
     /// Answers the request when a checkpoint is durable that begins after this call.
     pub(super) fn await_checkpoint(&mut self, id: RequestId) {
-        self.syncs.push((self.next_checkpoint(), id));
+        self.schedule.wait_for(self.next_checkpoint(), id);
     }
 
     /// Returns the count of checkpoints at which the first one that begins after this call is
     /// durable.
     fn next_checkpoint(&self) -> u64 {
-        self.checkpoints + 1 + u64::from(self.checkpoint.is_some())
+        self.schedule.made() + 1 + u64::from(self.checkpoint.is_some())
     }
 
     /// Notes that this host exports or imports the pool. [`Pool::sync`] makes the change durable.
@@ -198,13 +198,7 @@ impl Pool {
     }
 
     pub(super) fn answer_syncs(&mut self) {
-        let done = self.checkpoints;
-        let (over, waiting) = std::mem::take(&mut self.syncs)
-            .into_iter()
-            .partition(|(wanted, _)| *wanted <= done);
-        self.syncs = waiting;
-        let over: Vec<(u64, RequestId)> = over;
-        for (_, id) in over {
+        for id in self.schedule.take_over() {
             self.answer(id, Ok(Answer::Done));
         }
     }
@@ -404,7 +398,7 @@ impl Pool {
 
     pub(super) fn shape_changed(&mut self) {
         self.is_config_new = true;
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 
     /// Takes an event of a device or vdev. Notes whether a leaf fails too often.

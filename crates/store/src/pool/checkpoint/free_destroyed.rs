@@ -24,7 +24,7 @@ impl Pool {
         if !contents.dead.is_empty() {
             self.jobs.push_back(Job::Chunks(contents.dead));
         }
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 
     /// Turns deleted datasets whose layers are all merged into jobs.
@@ -41,7 +41,7 @@ impl Pool {
             });
         }
         if !self.jobs.is_empty() {
-            self.is_checkpoint_wanted = true;
+            self.schedule.want();
         }
     }
 

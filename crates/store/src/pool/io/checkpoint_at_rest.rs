@@ -25,16 +25,16 @@ impl Pool {
             return None;
         }
         let (has_changed, limits) = (self.has_changed(), &self.limits);
-        let is_waited_for = || self.rest.may_ask() && self.counts().deferred > 0;
-        let old = has_changed.then(|| self.last_checkpoint_us.saturating_add(limits.checkpoint_us));
-        let rested = (has_changed || is_waited_for()).then(|| self.rest.due_us(limits));
+        let is_waited_for = || self.schedule.rest().may_ask() && self.counts().deferred > 0;
+        let old = has_changed.then(|| self.schedule.old_us(limits));
+        let rested = (has_changed || is_waited_for()).then(|| self.schedule.rest().due_us(limits));
         old.into_iter().chain(rested).min()
     }
 
     /// Returns the counts of the pool's sectors. Tables that checkpoints replaced count as in use.
     pub(in crate::pool) fn counts(&self) -> Counts {
         let counts = self.space.counts();
-        let tables = self.rest.tables();
+        let tables = self.schedule.rest().tables();
         let tables = tables.min(counts.deferred);
         Counts {
             deferred: counts.deferred - tables,
@@ -46,7 +46,7 @@ impl Pool {
     /// Drops a table of the previous checkpoint that the one being made replaces.
     pub(in crate::pool) fn drop_table(&mut self, table: &Pointer) {
         for extent in self.extents_of(table) {
-            self.rest.replaces(extent.sectors.into());
+            self.schedule.rest_mut().replaces(extent.sectors.into());
         }
         self.drop_block(table);
     }

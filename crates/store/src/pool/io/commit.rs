@@ -133,14 +133,14 @@ impl Pool {
         };
         let is_wanted = self.commit.is_group_wanted();
         let bytes = self.commit.group.payload_bytes();
-        self.rest.note_change(self.now_us);
+        self.schedule.rest_mut().note_change(self.now_us);
         let changes: Vec<Change> = self.commit.group.take().collect();
         for change in &changes {
             if let Change::Block { dataset, block, .. } = change {
                 self.foresee_mapping(*dataset, *block);
             }
         }
-        self.updates += changes.len() as u64;
+        self.schedule.note_updates(changes.len() as u64);
         let mut blocks = Vec::with_capacity(changes.len() + 1);
         let entries = changes
             .into_iter()
@@ -192,7 +192,7 @@ impl Pool {
             self.commit.chain.needs_flush();
         }
         if self.commit.chain.next_seq - self.persisted.seq > self.groups_at_most() {
-            self.is_checkpoint_wanted = true;
+            self.schedule.want();
         }
     }
 
@@ -339,8 +339,7 @@ impl Pool {
         let stalled = std::mem::take(&mut self.stalled);
         let waiting = std::mem::take(&mut self.commit.waiters);
         let ids = waiting.into_iter().map(|(_, id)| id);
-        let syncs = std::mem::take(&mut self.syncs);
-        let syncs = syncs.into_iter().map(|(_, id)| id);
+        let syncs = self.schedule.give_up_waiting();
         let removals = self.give_up_removals();
         let unsettled = self.give_up_unsettled();
         let stalled_ids = stalled.iter().map(|ready| ready.id);

@@ -118,7 +118,7 @@ impl Pool {
     ) -> Option<Extent> {
         let kind = (claim, Stream::Data, Purpose::Young);
         let second = place_apart(&self.array, &mut self.space, (first, sectors), kind)?;
-        self.taken += u64::from(second.sectors);
+        self.schedule.note_taken(second.sectors.into());
         Some(second)
     }
 

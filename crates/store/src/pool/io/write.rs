@@ -201,7 +201,7 @@ impl Pool {
         if matches!(done, Ok(Put::Unplaced)) {
             ready.write.zero_edges();
             ready.scattered = Some(self.persisted.epoch);
-            self.is_checkpoint_wanted = true;
+            self.schedule.want();
             return Some(ready);
         }
         self.let_go_on(&ready);
@@ -415,7 +415,7 @@ impl Pool {
         let space = &mut self.space;
         let extent = space.allocate_as(claim, stream, vdev, footprint, purpose);
         let extent = extent.or_else(|| self.place_anywhere(claim, stream, sectors, purpose))?;
-        self.taken += u64::from(extent.sectors);
+        self.schedule.note_taken(extent.sectors.into());
         let second = match settings.copies {
             2 if self.may_lie_twice => match self.place_second(extent, sectors, claim) {
                 Some(second) => Some(second),
@@ -479,7 +479,7 @@ impl Pool {
     fn open_group(&mut self) {
         if self.commit.group.is_empty() {
             self.commit.group.since_us = self.now_us;
-            self.rest.note_change(self.now_us);
+            self.schedule.rest_mut().note_change(self.now_us);
         }
     }
 

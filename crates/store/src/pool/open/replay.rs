@@ -297,7 +297,9 @@ impl Opening {
         self.go_on_above();
         let pool = &mut self.pool;
         // Frees that were under way continue.
-        pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
+        if !pool.jobs.is_empty() {
+            pool.schedule.want();
+        }
         self.stage = OpeningStage::Labels;
         self.end_with_labels()
     }
@@ -328,7 +330,7 @@ impl Opening {
         self.pool.begin_epoch(record.epoch);
         let place = found.address;
         self.replay.last.insert(place.vdev(), place.sector());
-        self.pool.updates += record.entries.len() as u64;
+        self.pool.schedule.note_updates(record.entries.len() as u64);
         for entry in &record.entries {
             if let Entry::Map { dataset, block, .. } = entry {
                 self.pool.foresee_mapping(*dataset, *block);

@@ -187,6 +187,6 @@ impl Opening {
         }
         pool.logs.opened_at(seq);
         pool.begin_epoch(epoch.max(pool.epoch.next()));
-        pool.is_checkpoint_wanted = true;
+        pool.schedule.want();
     }
 }

@@ -75,7 +75,7 @@ impl Pool {
     /// that it covers in part, it does not wait for room for them.
     pub(in crate::pool) fn may_take(&mut self, write: &mut Write) -> bool {
         let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
-        if !has_memory || self.updates > 2 * self.limits.updates {
+        if !has_memory || self.schedule.is_too_long(&self.limits) {
             return false;
         }
         let mut room = self.room_for(write);
@@ -85,7 +85,9 @@ impl Pool {
                 write.zero_edges();
             }
         }
-        self.is_checkpoint_wanted |= room != Room::Enough;
+        if room != Room::Enough {
+            self.schedule.want();
+        }
         room == Room::Enough
     }
 
@@ -693,7 +695,7 @@ impl Pool {
     pub(in crate::pool) fn is_space_running_short(&self) -> bool {
         let counts = self.space.counts();
         let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
-        let spent = self.taken + self.cost_of_next().sectors;
+        let spent = self.schedule.taken() + self.cost_of_next().sectors;
         spent > left / 4 && spent > counts.size / 64
     }
 

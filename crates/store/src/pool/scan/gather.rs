@@ -19,7 +19,7 @@ use crate::vdev::{ArrayError, Block, Priority};
 impl Pool {
     /// Fills the next batch, in the order of addresses.
     pub(super) fn gather(&mut self) -> Result<(), Pause> {
-        let checkpoints = self.checkpoints;
+        let checkpoints = self.schedule.made();
         let Some(scan) = &mut self.scan else {
             return Ok(());
         };
@@ -249,7 +249,7 @@ impl Pool {
         scan.give_lists_back();
         scan.is_gathering = false;
         scan.most = (scan.most / 2).max(1);
-        scan.batch_checkpoints = self.checkpoints;
+        scan.batch_checkpoints = self.schedule.made();
         for target in scan.batch_targets.drain(..).rev() {
             scan.targets.push_front(target);
         }

@@ -55,7 +55,7 @@ impl Pool {
                 }
             }
             // The block may be free by now; if not, it is gathered and examined again.
-            Err(_) if self.checkpoints > block.gathered + 1 => {}
+            Err(_) if self.schedule.made() > block.gathered + 1 => {}
             Err(error) => {
                 let short = match error.kind {
                     ArrayErrorKind::NotRebuilt => Short::Refused,
@@ -114,10 +114,10 @@ impl Pool {
                 self.unrebuilt.clear();
             }
             // The checkpoint will record the new state.
-            self.is_checkpoint_wanted = true;
+            self.schedule.want();
         } else if scan.ends_with.is_none() {
-            scan.ends_with = Some(self.checkpoints + 1 + under_way);
-            self.is_checkpoint_wanted = true;
+            scan.ends_with = Some(self.schedule.made() + 1 + under_way);
+            self.schedule.want();
         }
     }
 
@@ -132,7 +132,7 @@ impl Pool {
         };
         scan.status.ended_s = self.time_s;
         // The checkpoint will record the new state, and which leaves are whole.
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
         let short = std::mem::take(&mut scan.short);
         let is_short = |resilver: &Resilver| short.contains_key(&resilver.leaf);
         let (left, rebuilt): (Vec<Resilver>, Vec<Resilver>) = std::mem::take(&mut scan.leaves)
@@ -183,6 +183,6 @@ impl Pool {
             scan.status.ended_s = self.time_s;
         }
         // The checkpoint will record the new state.
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 }

@@ -18,7 +18,7 @@ impl Pool {
                 // Missing devices may be back by now.
                 scan.unreadable.clear();
                 // The checkpoint will record the new state.
-                self.is_checkpoint_wanted = true;
+                self.schedule.want();
             }
             Some(scan) if scan.status.state == ScanState::Running => {
                 if let Some(waiting) = &mut self.waiting_scrub {
@@ -46,7 +46,7 @@ impl Pool {
             scan.paused_us = now_us;
         }
         // The checkpoint will record the new state.
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 
     /// Stops a scrub for good.
@@ -62,7 +62,7 @@ impl Pool {
             scan.batch.clear();
         }
         // The checkpoint will record the new state.
-        self.is_checkpoint_wanted = true;
+        self.schedule.want();
     }
 
     pub(super) fn running_scrub(&mut self) -> Option<&mut Scan> {

@@ -341,7 +341,7 @@ fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
                 durable: true,
             });
             if at == 4 {
-                world.pool.is_checkpoint_wanted = true;
+                world.pool.schedule.want();
                 for _ in 0..steps {
                     world.do_one();
                 }

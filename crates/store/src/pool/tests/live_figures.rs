@@ -39,7 +39,7 @@ fn told(world: &World, name: &str) -> (u64, u64, u64) {
 fn what_was_just_written_is_told_before_any_checkpoint() {
     let mut world = world();
     let volume = world.create_volume("v", 1 << 20, BLOCK as u32);
-    let checkpoints = world.pool.checkpoints;
+    let checkpoints = world.pool.schedule.made();
     write(&mut world, volume, 0..10, 1);
     assert_eq!(told(&world, "v"), (10, 10, 10));
     write(&mut world, volume, 5..12, 2);
@@ -71,7 +71,7 @@ fn what_was_just_written_is_told_before_any_checkpoint() {
     assert_eq!((root.used / BLOCK, root.referenced), (11 + 5, 0));
     let space = world.pool.dataset_space(volume).expect("a volume");
     assert_eq!(space.referenced / BLOCK, 9);
-    assert_eq!(world.pool.checkpoints, checkpoints, "none was made");
+    assert_eq!(world.pool.schedule.made(), checkpoints, "none was made");
 }
 
 #[test]
@@ -313,20 +313,20 @@ fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() 
         let counts = world.pool.status().counts;
         assert_eq!(counts.deferred, 0, "{kind:?}");
         assert_eq!(counts.size, counts.available + counts.allocated);
-        let checkpoints = world.pool.checkpoints;
+        let checkpoints = world.pool.schedule.made();
         let until = world.now_us + HOUR_US;
         world.pass_until(until);
-        assert_eq!(world.pool.checkpoints, checkpoints, "{kind:?}");
+        assert_eq!(world.pool.schedule.made(), checkpoints, "{kind:?}");
         world.check();
         // An opened pool does not report the tables of its last checkpoint for long, either.
         world.reopen().expect("opens");
         let until = world.now_us + rest_us + 1_000_000;
         world.pass_until(until);
         assert_eq!(world.pool.status().counts.deferred, 0, "{kind:?}");
-        let checkpoints = world.pool.checkpoints;
+        let checkpoints = world.pool.schedule.made();
         let until = world.now_us + HOUR_US;
         world.pass_until(until);
-        assert_eq!(world.pool.checkpoints, checkpoints, "{kind:?}");
+        assert_eq!(world.pool.schedule.made(), checkpoints, "{kind:?}");
     }
 }
 
@@ -336,13 +336,13 @@ fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() 
 fn a_pool_that_is_written_has_no_checkpoints_for_its_rest() {
     let mut world = world();
     let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
-    let checkpoints = world.pool.checkpoints;
+    let checkpoints = world.pool.schedule.made();
     for round in 0..20 {
         write(&mut world, volume, round..round + 1, round);
         let until = world.now_us + world.limits.rest_us / 2;
         world.pass_until(until);
     }
-    assert_eq!(world.pool.checkpoints, checkpoints);
+    assert_eq!(world.pool.schedule.made(), checkpoints);
 }
 
 /// Each write of such a guest is followed by a rest. Several checkpoints for each would be more
@@ -354,7 +354,7 @@ fn a_pool_that_is_written_now_and_then_rests_once_in_a_while() {
     write(&mut world, volume, 0..100, 1);
     let until = world.now_us + HOUR_US;
     world.pass_until(until);
-    let (checkpoints, begin_us) = (world.pool.checkpoints, world.now_us);
+    let (checkpoints, begin_us) = (world.pool.schedule.made(), world.now_us);
     let minutes = 10;
     while world.now_us < begin_us + minutes * world.limits.checkpoint_us {
         let seed = world.now_us;
@@ -362,7 +362,7 @@ fn a_pool_that_is_written_now_and_then_rests_once_in_a_while() {
         let until = world.now_us + 2 * world.limits.rest_us;
         world.pass_until(until);
     }
-    let made = world.pool.checkpoints - checkpoints;
+    let made = world.pool.schedule.made() - checkpoints;
     assert!(made <= 5 * minutes, "{made} checkpoints");
 }
 

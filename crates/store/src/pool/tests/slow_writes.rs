@@ -26,7 +26,7 @@ fn a_checkpoint_has_few_nodes_in_memory_however_long_devices_take_for_them() {
     world.settle();
     let before = world.pool.persisted.epoch;
     world.stuck.insert(0);
-    world.pool.is_checkpoint_wanted = true;
+    world.pool.schedule.want();
     let mut most = 0;
     while world.pool.persisted.epoch == before {
         world.settle();

@@ -393,7 +393,7 @@ impl World {
 
     /// Begins a checkpoint; the disks do only `steps` requests for it.
     pub(super) fn begin_checkpoint(&mut self, steps: usize) {
-        self.pool.is_checkpoint_wanted = true;
+        self.pool.schedule.want();
         for _ in 0..steps {
             self.pool.tick(self.now_us, 1_000);
             self.asked.extend(self.pool.take_output().requests);
@@ -408,7 +408,7 @@ impl World {
     pub(super) fn begin_checkpoint_up_to_roots(&mut self) {
         self.settle();
         let before = self.pool.persisted.epoch;
-        self.pool.is_checkpoint_wanted = true;
+        self.pool.schedule.want();
         self.pool.tick(self.now_us, 1_000);
         while self.pool.persisted.epoch == before {
             assert!(self.do_one(), "{:?}", self.pool.suspended);
@@ -458,7 +458,7 @@ impl World {
     pub(super) fn advance(&mut self) {
         self.settle();
         let before = self.pool.persisted.epoch;
-        self.pool.is_checkpoint_wanted = true;
+        self.pool.schedule.want();
         self.pool.tick(self.now_us, 1_000);
         self.settle();
         assert!(

@@ -593,7 +593,7 @@ fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
     world.leaves.insert(new.0, 1);
     world.is_lazy = true;
     for step in 1..30_000 {
-        world.pool.is_checkpoint_wanted = true;
+        world.pool.schedule.want();
         world.do_one();
         if step % 100 == 0 {
             world.write(volume, step % 256 * 4096, &[9; 4096], true);
@@ -601,7 +601,7 @@ fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
         }
         if world.pool.array.find(100).is_none() {
             world.disks[0].clear();
-            world.pool.is_checkpoint_wanted = false;
+            world.pool.schedule.unwant();
             world.checkpoint();
             world.reopen().expect("opens");
             return;

@@ -44,7 +44,7 @@ fn checkpoints_stay_rare_where_all_of_a_volume_is_written_over_in_any_order() {
         let mut seed = 11;
         let mut each = Vec::new();
         for _ in 0..3 {
-            let before = world.pool.checkpoints;
+            let before = world.pool.schedule.made();
             for _ in 0..blocks / 2 / TOGETHER {
                 for _ in 0..TOGETHER {
                     world.begin(Request::Write {
@@ -56,7 +56,7 @@ fn checkpoints_stay_rare_where_all_of_a_volume_is_written_over_in_any_order() {
                 }
                 world.settle();
             }
-            let made = (world.pool.checkpoints - before).max(1);
+            let made = (world.pool.schedule.made() - before).max(1);
             each.push(blocks / 2 / made);
         }
         println!("{percent} %: writes for each checkpoint: {each:?}");

@@ -435,11 +435,11 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
         story.world.leaves.insert(leaf.0, disk);
     }
     // The labels say so, and no checkpoint is made.
-    story.world.pool.is_checkpoint_wanted = false;
+    story.world.pool.schedule.unwant();
     let now = story.world.now_us;
     story.world.pool.tick(now, 1_000);
     while story.world.pool.renewal.is_some() {
-        story.world.pool.is_checkpoint_wanted = false;
+        story.world.pool.schedule.unwant();
         assert!(story.world.do_one(), "labels are written");
     }
     story.world.reopen_unchecked().expect("opens");

@@ -58,11 +58,15 @@ impl World {
 
     /// Makes a checkpoint without a check of the pool.
     fn go_on_to_checkpoint(&mut self) {
-        let before = self.pool.checkpoints;
-        self.pool.is_checkpoint_wanted = true;
+        let before = self.pool.schedule.made();
+        self.pool.schedule.want();
         self.pool.tick(self.now_us, 1_000);
         self.settle();
-        assert!(self.pool.checkpoints > before, "{:?}", self.pool.suspended);
+        assert!(
+            self.pool.schedule.made() > before,
+            "{:?}",
+            self.pool.suspended
+        );
     }
 
     /// Overwrites a block of each earlier round, and writes one for each later round. So each round
