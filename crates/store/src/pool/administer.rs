@@ -9,6 +9,7 @@ pub(super) mod waiting;
 use std::sync::Arc;
 
 use super::contents::{Contents, Referenced};
+use super::manifest::Job;
 use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::state::Pool;
 use crate::catalog::{Applied, Catalog, Native, Operation, Settings, Stamp, Step};
@@ -104,8 +105,7 @@ impl Pool {
         else {
             return false;
         };
-        let blocks = (*volume, 0)..=(*volume, u64::MAX);
-        self.locks.range(blocks).next().is_some()
+        self.stalled.is_locked(*volume)
     }
 
     /// Writes an operation to the log and does it.
@@ -128,7 +128,7 @@ impl Pool {
         self.follow(applied);
         if may_make_room(operation) {
             // Changes that no checkpoint could help before may find room now.
-            self.vain_checkpoints = 0;
+            self.stalled.hope();
         }
         Ok(())
     }
@@ -290,7 +290,7 @@ impl Pool {
                 next.dead.join_parts(&snapshots);
             }
             if !freed.is_empty() {
-                self.jobs.push_back(super::manifest::Job::Dead(freed));
+                self.destroyed.add_job(Job::Dead(freed));
                 self.schedule.want();
             }
         }

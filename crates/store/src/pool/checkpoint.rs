@@ -14,6 +14,7 @@
 //! either checkpoint. The log continues meanwhile: its groups come after the group of step 1, in
 //! both cases.
 
+pub(super) mod destroyed;
 mod free_destroyed;
 pub(super) mod making;
 mod merge;
@@ -112,7 +113,7 @@ impl Pool {
             dead,
             dead_before,
             heirs: BTreeMap::new(),
-            jobs: std::mem::take(&mut self.jobs),
+            jobs: self.destroyed.take_jobs(),
             to_free: self.limits.freed_blocks,
             walking: None,
             writes: Writes::default(),
@@ -191,7 +192,7 @@ impl Pool {
                     contents.referenced = merged.referenced;
                 }
             }
-            for dying in &mut self.dying {
+            for dying in self.destroyed.dying_mut() {
                 dying.map.replace_tree(merged.tree, &merged.closed);
             }
         }
@@ -205,9 +206,7 @@ impl Pool {
                 contents.dead.merge(newer);
             }
         }
-        let mut jobs = making.jobs;
-        jobs.append(&mut self.jobs);
-        self.jobs = jobs;
+        self.destroyed.put_back(making.jobs);
         self.schedule.count_made();
         self.note_written_once(making.writes.once);
         self.start_is_reached(making.seq);

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
+use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::schedule::Schedule;
 use super::config::PoolConfig;
 use super::contents::{Contents, Referenced};
@@ -58,7 +59,9 @@ use crate::pool::devices::caches::CacheVdevs;
 use crate::pool::devices::logs::LogVdevs;
 use crate::pool::io::block_reads::BlockReads;
 use crate::pool::io::log_end::Commit;
+use crate::pool::io::pending::PendingRequests;
 use crate::pool::io::signpost_places::Signposts;
+use crate::pool::io::stalled::Stalled;
 use crate::pool::io::unmerged::Unmerged;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Purpose, Space};
@@ -559,9 +562,9 @@ impl Opening {
             .collect();
         pool.contents = contents?;
         let jobs: Option<VecDeque<Job>> = manifest.jobs.iter().map(open_job).collect();
-        pool.jobs = jobs.ok_or_else(|| {
+        pool.destroyed.open(jobs.ok_or_else(|| {
             OpenError::damaged("the manifest names an invalid list of blocks to free")
-        })?;
+        })?);
         pool.persisted = Persisted {
             epoch: self.root.epoch,
             seq: self.root.seq,
@@ -635,18 +638,12 @@ fn empty(
         has_promised: false,
         time_s: 0,
         commit: Commit::new(Chain::new(0, Address::default(), 0), Start::Found),
-        pending: HashMap::default(),
-        next_pending: 0,
+        pending: PendingRequests::default(),
         reads: BlockReads::default(),
-        locks: BTreeMap::new(),
-        stalled: VecDeque::new(),
-        kept_packed: 0,
-        vain_checkpoints: 0,
+        stalled: Stalled::default(),
         waiting: VecDeque::new(),
         lists: None,
-        dying: Vec::new(),
-        jobs: VecDeque::new(),
-        chunks: BTreeMap::new(),
+        destroyed: Destroyed::default(),
         config,
         is_config_new: false,
         is_export_wanted: false,

@@ -121,7 +121,7 @@ impl Pool {
             && self.stalled.is_empty()
             && self.waiting.is_empty()
             && self.trims.is_at_rest()
-            && self.locks.is_empty()
+            && !self.stalled.has_locks()
             && self.commit.group.is_empty()
             && self.commit.chain.sealed_seq() == self.persisted.seq
     }

@@ -25,7 +25,7 @@ const PAIRS: usize = 8;
 
 impl Pool {
     pub(in crate::pool) fn begin_changes(&mut self, id: RequestId, wanted: WantedChanges) {
-        let pending = self.next_pending();
+        let pending = self.pending.next_number();
         let changes = Pending::Changes { id, wanted };
         self.pending.insert(pending, changes);
         self.tell_changes(pending);
@@ -33,7 +33,7 @@ impl Pool {
 
     /// Answers which blocks differ, once all nodes that say so are in memory.
     pub(in crate::pool) fn tell_changes(&mut self, pending: u64) {
-        let Some(Pending::Changes { id, wanted }) = self.pending.get(&pending) else {
+        let Some(Pending::Changes { id, wanted }) = self.pending.get(pending) else {
             return;
         };
         let (id, wanted) = (*id, *wanted);
@@ -41,7 +41,7 @@ impl Pool {
             Ok(Some(compared)) => compared,
             Ok(None) => {
                 if let Some(error) = self.suspension() {
-                    self.pending.remove(&pending);
+                    self.pending.remove(pending);
                     return self.answer(id, Err(error));
                 }
                 self.schedule.ask_after(pending);
@@ -49,7 +49,7 @@ impl Pool {
                 return;
             }
             Err(error) => {
-                self.pending.remove(&pending);
+                self.pending.remove(pending);
                 return self.answer(id, Err(error));
             }
         };
@@ -73,7 +73,7 @@ impl Pool {
                 Err(missing) => return self.read_node(missing, NodeWaiter::Changes(pending)),
             }
         };
-        self.pending.remove(&pending);
+        self.pending.remove(pending);
         let changes = changes.into_iter();
         let changes = changes
             .filter_map(|change| within(change, blocks))
@@ -122,12 +122,12 @@ impl Pool {
     /// Takes the questions that wait for a checkpoint, since none will be made any more.
     pub(in crate::pool) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
         let waiting = self.schedule.take_questions().into_iter();
-        let given_up = waiting.filter_map(|pending| self.pending.remove(&pending)?.questioner());
+        let given_up = waiting.filter_map(|pending| self.pending.remove(pending)?.questioner());
         given_up.collect()
     }
 
     pub(in crate::pool) fn begin_stored(&mut self, id: RequestId, dataset: DatasetId, block: u64) {
-        let pending = self.next_pending();
+        let pending = self.pending.next_number();
         let stored = Pending::Stored {
             id,
             dataset,
@@ -140,7 +140,7 @@ impl Pool {
 
     /// Reads a block of a snapshot, once its place is known.
     pub(in crate::pool) fn find_stored(&mut self, pending: u64) {
-        let Some(Pending::Stored { dataset, block, .. }) = self.pending.get(&pending) else {
+        let Some(Pending::Stored { dataset, block, .. }) = self.pending.get(pending) else {
             return;
         };
         let (dataset, block) = (*dataset, *block);
@@ -167,7 +167,7 @@ impl Pool {
         if let Some(payload) = self.payload_in_flight(&found) {
             return self.answer_stored(pending, Ok(payload));
         }
-        if let Some(Pending::Stored { pointer, .. }) = self.pending.get_mut(&pending) {
+        if let Some(Pending::Stored { pointer, .. }) = self.pending.get_mut(pending) {
             *pointer = found;
         }
         let tag = self.tag(Tag::Stored(pending));
@@ -193,7 +193,7 @@ impl Pool {
             block,
             pointer,
             ..
-        }) = self.pending.get(&pending)
+        }) = self.pending.get(pending)
         else {
             return;
         };
@@ -217,7 +217,7 @@ impl Pool {
     }
 
     fn answer_stored(&mut self, pending: u64, stored: Result<Stored, PoolError>) {
-        let waiting = self.pending.remove(&pending);
+        let waiting = self.pending.remove(pending);
         if let (Err(error), Some(Pending::Stored { dataset, block, .. })) = (&stored, &waiting)
             && error.kind == PoolErrorKind::Damaged
         {

@@ -1,14 +1,15 @@
 //! State of an open pool, and its entry points.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use pages::Pages;
 
+use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::making::Making;
 use super::checkpoint::schedule::Schedule;
 use super::config::PoolConfig;
-use super::contents::{Contents, Dying};
+use super::contents::Contents;
 use super::limits::Limits;
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::record::ScanRecord;
@@ -18,17 +19,16 @@ use super::tags::{Tag, Tags};
 use super::trim::trims::Trims;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
-use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
 use crate::map::NodeCache;
-use crate::map::hash::BuildNumberHasher;
 use crate::pool::devices::caches::{self, CacheVdevs};
 use crate::pool::devices::logs::LogVdevs;
 use crate::pool::io::block_reads::BlockReads;
 use crate::pool::io::change::Write;
 use crate::pool::io::log_end::Commit;
-use crate::pool::io::pending::Pending;
+use crate::pool::io::pending::PendingRequests;
 use crate::pool::io::signpost_places::Signposts;
+use crate::pool::io::stalled::Stalled;
 use crate::pool::io::unmerged::Unmerged;
 use crate::published::Published;
 use crate::space::{Extent, Space};
@@ -84,30 +84,15 @@ pub struct Pool {
     pub(super) commit: Commit,
     pub(super) logs: LogVdevs,
     pub(super) caches: CacheVdevs,
-    /// Requests that wait for something, by an internal number.
-    pub(super) pending: HashMap<u64, Pending, BuildNumberHasher>,
-    pub(super) next_pending: u64,
+    pub(super) pending: PendingRequests,
     pub(super) reads: BlockReads,
-    /// Blocks that waiting changes touch, by the first of each. Other changes of these blocks wait.
-    pub(super) locks: BTreeMap<(DatasetId, u64), crate::pool::io::stalled::Lock>,
-    /// Changes that wait for room in memory or on the devices, in their order.
-    pub(super) stalled: VecDeque<crate::pool::io::stalled::Ready>,
-    /// Bytes of compressed blocks that the stalled changes keep beside their own data. They are
-    /// bounded as dirty bytes are. Data beyond the bound is compressed again, on the one thread
-    /// that has all other work to do.
-    pub(super) kept_packed: usize,
-    /// Checkpoints since changes began to wait for space.
-    pub(super) vain_checkpoints: u32,
+    pub(super) stalled: Stalled,
     /// Changes of datasets that wait for their turn.
     pub(super) waiting: VecDeque<super::administer::waiting::Waiting>,
     /// Most bytes that the lists of datasets can take in a manifest, whatever is written; `None` if
     /// they were not counted yet.
     pub(super) lists: Option<usize>,
-    pub(super) dying: Vec<Dying>,
-    /// Structures that are being freed, a part with each checkpoint.
-    pub(super) jobs: VecDeque<super::manifest::Job>,
-    /// Chunks of dead lists that were read for the jobs.
-    pub(super) chunks: BTreeMap<u64, Chunk>,
+    pub(super) destroyed: Destroyed,
     pub(super) config: PoolConfig,
     /// Whether the configuration changed and the labels do not have it yet.
     pub(super) is_config_new: bool,
@@ -376,7 +361,7 @@ impl Pool {
         // This counts the free pages between those of blocks. Evicting blocks may make more of
         // them, so the count is capped.
         let idle = pages::idle_bytes().min(self.cache.cap() / pages::IDLE_SHARE);
-        let dirty = self.commit.dirty_bytes() + self.kept_packed;
+        let dirty = self.commit.dirty_bytes() + self.stalled.kept_packed();
         self.charge.set(maps + dirty + lists + idle);
     }
 

@@ -64,7 +64,7 @@ impl Check<'_> {
         for dataset in datasets {
             self.plan_dataset(dataset);
         }
-        for job in &self.pool.jobs {
+        for job in self.pool.destroyed.jobs() {
             self.tasks.push_back(match job {
                 Job::Tree {
                     tree,
@@ -75,7 +75,7 @@ impl Check<'_> {
                 Job::Chunks(list) => Task::FreeingList(list.clone(), false),
             });
         }
-        for dying in &self.pool.dying {
+        for dying in self.pool.destroyed.dying() {
             let walk = Walk::new(&dying.map.tree, 0, Some(dying.after));
             self.tasks.push_back(Task::Freeing(walk));
         }
@@ -134,7 +134,7 @@ impl Check<'_> {
     /// once.
     fn claim_layers(&mut self) {
         let maps = self.pool.contents.iter().map(|(id, of)| (*id, &of.map));
-        let dying = self.pool.dying.iter();
+        let dying = self.pool.destroyed.dying().iter();
         let maps = maps.chain(dying.map(|dying| (dying.map.tree.volume, &dying.map)));
         let mut seen = std::collections::BTreeSet::new();
         let mut found: Vec<(Owner, Pointer)> = Vec::new();

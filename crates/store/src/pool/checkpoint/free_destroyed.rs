@@ -17,30 +17,19 @@ impl Pool {
     /// Deletes a volume or snapshot that nothing builds on: its blocks born after `after` are
     /// freed.
     pub(in super::super) fn free_contents(&mut self, contents: Contents, after: Epoch) {
-        self.dying.push(Dying {
+        self.destroyed.add(Dying {
             map: contents.map,
             after,
         });
         if !contents.dead.is_empty() {
-            self.jobs.push_back(Job::Chunks(contents.dead));
+            self.destroyed.add_job(Job::Chunks(contents.dead));
         }
         self.schedule.want();
     }
 
     /// Turns deleted datasets whose layers are all merged into jobs.
     pub(super) fn bury(&mut self) {
-        let (merged, waiting): (Vec<Dying>, Vec<Dying>) = std::mem::take(&mut self.dying)
-            .into_iter()
-            .partition(|dying| dying.map.layers.closed().is_empty());
-        self.dying = waiting;
-        for Dying { map, after } in merged {
-            self.jobs.push_back(Job::Tree {
-                tree: map.tree,
-                after,
-                position: 0,
-            });
-        }
-        if !self.jobs.is_empty() {
+        if self.destroyed.bury() {
             self.schedule.want();
         }
     }
@@ -82,8 +71,8 @@ impl Pool {
         let Some(making) = &mut self.checkpoint else {
             return;
         };
-        let chunks = &mut self.chunks;
-        match list.take_next(|at| chunks.remove(&at.address.to_bits())) {
+        let destroyed = &mut self.destroyed;
+        match list.take_next(|at| destroyed.take_chunk(at.address)) {
             Ok(None) => {}
             Ok(Some(taken)) => {
                 let mut freed = taken.chunks;
@@ -183,7 +172,7 @@ impl Pool {
             let context = format!("the block at {address} is not a part of a dead list");
             return self.checkpoint_failed(PoolError::new(PoolErrorKind::Damaged, context));
         };
-        self.chunks.insert(address.to_bits(), chunk);
+        self.destroyed.keep_chunk(address, chunk);
         self.checkpoint_has_node();
     }
 }

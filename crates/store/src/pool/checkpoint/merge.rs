@@ -48,7 +48,7 @@ impl Pool {
         }
         // Among datasets being deleted, a layer belongs to the oldest one. The oldest frees the
         // blocks that the layer drops, unless an earlier dataset has them.
-        let all = &self.dying;
+        let all = self.destroyed.dying();
         let owner = |closed: &Closed| {
             let holds = |of: &&Dying| {
                 let layers = of.map.layers.closed().iter();

@@ -91,7 +91,7 @@ impl Pool {
             scan,
             scrub,
             trims,
-            ..manifest_of(making, &self.contents, &self.dying)
+            ..manifest_of(making, &self.contents, self.destroyed.dying())
         };
         for pointer in dropped {
             self.drop_block(&pointer);

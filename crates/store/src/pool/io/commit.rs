@@ -336,7 +336,7 @@ impl Pool {
     /// Fails all requests that wait for durability, since nothing becomes durable any more.
     fn fail_waiters(&mut self) {
         let reason = self.suspended.clone().unwrap_or_default();
-        let stalled = std::mem::take(&mut self.stalled);
+        let stalled = self.stalled.give_up();
         let waiting = std::mem::take(&mut self.commit.waiters);
         let ids = waiting.into_iter().map(|(_, id)| id);
         let syncs = self.schedule.give_up_waiting();

@@ -1,10 +1,13 @@
 //! Requests that wait for blocks or nodes.
 
+use std::collections::HashMap;
+
 use pages::Pages;
 use smallvec::SmallVec;
 
 use super::stalled::Ready;
 use crate::format::{DatasetId, Pointer};
+use crate::map::hash::BuildNumberHasher;
 use crate::pool::request::{RequestId, WantedChanges};
 use crate::volume::blocks::Part;
 
@@ -56,5 +59,40 @@ impl Pending {
             }
             Self::Read(_) | Self::Write(_) => None,
         }
+    }
+}
+
+/// All requests that wait for something, by an internal number.
+#[derive(Debug, Default)]
+pub(in crate::pool) struct PendingRequests {
+    all: HashMap<u64, Pending, BuildNumberHasher>,
+    last: u64,
+}
+
+impl PendingRequests {
+    /// Makes the number of a request that will wait.
+    pub(in crate::pool) fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(in crate::pool) fn insert(&mut self, number: u64, request: Pending) {
+        self.all.insert(number, request);
+    }
+
+    pub(in crate::pool) fn get(&self, number: u64) -> Option<&Pending> {
+        self.all.get(&number)
+    }
+
+    pub(in crate::pool) fn get_mut(&mut self, number: u64) -> Option<&mut Pending> {
+        self.all.get_mut(&number)
+    }
+
+    pub(in crate::pool) fn remove(&mut self, number: u64) -> Option<Pending> {
+        self.all.remove(&number)
+    }
+
+    pub(in crate::pool) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 }

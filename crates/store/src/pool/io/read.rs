@@ -58,7 +58,7 @@ impl Pool {
             Err(error) => return self.answer(id, Err(error)),
         };
         let parts: SmallVec<[Part; 1]> = blocks::parts(offset, len as usize, block_size).collect();
-        let pending = self.next_pending();
+        let pending = self.pending.next_number();
         let touched = blocks::touched(offset, len as usize, block_size);
         let read = PendingRead {
             id,
@@ -87,11 +87,6 @@ impl Pool {
                 Err(_) => run.map(wanted).for_each(|wanted| self.want(wanted)),
             }
         }
-    }
-
-    pub(in crate::pool) fn next_pending(&mut self) -> u64 {
-        self.next_pending += 1;
-        self.next_pending
     }
 
     /// Returns the volblocksize; fails if the range does not lie in the dataset.
@@ -393,7 +388,7 @@ impl Pool {
                     | NodeWaiter::Stored(pending),
                     Err(error),
                 ) => {
-                    let waiting = self.pending.remove(&pending);
+                    let waiting = self.pending.remove(pending);
                     if let Some(id) = waiting.and_then(|waiting| waiting.questioner()) {
                         self.answer(id, Err(error.clone()));
                     }
@@ -441,14 +436,14 @@ impl Pool {
         {
             self.tell_lost_blocks(wanted.dataset, error.lost.clone());
         }
-        match self.pending.get_mut(&wanted.pending) {
+        match self.pending.get_mut(wanted.pending) {
             None
             | Some(Pending::Extents { .. } | Pending::Changes { .. } | Pending::Stored { .. }) => {}
             Some(Pending::Write(_)) => self.old_arrived(wanted, result),
             Some(Pending::Read(read)) => match result {
                 Err(error) => {
                     let id = read.id;
-                    self.pending.remove(&wanted.pending);
+                    self.pending.remove(wanted.pending);
                     self.answer(id, Err(error));
                 }
                 Ok(data) => {
@@ -459,7 +454,7 @@ impl Pool {
                         let pieces: SmallVec<[Pages; 1]> =
                             read.pieces.drain(..).flatten().collect();
                         let id = read.id;
-                        self.pending.remove(&wanted.pending);
+                        self.pending.remove(wanted.pending);
                         self.answer(id, Ok(Answer::Data(blocks::joined(&pieces))));
                     }
                 }
@@ -477,7 +472,7 @@ impl Pool {
         if let Err(error) = self.check_range(dataset, offset, len) {
             return self.answer(id, Err(error));
         }
-        let pending = self.next_pending();
+        let pending = self.pending.next_number();
         let extents = Pending::Extents {
             id,
             dataset,
@@ -495,13 +490,13 @@ impl Pool {
             dataset,
             offset,
             len,
-        }) = self.pending.get(&pending)
+        }) = self.pending.get(pending)
         else {
             return;
         };
         let (id, dataset, offset, len) = (*id, *dataset, *offset, *len);
         let Some(contents) = self.contents.get(&dataset) else {
-            self.pending.remove(&pending);
+            self.pending.remove(pending);
             return self.fail(id, PoolErrorKind::NotFound, "the dataset was destroyed");
         };
         let size = u64::from(contents.block_size);
@@ -511,7 +506,7 @@ impl Pool {
         if let Err(missing) = contents.map.look_up_run(&mut self.nodes, first, &mut found) {
             return self.read_node(missing, NodeWaiter::Extents(pending));
         }
-        self.pending.remove(&pending);
+        self.pending.remove(pending);
         let mut runs: Vec<(u64, bool)> = Vec::new();
         for (number, pointer) in found.iter().enumerate() {
             let block = first + number as u64;

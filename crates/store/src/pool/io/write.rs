@@ -5,16 +5,13 @@
 //! contents or for room, its blocks are locked. No other change may alter them or read them, since
 //! it would keep contents from before the waiting change.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
 use pages::Pages;
 use smallvec::SmallVec;
 
 use super::change::{Content, Write};
 use super::pending::{Pending, PendingWrite};
 use super::prepared::{Prepared, PreparedBlock, Recipe, written_with};
-use super::stalled::{Lock, Ready};
+use super::stalled::Ready;
 use super::wanted::{Wanted, cache_key};
 use crate::cache::EvictedBlocks;
 use crate::catalog::{Settings, SyncPolicy};
@@ -46,26 +43,16 @@ impl Pool {
         };
         let (dataset, size) = (write.dataset, u64::from(contents.block_size));
         let touched = write.touched(size);
-        let before = (dataset, touched.end);
-        if let Some(((of, _), lock)) = self.locks.range_mut(..before).next_back()
-            && *of == dataset
-            && lock.end > touched.start
-        {
-            return lock.waiting.push_back((id, write.unprepared()));
+        if let Some(lock) = self.stalled.lock_on(dataset, &touched) {
+            return lock.make_wait(id, write);
         }
         let partial: Vec<u64> = write.partial(size).collect();
-        let ready = Ready {
-            id,
-            write,
-            olds: Vec::new(),
-            scattered: None,
-            kept_packed: 0,
-        };
+        let ready = Ready::new(id, write);
         if partial.is_empty() {
             return self.take(ready);
         }
-        self.lock(dataset, touched);
-        let pending = self.next_pending();
+        self.stalled.lock(dataset, touched);
+        let pending = self.pending.next_number();
         let missing = partial.len();
         let waiting = Pending::Write(PendingWrite { ready, missing });
         self.pending.insert(pending, waiting);
@@ -114,7 +101,7 @@ impl Pool {
         wanted: Wanted,
         result: Result<Pages, PoolError>,
     ) {
-        let Some(Pending::Write(waiting)) = self.pending.get_mut(&wanted.pending) else {
+        let Some(Pending::Write(waiting)) = self.pending.get_mut(wanted.pending) else {
             return;
         };
         match result {
@@ -124,12 +111,12 @@ impl Pool {
                 if waiting.missing > 0 {
                     return;
                 }
-                if let Some(Pending::Write(waiting)) = self.pending.remove(&wanted.pending) {
+                if let Some(Pending::Write(waiting)) = self.pending.remove(wanted.pending) {
                     self.take(waiting.ready);
                 }
             }
             Err(error) => {
-                if let Some(Pending::Write(waiting)) = self.pending.remove(&wanted.pending) {
+                if let Some(Pending::Write(waiting)) = self.pending.remove(wanted.pending) {
                     let id = waiting.ready.id;
                     self.let_go_on(&waiting.ready);
                     self.answer(id, Err(error));
@@ -150,43 +137,26 @@ impl Pool {
         let size = self.contents.get(&dataset).map(|of| of.block_size.into());
         let touched = size.map(|size| ready.write.touched(size));
         if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
-            self.lock(dataset, touched);
+            self.stalled.lock(dataset, touched);
         }
-        let packed = ready.write.packed_bytes();
-        if self.kept_packed + packed > self.limits.dirty_bytes {
-            ready.write = ready.write.unprepared();
-        } else {
-            ready.kept_packed = packed;
-            self.kept_packed += packed;
-        }
-        self.stalled.push_back(ready);
-    }
-
-    /// Locks blocks until a waiting change has been done. No block is locked twice: a change that
-    /// finds one locked waits.
-    fn lock(&mut self, dataset: DatasetId, blocks: Range<u64>) {
-        let lock = Lock {
-            end: blocks.end,
-            waiting: VecDeque::new(),
-        };
-        self.locks.insert((dataset, blocks.start), lock);
+        self.stalled.stall(ready, self.limits.dirty_bytes);
     }
 
     /// Takes changes that waited for room.
     pub(in crate::pool) fn resume_stalled(&mut self) {
-        while let Some(mut ready) = self.stalled.pop_front() {
+        while let Some(mut ready) = self.stalled.next() {
             let scattered = ready.scattered;
             // If enough sectors are free but scattered, only a checkpoint makes room.
             let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
             if is_news && self.may_take(&mut ready.write) {
                 if let Some(unplaced) = self.carry_out(ready) {
-                    self.stalled.push_front(unplaced);
+                    self.stalled.put_back(unplaced);
                 }
             } else if let Some(context) = self.why_hopeless(&mut ready.write, scattered.is_some()) {
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
                 self.let_go_on(&ready);
             } else {
-                return self.stalled.push_front(ready);
+                return self.stalled.put_back(ready);
             }
         }
     }
@@ -214,7 +184,7 @@ impl Pool {
         let sync = of.map(|of| of.settings.sync);
         if !of.is_some_and(|of| write.is_nothing(of.block_size.into())) {
             self.note_taken(&write);
-            self.vain_checkpoints = 0;
+            self.stalled.hope();
         }
         let is_durable = match sync {
             Some(SyncPolicy::Always) => true,
@@ -485,25 +455,16 @@ impl Pool {
 
     /// Resumes the changes that waited for blocks which a change wrote, or failed to write.
     pub(in crate::pool) fn let_go_on(&mut self, ready: &Ready) {
-        self.kept_packed -= ready.kept_packed;
+        self.stalled.forget_packed(ready);
         let write = &ready.write;
-        let mut waiting = Vec::new();
-        match self.contents.get(&write.dataset) {
+        let waiting = match self.contents.get(&write.dataset) {
             Some(contents) => {
                 let touched = write.touched(contents.block_size.into());
-                let lock = self.locks.remove(&(write.dataset, touched.start));
-                waiting.extend(lock.into_iter().flat_map(|lock| lock.waiting));
+                self.stalled.unlock(write.dataset, touched.start)
             }
             // The volume was destroyed meanwhile, and the waiting changes will be told so.
-            None => {
-                let all = (write.dataset, 0)..=(write.dataset, u64::MAX);
-                let locked: Vec<_> = self.locks.range(all).map(|(of, _)| *of).collect();
-                for of in locked {
-                    let lock = self.locks.remove(&of);
-                    waiting.extend(lock.into_iter().flat_map(|lock| lock.waiting));
-                }
-            }
-        }
+            None => self.stalled.unlock_all(write.dataset),
+        };
         for (id, next) in waiting {
             self.begin_write(id, next);
         }

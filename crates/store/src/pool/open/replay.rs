@@ -297,7 +297,7 @@ impl Opening {
         self.go_on_above();
         let pool = &mut self.pool;
         // Frees that were under way continue.
-        if !pool.jobs.is_empty() {
+        if pool.destroyed.has_jobs() {
             pool.schedule.want();
         }
         self.stage = OpeningStage::Labels;

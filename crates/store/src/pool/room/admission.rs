@@ -103,7 +103,7 @@ impl Pool {
             true => VAIN_CHECKPOINTS_OF_RESERVED,
             false => VAIN_CHECKPOINTS,
         };
-        if self.vain_checkpoints < most || self.is_freeing() {
+        if self.stalled.vain_checkpoints() < most || self.is_freeing() {
             return None;
         }
         let len = write.len();
@@ -701,18 +701,14 @@ impl Pool {
 
     /// Notes that a checkpoint is durable, so that there may be room now.
     pub(in crate::pool) fn count_vain_checkpoint(&mut self) {
-        if self.is_freeing() {
-            self.vain_checkpoints = 0;
-        } else if !self.stalled.is_empty() {
-            self.vain_checkpoints += 1;
-        }
+        self.stalled.count_vain_checkpoint(self.is_freeing());
     }
 
     /// Reports whether blocks of deleted datasets are still to be freed. While a checkpoint is
     /// made, it has a part of them.
     pub fn is_freeing(&self) -> bool {
         let making = self.checkpoint.as_ref();
-        !self.jobs.is_empty() || !self.dying.is_empty() || making.is_some_and(Making::is_freeing)
+        !self.destroyed.is_empty() || making.is_some_and(Making::is_freeing)
     }
 
     /// Updates the settings of a dataset from the catalogue.

@@ -143,10 +143,10 @@ impl Pool {
         let making = self.checkpoint.as_ref();
         let jobs = making.into_iter().flat_map(|making| making.jobs());
         let jobs = jobs
-            .chain(&self.jobs)
+            .chain(self.destroyed.jobs())
             .map(crate::pool::manifest::Job::most_bytes);
         let walking = making.is_some_and(|making| making.is_walking());
-        jobs.sum::<usize>() + (self.dying.len() + usize::from(walking)) * TREE
+        jobs.sum::<usize>() + (self.destroyed.dying().len() + usize::from(walking)) * TREE
     }
 
     /// Returns the most bytes that the records of these datasets can take, after any writes,

@@ -151,12 +151,12 @@ fn what_waits_for_memory_keeps_what_was_made_of_its_blocks_within_the_limit() {
         keeps[..kept].iter().all(|keeps| *keeps),
         "the first to go on"
     );
-    assert_eq!(world.pool.kept_packed, kept * packed);
+    assert_eq!(world.pool.stalled.kept_packed(), kept * packed);
     let answers = world.settle();
     for id in writes {
         assert!(answers.iter().any(|(of, done)| *of == id && done.is_ok()));
     }
-    assert_eq!(world.pool.kept_packed, 0);
+    assert_eq!(world.pool.stalled.kept_packed(), 0);
     for at in 0..40 {
         let offset = at * 3 * SIZE as u64;
         assert_eq!(world.read(volume, offset, 3 * SIZE as u32), blocks());

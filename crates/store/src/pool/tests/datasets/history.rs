@@ -633,7 +633,7 @@ impl History {
             assert!(self.destroy_names(vec![name], true, true));
         }
         for _ in 0..400 {
-            let is_done = self.world.pool.jobs.is_empty() && self.world.pool.dying.is_empty();
+            let is_done = self.world.pool.destroyed.is_empty();
             if is_done {
                 break;
             }
