@@ -17,6 +17,7 @@
 //! | what do answers of devices belong to | `tags.rs` |
 //! | what belongs to a volume or snapshot in use | `contents.rs` |
 //! | how much memory and time may a pool take | `limits.rs` |
+//! | when is background work done | `background_work.rs` |
 //! | how is a write taken, and what of a partly overwritten block is read first | `io/write.rs`; what a change is: `io/change.rs` |
 //! | where does a write become durable | `io/commit.rs`; what the log's end holds: `io/log_end.rs` |
 //! | what lies on cache vdevs | `devices/cache_vdevs.rs`; the devices: `devices/caches.rs` |
@@ -29,7 +30,7 @@
 //! | which changes are in no durable checkpoint yet | `io/unmerged.rs`; how they come into maps: `io/mapping.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | when are the blocks of destroyed datasets freed | `checkpoint/free_destroyed.rs` |
-//! | how does a pool open after a crash | `open.rs`; how its log continues then: `log_start.rs` |
+//! | how does a pool open after a crash | `open.rs`; how its log continues then: `io/log_start.rs` |
 //! | what happens when the pool is full | `room/admission.rs` |
 //! | how are datasets changed | `administer.rs`; when there are too many: `room/manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |
@@ -54,6 +55,7 @@
 
 mod activity;
 mod administer;
+mod background_work;
 pub mod check;
 mod checkpoint;
 mod config;
@@ -62,7 +64,6 @@ mod devices;
 pub mod features;
 mod io;
 mod limits;
-mod log_start;
 mod manifest;
 mod old_copies;
 mod open;

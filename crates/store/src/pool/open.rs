@@ -40,6 +40,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
+use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::schedule::Schedule;
 use super::config::PoolConfig;
@@ -57,6 +58,7 @@ use crate::log::chain::Chain;
 use crate::map::{Map, NodeCache};
 use crate::pool::devices::caches::CacheVdevs;
 use crate::pool::devices::logs::LogVdevs;
+use crate::pool::devices::tending::Tending;
 use crate::pool::io::block_reads::BlockReads;
 use crate::pool::io::log_end::Commit;
 use crate::pool::io::pending::PendingRequests;
@@ -631,8 +633,7 @@ fn empty(
         contents: BTreeMap::new(),
         epoch,
         now_us: 0,
-        worked_us: 0,
-        is_work_owed: false,
+        background: BackgroundWork::default(),
         unmerged: Unmerged::default(),
         reserved: 0,
         has_promised: false,
@@ -657,16 +658,10 @@ fn empty(
         behind: BTreeMap::new(),
         short: Vec::new(),
         unrebuilt: BTreeSet::new(),
-        heard_again: BTreeSet::new(),
-        // Faults that exist from the start are looked at, too.
-        seen_events: 1,
-        tended_events: 0,
-        leaving_spares: BTreeSet::new(),
-        away_spares: BTreeSet::new(),
+        tending: Tending::new(),
         failures: Default::default(),
         may_lie_twice: false,
         written_once: Default::default(),
-        asked_us: None,
         tags: Tags::default(),
         records: VecDeque::new(),
         signposts: Signposts::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 
+use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::making::Making;
 use super::checkpoint::schedule::Schedule;
@@ -23,6 +24,7 @@ use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
 use crate::map::NodeCache;
 use crate::pool::devices::caches::{self, CacheVdevs};
 use crate::pool::devices::logs::LogVdevs;
+use crate::pool::devices::tending::Tending;
 use crate::pool::io::block_reads::BlockReads;
 use crate::pool::io::change::Write;
 use crate::pool::io::log_end::Commit;
@@ -34,11 +36,6 @@ use crate::published::Published;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
 
-/// Time between shares of background work while requests are served. With the budget of [`Limits`],
-/// the work takes a third of the time.
-const WORK_EVERY_US: u64 = 240;
-/// Time since the last request during which requests count as being served.
-const SERVING_US: u64 = 2_000;
 /// Time between two counts of the memory beside the cache.
 const CHARGE_EVERY_US: u64 = 50_000;
 /// Datasets that are looked at in that time.
@@ -66,13 +63,7 @@ pub struct Pool {
     /// Epoch in which blocks are born now.
     pub(super) epoch: Epoch,
     pub(super) now_us: u64,
-    /// Time of the last request.
-    pub(super) asked_us: Option<u64>,
-    /// Time at which background work was last done.
-    pub(super) worked_us: u64,
-    /// Whether background work is owed: the last share is long enough ago, and something happened
-    /// since.
-    pub(super) is_work_owed: bool,
+    pub(super) background: BackgroundWork,
     /// Changes that are in no durable checkpoint yet.
     pub(super) unmerged: Unmerged,
     /// Sectors that volumes have reserved and do not use yet.
@@ -117,15 +108,7 @@ pub struct Pool {
     /// Leaves that the last resilver could not rebuild in full. The resilver is not tried again
     /// before something has changed.
     pub(super) unrebuilt: BTreeSet<LeafId>,
-    /// Given-up leaves that answered again, since something else last changed.
-    pub(super) heard_again: BTreeSet<LeafId>,
-    /// Number of changes of leaves seen; the next field is the number acted upon.
-    pub(super) seen_events: u64,
-    pub(super) tended_events: u64,
-    /// Spares that left a slot and are not available yet.
-    pub(super) leaving_spares: BTreeSet<u64>,
-    /// Spares whose devices are missing.
-    pub(super) away_spares: BTreeSet<u64>,
+    pub(super) tending: Tending,
     /// Counts of the failures of leaves.
     pub(super) failures: crate::pool::devices::failures::Failures,
     /// Whether the labels say that blocks may lie twice.
@@ -166,7 +149,7 @@ impl Pool {
         now_us: u64,
     ) {
         self.now_us = now_us;
-        self.asked_us = Some(now_us);
+        self.background.note_request(now_us);
         let mut requests = requests.into_iter().peekable();
         while let Some((id, request)) = requests.next() {
             // Most of a block's cost is waiting for memory, so the next block is prefetched
@@ -257,7 +240,7 @@ impl Pool {
             }
         }
         // A request that waits for one of these answers shall not wait for background work.
-        self.is_work_owed |= now_us >= self.worked_us + WORK_EVERY_US;
+        self.background.note_answers(now_us);
         self.serve();
         self.hand_out();
     }
@@ -286,11 +269,10 @@ impl Pool {
     /// Returns the time at which a share of background work is due.
     pub fn work_due_us(&self) -> Option<u64> {
         // Changes may wait for a checkpoint; then making it serves requests.
-        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US)
-            && self.stalled.is_empty();
-        let has_work = self.is_work_owed && self.suspended.is_none() || self.has_work();
+        let serves = self.background.is_serving(self.now_us) && self.stalled.is_empty();
+        let has_work = self.background.is_owed() && self.suspended.is_none() || self.has_work();
         has_work.then_some(if serves {
-            self.worked_us + WORK_EVERY_US
+            self.background.next_us()
         } else {
             self.now_us
         })
@@ -330,8 +312,7 @@ impl Pool {
 
     /// Does all work that requests wait for, and a share of the background work.
     pub(super) fn go_on(&mut self) {
-        self.worked_us = self.now_us;
-        self.is_work_owed = false;
+        self.background.begin(self.now_us);
         self.serve();
         self.checkpoint_go_on();
         self.scan_go_on();
@@ -464,8 +445,7 @@ impl Pool {
         let is_making = making.map_or(is_due, |making| {
             making.is_working(self.commit.chain.written_seq)
         });
-        let is_untended =
-            self.tended_events != self.seen_events || self.spares_that_left().next().is_some();
+        let is_untended = self.tending.is_due() || self.spares_that_left().next().is_some();
         let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
         self.suspended.is_none() && has_more || self.is_close_due()
     }

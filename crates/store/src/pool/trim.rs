@@ -221,7 +221,7 @@ impl Pool {
         let due = waiting.map(|vdev| self.trims.due_us.get(&vdev).copied().unwrap_or(0));
         let least = match self.space.may_hold() {
             true => 0,
-            false => self.worked_us + AGAIN_US,
+            false => self.background.worked_us() + AGAIN_US,
         };
         due.min().map(|due| due.max(least))
     }
@@ -336,12 +336,12 @@ impl Pool {
             Some(guid) => self.note_step(guid, &step, bytes),
         };
         let took_us = self.now_us.saturating_sub(step.asked_us);
-        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US);
+        let serves = self.background.was_asked(self.now_us, SERVING_US);
         let rest_us = if serves { REST * took_us } else { 0 };
         let by_rate = rate.map_or(0, |rate| bytes.saturating_mul(1_000_000) / rate.max(1));
         let due_us = (self.now_us + rest_us).max(step.asked_us + by_rate);
         self.trims.due_us.insert(vdev, due_us);
-        self.is_work_owed = true;
+        self.background.owe();
     }
 
     /// Notes the progress of a leaf's trim, if it was not cancelled. Returns its limit in bytes a

@@ -105,7 +105,7 @@ impl Pool {
             is_read_only: self.is_read_only,
             top_levels,
             spares,
-            leaving_spares: self.leaving_spares.iter().copied().collect(),
+            leaving_spares: self.tending.leaving().collect(),
             spares_in_use,
             failing: self.failures.failing().collect(),
             behind: self
@@ -224,7 +224,7 @@ impl Pool {
         self.failures.forget(leaf);
         self.allow_spare(leaf);
         // The leaf may have data that could not be rebuilt without it.
-        self.heard_again.clear();
+        self.tending.forget_heard();
         self.rebuild_again();
         self.shape_changed();
         Ok(())
@@ -389,10 +389,10 @@ impl Pool {
     /// There is no such leaf.
     pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
         self.failures.forget(leaf);
-        self.heard_again.clear();
+        self.tending.forget_heard();
         self.rebuild_again();
         // A spare that stood in for the leaf may become available again.
-        self.seen_events += 1;
+        self.tending.note_change();
         self.array.clear(leaf)
     }
 
@@ -408,17 +408,17 @@ impl Pool {
                 if !is_used(*state) {
                     self.scan_without(*leaf);
                 }
-                self.seen_events += 1;
+                self.tending.note_change();
                 // The labels of the other leaves must say that this leaf is not to be believed.
                 self.shape_changed();
             }
             // A leaf that hangs at the same place each time must not keep a resilver going for
             // ever.
-            VdevEvent::Answers { leaf } if self.heard_again.insert(*leaf) => self.rebuild_again(),
+            VdevEvent::Answers { leaf } if self.tending.hear(*leaf) => self.rebuild_again(),
             VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
                 if self.failures.count(*leaf, self.now_us) =>
             {
-                self.seen_events += 1;
+                self.tending.note_change();
             }
             _ => {}
         }
@@ -431,10 +431,9 @@ impl Pool {
         }
         self.remove_logs();
         self.let_spares_leave();
-        if self.tended_events == self.seen_events {
+        if !self.tending.begin() {
             return;
         }
-        self.tended_events = self.seen_events;
         let slots = self.top_levels().into_iter().flat_map(|top| top.slots);
         slots.for_each(|slot| self.tend_slot(&slot.leaves));
     }

@@ -9,3 +9,4 @@ pub(crate) mod label_writes;
 pub(super) mod log_vdevs;
 pub(super) mod logs;
 pub(super) mod spares;
+pub(super) mod tending;

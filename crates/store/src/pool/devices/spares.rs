@@ -16,7 +16,7 @@ impl Pool {
     pub fn add_spares(&mut self, spares: impl IntoIterator<Item = LeafSpec>) {
         self.config.spares.extend(spares);
         // A broken leaf may have waited for a spare.
-        self.seen_events += 1;
+        self.tending.note_change();
         self.shape_changed();
     }
 
@@ -41,14 +41,12 @@ impl Pool {
 
     /// Sets the spares whose devices are missing, so that they are not used. They are in no slot.
     pub fn set_away_spares(&mut self, away: BTreeSet<u64>) {
-        // If a spare is back, a broken leaf may have waited for it.
-        self.seen_events += u64::from(!self.away_spares.is_subset(&away));
-        self.away_spares = away;
+        self.tending.set_away(away);
     }
 
     /// Returns the spares whose devices are missing.
     pub fn away_spares(&self) -> &BTreeSet<u64> {
-        &self.away_spares
+        self.tending.away()
     }
 
     /// Lets a spare stand in for a leaf. If the leaf is well, the spare takes its place for good.
@@ -59,11 +57,11 @@ impl Pool {
     /// `Busy` while it leaves another place: until the labels say so, and its device has answered
     /// all requests made there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
-        if self.leaving_spares.contains(&guid) {
+        if self.tending.is_leaving(guid) {
             let context = "the spare is still leaving the vdev where it was last used";
             return Err(ShapeError::of_tree(ShapeErrorKind::Busy, context));
         }
-        if self.away_spares.contains(&guid) {
+        if self.tending.away().contains(&guid) {
             let context = "the device of the spare is missing";
             return Err(ShapeError::of_tree(ShapeErrorKind::Away, context));
         }
@@ -101,8 +99,9 @@ impl Pool {
     pub(in crate::pool) fn note_leaving(&mut self, leaf: LeafId) {
         let guid = self.array.guid(leaf);
         let mut spares = self.config.spares.iter().map(|spare| spare.guid);
-        self.leaving_spares
-            .extend(spares.find(|spare| Some(*spare) == guid));
+        if let Some(spare) = spares.find(|spare| Some(*spare) == guid) {
+            self.tending.note_leaving(spare);
+        }
     }
 
     /// Makes spares available that left a slot, once the labels say so and their devices have
@@ -114,15 +113,13 @@ impl Pool {
     pub(in crate::pool) fn let_spares_leave(&mut self) {
         let left: Vec<u64> = self.spares_that_left().collect();
         for guid in left {
-            self.leaving_spares.remove(&guid);
-            // A broken leaf may have waited for a spare.
-            self.seen_events += 1;
+            self.tending.note_left(guid);
         }
     }
 
     /// Returns spares that left a slot and will be available as soon as that is noticed.
     pub(in crate::pool) fn spares_that_left(&self) -> impl Iterator<Item = u64> {
-        let leaving = self.leaving_spares.iter().copied();
+        let leaving = self.tending.leaving();
         leaving.filter(|guid| !self.are_labels_due() && !self.array.is_unanswered(*guid))
     }
 
@@ -148,10 +145,8 @@ impl Pool {
         if leaves.iter().any(|leaf| unspared.contains(&leaf.guid)) {
             return;
         }
-        let is_ready =
-            |guid| !self.leaving_spares.contains(guid) && !self.away_spares.contains(guid);
         let spares = self.config.spares.iter();
-        let mut ready = spares.filter(|spare| is_ready(&spare.guid));
+        let mut ready = spares.filter(|spare| self.tending.is_ready(spare.guid));
         // A spare that is in use is refused, and so is one that is too small for this leaf.
         let called = ready.find_map(|spare| {
             let new = self.array.replace(first, spare, SlotKind::Spare).ok()?;

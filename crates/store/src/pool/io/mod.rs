@@ -6,6 +6,7 @@ pub(super) mod checkpoint_at_rest;
 pub(super) mod commit;
 pub(crate) mod fetch_ahead;
 pub(super) mod log_end;
+pub(super) mod log_start;
 pub(super) mod mapping;
 pub(super) mod padding;
 pub(super) mod pending;

@@ -11,13 +11,13 @@
 //! checksum that only records written since can continue. The root is durable on enough leaves
 //! before anything is promised. A pool that is opened and not changed writes nothing for this.
 
-use super::io::log_end::Start;
-use super::state::Pool;
+use super::log_end::Start;
+use crate::pool::state::Pool;
 
 impl Pool {
     /// Notes that a group was sealed: the first one since the pool was opened calls for a
     /// checkpoint.
-    pub(super) fn note_start(&mut self, seq: u64) {
+    pub(in crate::pool) fn note_start(&mut self, seq: u64) {
         if self.commit.start == Start::Found {
             self.commit.start = Start::Anew(seq);
             self.schedule.want();
@@ -25,7 +25,7 @@ impl Pool {
     }
 
     /// Notes that a checkpoint with all groups up to `seq` is durable.
-    pub(super) fn start_is_reached(&mut self, seq: u64) {
+    pub(in crate::pool) fn start_is_reached(&mut self, seq: u64) {
         if let Start::Anew(first) = self.commit.start
             && first <= seq
         {
