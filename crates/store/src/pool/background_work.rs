@@ -1,6 +1,6 @@
 //! Shares of background work: whether one is owed, and when the next one is due.
 
-/// Time between shares of background work while requests are served. With the budget of [`Limits`],
+/// Time between shares of background work while requests are served. With the budget of [`Limits`](super::limits::Limits),
 /// the work takes a third of the time.
 const WORK_EVERY_US: u64 = 240;
 /// Time since the last request during which requests count as being served.
