@@ -2,6 +2,8 @@
 //!
 //! The tests also check the unit attentions of their initiators.
 
+use std::time::Duration;
+
 use crate::raw_wire::Wire;
 use crate::served::{self, Served, read, sense, test_unit_ready, unit, write};
 use config::change::{Change, ModifyTarget};
@@ -21,9 +23,14 @@ fn sessions(served: &Served) -> Vec<SessionInfo> {
     daemon.transactions().data_plane().sessions()
 }
 
+/// Time for what a login or logout does by itself. The target closes a silent connection after 25 s
+/// and removes what was left behind, which must not make a test pass.
+const BY_ITSELF: Duration = Duration::from_secs(10);
+
 /// Waits until the sessions meet this condition.
 fn until(served: &Served, what: &str, holds: impl Fn(&[SessionInfo]) -> bool) {
-    wait::until_seen(what, || sessions(served), |sessions| holds(sessions));
+    let soon = wait::at_most(BY_ITSELF);
+    soon.until_seen(what, || sessions(served), |sessions| holds(sessions));
 }
 
 /// Returns the settings of a further login into the session of port 1.
@@ -172,7 +179,7 @@ fn a_reservation_ends_before_the_logout_is_answered() {
         first.ask_for(served::cdb(0x88, 0, each / 512), each);
     }
     first.ask_to_log_out();
-    wait::until("the reservation ends with its nexus", || {
+    wait::at_most(BY_ITSELF).until("the reservation ends with its nexus", || {
         second.read(0, &reserve, 0).unwrap().status != conflict
     });
 }

@@ -1,7 +1,7 @@
 //! Shares of background work: whether one is owed, and when the next one is due.
 
-/// Time between shares of background work while requests are served. With the budget of [`Limits`](super::limits::Limits),
-/// the work takes a third of the time.
+/// Time between shares of background work while requests are served. With the budget of
+/// [`Limits`](super::limits::Limits), the work takes a third of the time.
 const WORK_EVERY_US: u64 = 240;
 /// Time since the last request during which requests count as being served.
 const SERVING_US: u64 = 2_000;

@@ -293,7 +293,9 @@ impl Traffic {
     /// Waits for this many more rounds.
     fn go_on(&self, rounds: u64) {
         let until = self.written.load(Ordering::Relaxed) + rounds;
-        wait::until("I/O goes on", || {
+        // After 30 s the initiator would repeat a lost command, and hide that it was lost.
+        let soon = wait::at_most(std::time::Duration::from_secs(25));
+        soon.until("I/O goes on", || {
             assert!(!self.thread.as_ref().unwrap().is_finished(), "I/O failed");
             self.written.load(Ordering::Relaxed) >= until
         });
