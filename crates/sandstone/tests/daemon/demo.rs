@@ -32,6 +32,10 @@ impl Demo {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let log = std::fs::read_to_string(state.join("log")).unwrap();
+            panic!("the demo ended at once: {log}");
+        }
         Self { child, line, out }
     }
 
