@@ -114,8 +114,8 @@ impl Tokens {
         {
             oldest.is_revoked.store(true, Ordering::Release);
         }
-        // A unit that shrinks has its new size before it revokes, and it revokes under this lock.
-        // So a token that was checked against the old size is not kept.
+        // A unit that shrinks takes its new size first, and then revokes tokens under this lock. So
+        // this look at the size, under the lock too, keeps no token that reaches beyond it.
         let capacity = capacity();
         if ranges.iter().all(|range| range.end() <= capacity) {
             book.live.push_back(Arc::new(Token {

@@ -7,14 +7,19 @@
 //! and a slow one hardly notices. Figures of one kind compare; a median over both says little.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 /// Round trip below which two cores share a cache.
 const NEAR_BELOW_NS: f64 = 150.0;
-/// Round trips of one look: about a tenth of a second between far cores that others use too.
+/// Most round trips of one look: seven milliseconds between far cores.
 const ROUNDS: u32 = 20_000;
+/// Round trips after which the time is looked at.
+const PART: u32 = 100;
+/// Time after which a look ends early. Where other work has a core, a round trip may take a whole
+/// turn of the scheduler.
+const MOST: Duration = Duration::from_millis(100);
 /// Value that ends the other side.
 const END: u32 = u32::MAX;
 
@@ -68,12 +73,16 @@ fn ask(line: &AtomicU32) -> f64 {
     // The first answer comes once the other side runs on its core.
     turn(line, 1);
     let start = Instant::now();
-    for round in 1..=ROUNDS {
-        turn(line, 2 * round + 1);
+    let (mut rounds, mut elapsed) = (0, Duration::ZERO);
+    while rounds < ROUNDS && elapsed < MOST {
+        for round in rounds + 1..=rounds + PART {
+            turn(line, 2 * round + 1);
+        }
+        rounds += PART;
+        elapsed = start.elapsed();
     }
-    let elapsed = start.elapsed();
     line.store(END, Ordering::Release);
-    elapsed.as_secs_f64() * 1e9 / f64::from(ROUNDS)
+    elapsed.as_secs_f64() * 1e9 / f64::from(rounds)
 }
 
 fn turn(line: &AtomicU32, odd: u32) {

@@ -1,10 +1,11 @@
 //! Files that import each other in a ring: a reader of one must know all of them at once.
 //!
-//! A module and one within it may name each other, as a folder and one within it may.
+//! A module and one within it may name each other, as a folder and one within it may. A line that
+//! only passes a name on is no import of its file: a reader goes to the file that defines the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::modules::{self, Import, Module, Modules};
+use super::modules::{self, Import, Module, Modules, reached};
 use super::{Finding, Tree};
 
 /// The most files that a ring of imports may have.
@@ -45,7 +46,11 @@ fn finding(root: &str, modules: &Modules, ring: &BTreeSet<&Module>, most: usize)
 /// Returns the sets of modules of which each reaches every other one by imports.
 fn rings(modules: &Modules) -> Vec<BTreeSet<&Module>> {
     let mut edges: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
-    for import in modules.imports.iter().filter(|i| !nested(i)) {
+    for import in modules
+        .imports
+        .iter()
+        .filter(|i| !nested(i) && !i.passes_on)
+    {
         edges.entry(&import.from).or_default().insert(&import.to);
     }
     let reached: BTreeMap<&Module, BTreeSet<&Module>> = edges
@@ -66,22 +71,6 @@ fn rings(modules: &Modules) -> Vec<BTreeSet<&Module>> {
 /// Reports whether one of the two modules lies within the other.
 fn nested(import: &Import) -> bool {
     import.from.starts_with(&import.to) || import.to.starts_with(&import.from)
-}
-
-fn reached<'a>(
-    edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>>,
-    from: &Module,
-) -> BTreeSet<&'a Module> {
-    let mut seen = BTreeSet::new();
-    let mut next = vec![from];
-    while let Some(module) = next.pop() {
-        for beyond in edges.get(module).into_iter().flatten() {
-            if seen.insert(*beyond) {
-                next.push(beyond);
-            }
-        }
-    }
-    seen
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! A name that a module passes on (`pub use`) counts as an import from the file that defines it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenTree;
 use syn::visit::Visit;
@@ -20,6 +20,8 @@ pub(super) struct Import {
     pub(super) to: Module,
     pub(super) path: String,
     pub(super) line: usize,
+    /// Whether the line only passes the name on (`pub use`), and the file does not use it.
+    pub(super) passes_on: bool,
 }
 
 /// Modules of a crate outside its tests.
@@ -28,7 +30,7 @@ pub(super) struct Modules {
     files: BTreeMap<Module, String>,
     /// Names that a module has from elsewhere, with their paths from the root.
     names: BTreeMap<(Module, String), Module>,
-    /// Imports between modules; a line that only passes a name on is none.
+    /// Imports between modules.
     pub(super) imports: Vec<Import>,
 }
 
@@ -79,12 +81,11 @@ impl Modules {
                         .entry((here.clone(), name))
                         .or_insert_with(|| target.clone());
                 }
-                if !passed_on.contains(&segments) {
-                    named.push((here.clone(), target, (*path).to_owned(), line));
-                }
+                let passes_on = passed_on.contains(&segments);
+                named.push((here.clone(), target, (*path).to_owned(), line, passes_on));
             }
         }
-        for (from, target, path, line) in named {
+        for (from, target, path, line, passes_on) in named {
             let to = found.owner(&target, 8);
             if from != to {
                 found.imports.push(Import {
@@ -92,6 +93,7 @@ impl Modules {
                     to,
                     path,
                     line,
+                    passes_on,
                 });
             }
         }
@@ -153,6 +155,23 @@ impl Modules {
             module[..module.len() - 1].to_vec()
         }
     }
+}
+
+/// Returns the modules that a module reaches by imports, itself among them only by a ring.
+pub(super) fn reached<'a>(
+    edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>>,
+    from: &Module,
+) -> BTreeSet<&'a Module> {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(module) = next.pop() {
+        for beyond in edges.get(module).into_iter().flatten() {
+            if seen.insert(*beyond) {
+                next.push(beyond);
+            }
+        }
+    }
+    seen
 }
 
 /// Paths of `pub use` items whose names the file does not use itself.

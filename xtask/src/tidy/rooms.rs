@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::modules::{self, Module, Modules};
+use super::modules::{self, Module, Modules, reached};
 use super::{Finding, Tree};
 
 /// The most Rust files that a folder may have.
@@ -56,26 +56,12 @@ fn imports(modules: &Modules) -> BTreeMap<(Module, Module), (&str, usize)> {
 
 fn findings(root: &str, modules: &Modules) -> Vec<Finding> {
     let imports = imports(modules);
-    let mut edges: BTreeMap<&Module, Vec<&Module>> = BTreeMap::new();
+    let mut edges: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
     for (from, to) in imports.keys() {
-        edges.entry(from).or_default().push(to);
+        edges.entry(from).or_default().insert(to);
     }
-    let reaches = |from: &Module, to: &Module| {
-        let mut seen = BTreeSet::from([from]);
-        let mut next = vec![from];
-        while let Some(room) = next.pop() {
-            for beyond in edges.get(room).into_iter().flatten() {
-                if *beyond == to {
-                    return true;
-                }
-                if seen.insert(beyond) {
-                    next.push(beyond);
-                }
-            }
-        }
-        false
-    };
-    let in_rings = imports.iter().filter(|((from, to), _)| reaches(to, from));
+    let in_ring = |from, to| reached(&edges, to).contains(from);
+    let in_rings = imports.iter().filter(|((from, to), _)| in_ring(from, to));
     in_rings
         .map(|((from, to), (path, line))| Finding {
             path: format!("{root}/src/{path}"),
@@ -153,6 +139,24 @@ mod tests {
                 "crates/x/src/b/c.rs",
                 "//! x\nuse crate::a::A;\npub struct C;\n",
             ),
+        ];
+        assert_eq!(found(&files).len(), 2);
+    }
+
+    #[test]
+    fn a_folder_that_passes_a_name_on_imports_it() {
+        let files = [
+            ("crates/x/src/lib.rs", "//! x\nmod a; mod b;\n"),
+            (
+                "crates/x/src/a/mod.rs",
+                "//! x\npub use crate::b::B;\npub struct A;\n",
+            ),
+            ("crates/x/src/a/d.rs", "//! x\n"),
+            (
+                "crates/x/src/b/mod.rs",
+                "//! x\nuse crate::a::A;\npub struct B;\n",
+            ),
+            ("crates/x/src/b/e.rs", "//! x\n"),
         ];
         assert_eq!(found(&files).len(), 2);
     }

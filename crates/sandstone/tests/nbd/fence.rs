@@ -59,7 +59,8 @@ fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins(
             lost.send(0, command::WRITE, cookie, 0, 512);
             lost.stream.write_all(&[1; 512]).unwrap();
         }
-        // What may be at the device is there; the rest stays unread, which nothing shows.
+        // The device has its share of the requests by now. The rest stays unread, and no counter
+        // shows that.
         std::thread::sleep(Duration::from_millis(50));
         // A half closed connection still takes its answers, and every request is performed. On a
         // closed one, the rest may be dropped.

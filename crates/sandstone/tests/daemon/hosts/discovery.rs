@@ -176,7 +176,7 @@ fn liar(bytes: &'static [u8], stays: bool) -> SocketAddr {
         // This is the answer to every request.
         let _ = stream.read(&mut request);
         let _ = stream.write_all(bytes);
-        // Whoever stays, stays until the client goes.
+        // A liar that stays keeps the connection until the client goes.
         while stays && stream.read(&mut request).is_ok_and(|count| count > 0) {}
     });
     address

@@ -1,7 +1,7 @@
 //! Writes the root into the label rings: into one copy of each end first, then into the other.
 //!
-//! The rest of the labels is true by then (`../labels.rs`), since a root leads to blocks that a
-//! leaf may lack.
+//! The rest of the labels is true by then (`../devices/label_writes.rs`), since a root leads to
+//! blocks that a leaf may lack.
 
 use pages::Pages;
 
