@@ -86,8 +86,21 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
         daemon.child.try_wait()?.is_none(),
         "the daemon ended under its client"
     );
-    ensure!(fuzzed.status.success(), "schemathesis: {}", fuzzed.tail());
+    ensure!(
+        fuzzed.status.success(),
+        "schemathesis: {}{}",
+        findings(&fuzzed.stdout),
+        fuzzed.tail()
+    );
     Ok(Outcome::passed(figures(&report)?))
+}
+
+/// Returns the part of the program's output that tells its errors and failures, up to a bound.
+fn findings(output: &str) -> String {
+    let lines = output.lines().skip_while(|line| !line.starts_with("=="));
+    lines
+        .take(60)
+        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// Runs the command line against the daemon, and returns what it says.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::HEAD;
 use super::body::Counted;
@@ -56,7 +56,7 @@ pub async fn serve<S, A, F>(
         let (answer, work) = (answer.clone(), Arc::clone(&work));
         async move { Ok::<_, Infallible>(noted(&work, answer, request).await) }
     });
-    let builder = builder(wire);
+    let builder = builder(wire, place.bounds().idle + HEAD);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
@@ -69,12 +69,14 @@ pub async fn serve<S, A, F>(
     let _ = timeout(place.bounds().last_answers, connection).await;
 }
 
-fn builder(wire: Wire) -> Builder<TokioExecutor> {
+/// Returns the settings of a connection. `silence` is the longest time from one request to the end
+/// of the next one's head: HTTP/1 counts the rest before a head as part of it.
+fn builder(wire: Wire, silence: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(silence)
         .max_buf_size(HEAD_BYTES);
     builder
         .http2()
@@ -106,7 +108,7 @@ async fn rests(place: &Place) {
         }
         // A connection at rest may begin to work, and stall, long before its rest is over.
         let look = now + bounds.stall.min(bounds.idle);
-        sleep_until(end.min(look).into()).await;
+        sleep_until(end.min(look)).await;
     }
 }
 
@@ -120,4 +122,77 @@ where
     let answer = answer(request.map(Body::new)).await;
     let sending = asked.answered(answer.extensions().get::<MayRest>().is_some());
     answer.map(|body| Counted { body, sending })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::Bounds;
+    use crate::places::{Origin, Places};
+
+    const BOUNDS: Bounds = Bounds {
+        most: 4,
+        most_of_origin: 4,
+        idle: Duration::from_secs(60),
+        stall: Duration::from_secs(60),
+        last_answers: Duration::from_secs(2),
+    };
+
+    /// Runs `client` at one end of a connection and a server at the other, by a clock that passes
+    /// over all waits.
+    fn with_server<F: Future<Output = ()>>(client: impl FnOnce(DuplexStream) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let (near, far) = duplex(64 << 10);
+            let (_open, stopped) = watch::channel(false);
+            let place = Places::new(BOUNDS).take(Origin::Unknown).expect("a place");
+            let answer = |_| async { "here".into_response() };
+            tokio::join!(
+                serve(far, Wire::Both, &place, stopped, answer),
+                client(near)
+            );
+        });
+    }
+
+    /// Sends a request and reports whether an answer comes.
+    async fn is_answered(stream: &mut DuplexStream) -> bool {
+        let request = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
+        if stream.write_all(request).await.is_err() {
+            return false;
+        }
+        let mut answer = [0; 4096];
+        matches!(stream.read(&mut answer).await, Ok(1..))
+    }
+
+    #[test]
+    fn a_connection_may_rest_between_requests_for_as_long_as_its_bounds_say() {
+        with_server(|mut stream| async move {
+            for rest in [0, 1, 11, 30, 59] {
+                sleep(Duration::from_secs(rest)).await;
+                assert!(is_answered(&mut stream).await, "after a rest of {rest} s");
+            }
+            sleep(Duration::from_secs(61)).await;
+            assert!(!is_answered(&mut stream).await, "after a rest of 61 s");
+        });
+    }
+
+    #[test]
+    fn a_head_that_never_ends_is_not_waited_for() {
+        with_server(|mut stream| async move {
+            let head = b"GET / HTTP/1.1\r\nhost: here\r\n";
+            stream.write_all(head).await.expect("it is open");
+            let mut answer = Vec::new();
+            let all = BOUNDS.idle + BOUNDS.last_answers + HEAD;
+            let ended = timeout(all, stream.read_to_end(&mut answer)).await;
+            assert!(ended.is_ok(), "the server still waits");
+        });
+    }
 }

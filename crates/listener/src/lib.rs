@@ -25,7 +25,8 @@ pub use body::{BodyFault, read_whole};
 pub use connection::{MayRest, Wire, serve};
 pub use places::{Origin, Place};
 
-/// Longest time for the head of a request, and for a handshake before it.
+/// Longest time for a handshake, and for the head of a request beyond the time that a connection
+/// may rest. A half head counts as rest, so its connection makes room for others.
 pub const HEAD: Duration = Duration::from_secs(10);
 /// Longest time for a body that is read whole.
 pub const BODY: Duration = Duration::from_secs(60);
