@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use store::catalog::PropertyInfo;
-use store::pool::PoolProperty;
+use store::engine::PoolProperty;
 
 use self::layout::layout;
 use self::named_vdevs::NamedVdevs;

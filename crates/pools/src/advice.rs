@@ -1,7 +1,7 @@
 //! Advice about a pool: what happened, what it means and what to do. It fills zpool's `status:` and
 //! `action:`.
 
-use store::pool::{PoolStatus, ScanKind, ScanState, Stop};
+use store::engine::{PoolStatus, ScanKind, ScanState, Stop};
 use store::vdev::{Class, LeafStatus, TopLevelKind, TopLevelStatus, VdevState};
 
 use super::condition::{has_lost_blocks, state};

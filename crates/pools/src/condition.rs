@@ -1,7 +1,7 @@
 //! Condition of a pool, judged from the engine's figures: its state, data without a right copy, and
 //! leaves that may have stopped it.
 
-use store::pool::PoolStatus;
+use store::engine::PoolStatus;
 use store::vdev::{Class, LeafStatus, TopLevelKind, VdevState};
 
 /// Returns ONLINE, DEGRADED, SUSPENDED or UNAVAIL.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::catalog::request::Stamp;
 use store::catalog::size::print_size;
 use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation};
+use store::engine::{Plan, Pool, PoolError, PoolErrorKind, Wasteful};
 use store::format::Epoch;
-use store::pool::{Plan, Pool, PoolError, PoolErrorKind, Wasteful};
 
 use self::change::Step;
 pub(super) use self::change::steps;

@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use block::BlockDevice;
 use smallvec::SmallVec;
+use store::engine::Pool;
 use store::format::{DatasetId, Pointer};
-use store::pool::Pool;
 use store::published::Published;
 use store::vdev::{DirectReads, LeafId};
 

@@ -18,11 +18,11 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use store::catalog::HistoryEntry;
-use store::format::DatasetId;
-use store::map::hash::BuildNumberHasher;
-use store::pool::{
+use store::engine::{
     Answer, Event, Output, Plan, Pool, PoolError, Request, RequestId, ScanKind, ScanState,
 };
+use store::format::DatasetId;
+use store::map::hash::BuildNumberHasher;
 use store::vdev::{DeviceOutcome, IoId, VdevEvent, VdevState};
 
 use self::absence::Absence;

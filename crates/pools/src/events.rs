@@ -1,6 +1,6 @@
 //! Events of a pool, in words: for the daemon's log, and for the latest events that are kept.
 
-use store::pool::{Event, Pool, ScanKind, ScanState, Short, TrimState};
+use store::engine::{Event, Pool, ScanKind, ScanState, Short, TrimState};
 use store::vdev::{DeviceErrorKind, LeafId, VdevEvent, VdevState};
 
 use super::fullness::Fullness;

@@ -1,7 +1,7 @@
 //! Fullness of a pool, reported once when a threshold is passed. A pool that breathes about a
 //! threshold is not reported again.
 
-use store::pool::PoolStatus;
+use store::engine::PoolStatus;
 
 /// Percentage by which a pool must fall below a threshold before it is reported again.
 const BACK: u64 = 3;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use store::engine::{Answer, Plan, Pool, PoolError, Request};
 use store::format::DatasetId;
-use store::pool::{Answer, Plan, Pool, PoolError, Request};
 
 use crate::engine::unflushed::Unflushed;
 use crate::fence::Named;

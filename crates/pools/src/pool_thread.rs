@@ -18,8 +18,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use store::cache::Cache;
+use store::engine::{Answer, Plan, Pool, PoolError, Request};
 use store::format::DatasetId;
-use store::pool::{Answer, Plan, Pool, PoolError, Request};
 
 use crate::direct::Direct;
 use crate::engine::Engine;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use store::cache::Cache;
-use store::pool::{Back, Examined, PoolConfig, Protection};
+use store::engine::{Back, Examined, PoolConfig, Protection};
 
 use crate::devices::disks::Disks;
 use crate::devices::identity::Identity;

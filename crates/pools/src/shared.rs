@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use store::cache::Cache;
-use store::pool::{Pool, PoolError, PoolErrorKind};
+use store::engine::{Pool, PoolError, PoolErrorKind};
 
 use self::event_log::EventLog;
 use crate::clock::since_boot_us;

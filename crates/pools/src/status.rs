@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use store::cache::Statistics;
 use store::catalog::{Catalog, Dataset};
+use store::engine::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
 use store::format::SECTOR_SIZE;
-use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
 use store::vdev::{
     Class, LeafId, LeafStatus, SlotKind, SlotStatus, TopLevelKind, TopLevelStatus, VdevState,
 };

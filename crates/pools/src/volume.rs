@@ -16,9 +16,9 @@ use pages::Pages;
 use smallvec::SmallVec;
 use store::cache::{self, Key, UNCOUNTED_SHARE};
 use store::catalog::SyncPolicy;
+use store::engine::{self, Recipe};
 use store::format::DatasetId;
 use store::log::group::{MAX_PAYLOAD, OpenGroup};
-use store::pool::{self, Recipe};
 use store::volume::blocks::{self, Part};
 
 use self::facts::AskedFacts;
@@ -92,7 +92,7 @@ impl PoolVolume {
         host: Arc<PoolThread>,
         name: &str,
         granularity: u32,
-    ) -> Result<Self, pool::PoolError> {
+    ) -> Result<Self, engine::PoolError> {
         let wanted = name.to_owned();
         let found = host.ask(move |pool| {
             let catalog = pool.catalog();
@@ -100,18 +100,18 @@ impl PoolVolume {
             let full_name = catalog.full_name(dataset.id);
             let geometry = dataset.geometry().ok_or_else(|| {
                 let context = format!("{full_name} is a folder");
-                pool::PoolError::new(pool::PoolErrorKind::Invalid, context)
+                engine::PoolError::new(engine::PoolErrorKind::Invalid, context)
             })?;
             let is_snapshot = dataset.as_snapshot().is_some();
             if catalog.receiving(dataset.id).is_some() {
                 let context = format!("a stream is being received into {full_name}");
-                let kind = pool::PoolErrorKind::Receiving;
-                return Err(pool::PoolError::new(kind, context));
+                let kind = engine::PoolErrorKind::Receiving;
+                return Err(engine::PoolError::new(kind, context));
             }
             let settings = catalog.settings(dataset.id);
             let recipe = Recipe::of(&settings, geometry.1);
             let told = (settings.sync, settings.is_readonly, recipe);
-            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, told, full_name))
+            Ok::<_, engine::PoolError>((dataset.id, geometry, is_snapshot, told, full_name))
         });
         let (dataset, (size, block_size), is_snapshot, (sync, is_readonly, recipe), name) = found??;
         Ok(Self {
@@ -251,8 +251,8 @@ impl PoolVolume {
         let dataset = self.dataset;
         let request = match request {
             Request::Read { offset, len } => return self.read(offset, len, ticket, lane),
-            Request::Flush => pool::Request::Flush { dataset },
-            Request::Extents { offset, len } => pool::Request::Extents {
+            Request::Flush => engine::Request::Flush { dataset },
+            Request::Extents { offset, len } => engine::Request::Extents {
                 dataset,
                 offset,
                 len,
@@ -263,7 +263,7 @@ impl PoolVolume {
                 data,
                 durable,
             } => self.writing(offset, data, durable),
-            Request::Discard { offset, len } => pool::Request::Unmap {
+            Request::Discard { offset, len } => engine::Request::Unmap {
                 dataset,
                 offset,
                 len,
@@ -275,7 +275,7 @@ impl PoolVolume {
                 len,
                 durable,
                 ..
-            } => pool::Request::Clear {
+            } => engine::Request::Clear {
                 dataset,
                 offset,
                 len,
@@ -286,12 +286,12 @@ impl PoolVolume {
     }
 
     /// Builds a write request, and prepares the write if that pays.
-    fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
+    fn writing(&self, offset: u64, data: Pages, durable: bool) -> engine::Request {
         let dataset = self.dataset;
         let is_short = data.len() <= LONGEST_PREPARED;
         let recipe = is_short.then(|| self.recipe()).flatten();
         match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
-            Some(prepared) => pool::Request::WritePrepared {
+            Some(prepared) => engine::Request::WritePrepared {
                 dataset,
                 offset,
                 prepared: match self.is_passed(offset, data.len()) {
@@ -300,7 +300,7 @@ impl PoolVolume {
                 },
                 durable,
             },
-            None => pool::Request::Write {
+            None => engine::Request::Write {
                 dataset,
                 offset,
                 data,
@@ -338,7 +338,7 @@ impl PoolVolume {
         Submitted::Ready(Err(BlockError::new(BlockErrorKind::ReadOnly, context)))
     }
 
-    fn gone(&self, error: &pool::PoolError) -> BlockError {
+    fn gone(&self, error: &engine::PoolError) -> BlockError {
         BlockError::new(BlockErrorKind::Gone, format!("{}: {error}", self.name()))
     }
 

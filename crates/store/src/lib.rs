@@ -10,12 +10,12 @@
 //! - [`format`] defines every byte on a disk, and [`vdev`] joins disks that hold blocks together.
 //! - `map` tells where each block of a volume lies, and `space` tells what is free.
 //! - [`catalog`] lists the datasets.
-//! - `log` is the format of what a commit writes; `pool/io/commit.rs` makes it durable.
+//! - `log` is the format of what a commit writes; `engine/io/commit.rs` makes it durable.
 //! - `snapshot` tells which blocks only old states need. `volume` and `stream` build on it.
 //! - [`cache`], `compress` and `checksum` stand beside these.
-//! - The [`pool`] is on top. Its `pool/checkpoint.rs` makes the log short.
+//! - The [`engine`] is on top. Its `engine/checkpoint.rs` makes the log short.
 //!
-//! [`pool`] and [`vdev`] begin with tables that say which file answers which question: where a
+//! [`engine`] and [`vdev`] begin with tables that say which file answers which question: where a
 //! write becomes durable, where a label is written, when destroyed datasets are freed.
 //!
 //! Only `vdev` speaks to devices. Only the pool's commits and checkpoints order durability.
@@ -24,10 +24,11 @@ pub mod cache;
 pub mod catalog;
 pub mod checksum;
 pub mod compress;
+pub mod engine;
 pub mod format;
 pub mod log;
 pub mod map;
-pub mod pool;
+
 pub mod published;
 pub mod snapshot;
 pub mod space;

@@ -284,7 +284,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         "        let first = self.unflushed.front().copied().filter(|_| !‹written-is-durable›);",
     ),
     change(
-        "pool/io/commit.rs",
+        "engine/io/commit.rs",
         "        for group in self.commit.chain.written(seq) {
             for address in group.addresses {
                 self.commit.in_flight.remove(&address.to_bits());
@@ -300,19 +300,19 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/io/commit.rs",
+        "engine/io/commit.rs",
         "        self.commit.flushing = None;
         if let Err(error) = result {",
         "        self.commit.flushing = None;
         if let Err(error) = result && !‹failed-flush-believed› {",
     ),
     change(
-        "pool/io/commit.rs",
+        "engine/io/commit.rs",
         "        if let Start::Anew(_) = self.commit.start {",
         "        if let Start::Anew(_) = self.commit.start && !‹promised-after-opening› {",
     ),
     change(
-        "pool/io/commit.rs",
+        "engine/io/commit.rs",
         "            blocks.push((extent.address(), sector.clone()));",
         "            if !‹signpost-missing› {
                 blocks.push((extent.address(), sector.clone()));
@@ -325,17 +325,17 @@ pub(crate) const CHANGES: [Change; 43] = [
         let leaves = covered.flat_map(|(_, top)| top.leaves()).take(most).collect();",
     ),
     change(
-        "pool/checkpoint/making.rs",
+        "engine/checkpoint/making.rs",
         "        self.writes.count == 0 && written_seq >= self.seq",
         "        (self.writes.count == 0 || ‹root-before-nodes›) && (written_seq >= self.seq || ‹root-before-groups›)",
     ),
     change(
-        "pool/checkpoint.rs",
+        "engine/checkpoint.rs",
         "            making.writes.count -= 1;",
         "            making.writes.count = making.writes.count.saturating_sub(1);",
     ),
     change(
-        "pool/checkpoint.rs",
+        "engine/checkpoint.rs",
         "        self.set_stage(CheckpointStage::Flush);",
         "        if ‹root-before-flush› {
             return self.begin_roots();
@@ -343,7 +343,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         self.set_stage(CheckpointStage::Flush);",
     ),
     change(
-        "pool/checkpoint.rs",
+        "engine/checkpoint.rs",
         "        self.groups_flushed(seq);
         self.begin_roots();",
         "        self.groups_flushed(seq);
@@ -361,7 +361,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         self.begin_roots();",
     ),
     change(
-        "pool/checkpoint.rs",
+        "engine/checkpoint.rs",
         "        self.space.commit_checkpoint();
         self.unmerged",
         "        if !‹freed-before-root› {
@@ -387,24 +387,24 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/checkpoint/root_ring.rs",
+        "engine/checkpoint/root_ring.rs",
         "        if self.are_labels_true() {",
         "        if self.are_labels_true() || ‹root-before-labels› {",
     ),
     change(
-        "pool/checkpoint/root_ring.rs",
+        "engine/checkpoint/root_ring.rs",
         "            (false, _) => self.flush_labels(round),",
         "            (false, 1) if ‹root-unflushed› => self.commit_checkpoint(),
             (false, _) => self.flush_labels(round),",
     ),
     change(
-        "pool/devices/label_writes.rs",
+        "engine/devices/label_writes.rs",
         "            for copy in ALL_ROUNDS[round] {",
         "            let all = if ‹labels-in-one-round› { vec![0, 1, 2, 3, 4, 5] } else { ALL_ROUNDS[round].to_vec() };
             for copy in all {",
     ),
     change(
-        "pool/devices/label_writes.rs",
+        "engine/devices/label_writes.rs",
         "            (round, false) => self.flush_configuration(round),",
         "            (0, false) if ‹label-rounds-unflushed› && !self.is_config_new => self.write_configuration(1),
             (1, false) if ‹labels-unflushed› => {
@@ -416,13 +416,13 @@ pub(crate) const CHANGES: [Change; 43] = [
             (round, false) => self.flush_configuration(round),",
     ),
     change(
-        "pool/devices/label_writes.rs",
+        "engine/devices/label_writes.rs",
         "        self.is_config_new || self.renewal.is_some()",
         "        let is_behind = |of: &Renewal| !(‹labels-after-one-round› && of.round == 1);
         !‹labels-not-waited-for› && (self.is_config_new || self.renewal.as_ref().is_some_and(is_behind))",
     ),
     change(
-        "pool/devices/label_writes.rs",
+        "engine/devices/label_writes.rs",
         "        self.write_configuration(0);
     }
 
@@ -436,12 +436,12 @@ pub(crate) const CHANGES: [Change; 43] = [
     fn write_configuration",
     ),
     change(
-        "pool/devices/label_writes.rs",
+        "engine/devices/label_writes.rs",
         "        if self.is_log_owing() {",
         "        if self.is_log_owing() && !‹labels-over-log-debt› {",
     ),
     change(
-        "pool/devices/log_vdevs.rs",
+        "engine/devices/log_vdevs.rs",
         "        let tag = self.tag(Tag::CopiesFlush(vdev));",
         "        if ‹log-copy-unflushed› {
             return self.copies_flushed(vdev, Ok(()));
@@ -449,19 +449,19 @@ pub(crate) const CHANGES: [Change; 43] = [
         let tag = self.tag(Tag::CopiesFlush(vdev));",
     ),
     change(
-        "pool/devices/log_vdevs.rs",
+        "engine/devices/log_vdevs.rs",
         "            && !self.are_labels_due()",
         "            && (!self.are_labels_due() || ‹log-copy-during-labels›)",
     ),
     change(
-        "pool/devices/log_vdevs.rs",
+        "engine/devices/log_vdevs.rs",
         "        if let Some(copying) = copying.filter(|copying| !copying.is_void)
             && self.are_labels_true()",
         "        if let Some(copying) = copying.filter(|copying| !copying.is_void || ‹log-copy-during-labels›)
             && (self.are_labels_true() || ‹log-copy-during-labels›)",
     ),
     change(
-        "pool/devices/log_vdevs.rs",
+        "engine/devices/log_vdevs.rs",
         "        self.logs.settle(self.commit.chain.durable_seq);
         let Some(seq)",
         "        let durable = self.commit.chain.durable_seq;
@@ -469,7 +469,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         let Some(seq)",
     ),
     change(
-        "pool/open/end_mark.rs",
+        "engine/open/end_mark.rs",
         "        self.write_end(wanted, place, sector);
         if let Some((next, _)) = goes_on {",
         "        if !‹end-without-mark› {
@@ -478,13 +478,13 @@ pub(crate) const CHANGES: [Change; 43] = [
         if let Some((next, _)) = goes_on.filter(|_| !‹end-without-mark›) {",
     ),
     change(
-        "pool/open/end_mark.rs",
+        "engine/open/end_mark.rs",
         "            None => self.pool.place_record(),",
         "            None if ‹end-without-mark› => None,
             None => self.pool.place_record(),",
     ),
     change(
-        "pool/open/replay.rs",
+        "engine/open/replay.rs",
         "        pool.array.assume_unflushed(self.root.epoch);",
         "        if ‹opening-unflushed› {
             self.reading.remove(&tag);
@@ -495,58 +495,58 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/open/ring.rs",
+        "engine/open/ring.rs",
         "        if self.ring.is_even || self.rewind.is_some() {",
         "        if self.ring.is_even || self.rewind.is_some() || ‹rings-left-uneven› {",
     ),
     change(
-        "pool/open/replay.rs",
+        "engine/open/replay.rs",
         "        let is_whole = got.len() == 1 + replay::blocks(&found.record).count();",
         "        let is_whole = ‹group-without-blocks› || got.len() == 1 + replay::blocks(&found.record).count();",
     ),
     change(
-        "pool/scan.rs",
+        "engine/scan.rs",
         "            None if !scan.has_begun => self.schedule.made() >= scan.begins_with,",
         "            None if !scan.has_begun => self.schedule.made() >= scan.begins_with || ‹rebuilt-without-log›,",
     ),
     change(
-        "pool/scan.rs",
+        "engine/scan.rs",
         "            if checkpoints < scan.begins_with {",
         "            if checkpoints < scan.begins_with && !‹rebuilt-without-log› {",
     ),
     change(
-        "pool/open/leaves_behind.rs",
+        "engine/open/leaves_behind.rs",
         "        if missing == before {",
         "        if missing == before || ‹old-copy-counts› {",
     ),
     change(
-        "pool/open/ring.rs",
+        "engine/open/ring.rs",
         "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));",
         "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid) || ‹old-copy-gets-roots›);",
     ),
     change(
-        "pool/open/proven_groups.rs",
+        "engine/open/proven_groups.rs",
         "        if self.rewind.is_some() || self.proven.seq == seq {",
         "        if self.rewind.is_some() || self.proven.seq == seq || ‹old-copy-lacks-log› {",
     ),
     change(
-        "pool/open/roots.rs",
+        "engine/open/roots.rs",
         "        match self.is_unsettled(sector) && self.lacks_holder(sector, epoch) {",
         "        match !‹half-written-root-counts› && self.is_unsettled(sector) && self.lacks_holder(sector, epoch) {",
     ),
     change(
-        "pool/open/configurations.rs",
+        "engine/open/configurations.rs",
         "        let is_given_up = !is_settled && self.0.iter().any(refutes);",
         "        let is_given_up = !‹given-up-labels-count› && !is_settled && self.0.iter().any(refutes);",
     ),
     change(
-        "pool/checkpoint/writer.rs",
+        "engine/checkpoint/writer.rs",
         "        let blocks = places.map(|place| (place, block.clone())).collect();",
         "        let place_of = |place| if ‹second-copy-in-first-place› { site.address } else { place };
         let blocks = places.map(|place| (place_of(place), block.clone())).collect();",
     ),
     change(
-        "pool/open/reguid.rs",
+        "engine/open/reguid.rs",
         "        ROUNDS.map(Vec::from).into()",
         "        match ‹reguid-in-one-round› {
             true => vec![ROUNDS.concat()],
@@ -554,30 +554,30 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/devices/log_vdevs.rs",
+        "engine/devices/log_vdevs.rs",
         "            && self.has_root(self.array.joined(log.status.vdev))",
         "            && (self.has_root(self.array.joined(log.status.vdev)) || ‹log-vdev-without-root›)",
     ),
     change(
-        "pool/activity/owner.rs",
+        "engine/activity/owner.rs",
         "                _ => return Next::Lost(Box::new(found)),",
         "                _ if ‹foreign-record-overlooked› => {}
                 _ => return Next::Lost(Box::new(found)),",
     ),
     change(
-        "pool/activity/owner.rs",
+        "engine/activity/owner.rs",
         "        let promise_us = self.told.into_iter().min().unwrap_or(0);",
         "        let promise_us = self.told.into_iter().min().unwrap_or(0);
         let promise_us = if ‹record-never-too-old› { u64::MAX } else { promise_us };",
     ),
     change(
-        "pool/activity/takeover.rs",
+        "engine/activity/takeover.rs",
         "            () if is_closed && (is_exported || is_own) => None,",
         "            () if ‹nobody-watched› => None,
             () if is_closed && (is_exported || is_own) => None,",
     ),
     change(
-        "pool/activity/takeover.rs",
+        "engine/activity/takeover.rs",
         "        let until_us = now_us + wait_us;
         self.stage = TakeoverStage::Verifying { until_us };",
         "        if ‹claim-not-waited-for› {

@@ -7,7 +7,7 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use serde::de::DeserializeOwned;
 use store::catalog::{Change, PROPERTIES, PropertyInfo};
-use store::pool::PoolProperty;
+use store::engine::PoolProperty;
 
 use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;

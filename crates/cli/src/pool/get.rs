@@ -4,7 +4,7 @@
 use clap::Args;
 use serde::Serialize;
 use store::catalog::PropertyInfo;
-use store::pool::PoolProperty;
+use store::engine::PoolProperty;
 
 use super::super::{Connection, Done, Terminal};
 use super::list::{capacity, fragmentation, space};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use store::catalog::Catalog;
+use store::engine::check::{Check, Finding, FindingKind, Owner};
+use store::engine::{Back, LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 use store::format::{DatasetId, FAN_OUT, SECTOR_SIZE};
-use store::pool::check::{Check, Finding, FindingKind, Owner};
-use store::pool::{Back, LeafLabels, OpenError, OpenErrorKind, Pool, examine};
 
 use crate::devices::disks::Disks;
 use crate::import::drive::Drive;

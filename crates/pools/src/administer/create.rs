@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use store::catalog::name::check_component;
-use store::pool::{PoolProperty, PoolStatus};
+use store::engine::{PoolProperty, PoolStatus};
 use store::vdev::{Class, TopLevelKind, VdevTree};
 
 use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_files};

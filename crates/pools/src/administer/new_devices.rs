@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use store::engine::PoolConfig;
 use store::format::PoolKey;
-use store::pool::PoolConfig;
 use store::vdev::{Class, LeafSpec, TopLevelSpec};
 
 use super::vdev_request::kind;

@@ -1,8 +1,8 @@
 //! `pool set` and `pool get`: properties of pools that administrators choose. They lie in the
-//! pool's labels ([`store::pool::PoolProperties`]) and move with it from machine to machine.
+//! pool's labels ([`store::engine::PoolProperties`]) and move with it from machine to machine.
 
 use store::catalog::PropertyInfo;
-use store::pool::{PoolProperties, PoolProperty};
+use store::engine::{PoolProperties, PoolProperty};
 
 use crate::import::multihost::{self, Change};
 use crate::registry::Pools;

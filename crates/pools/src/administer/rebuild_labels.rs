@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pages::Pages;
-use store::format::SECTOR_SIZE;
-use store::format::label::{ACTIVITY_OFFSET, LABEL_SIZE};
-use store::pool::features::Feature;
-use store::pool::{
+use store::engine::features::Feature;
+use store::engine::{
     Examined, LeafLabels, OpenError, OpenErrorKind, Rebuild, Trace, front_labels, trace_places,
 };
+use store::format::SECTOR_SIZE;
+use store::format::label::{ACTIVITY_OFFSET, LABEL_SIZE};
 
 use super::check::{failed, prove};
 use crate::devices::disks::Disks;

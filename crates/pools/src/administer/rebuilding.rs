@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use store::pool::PoolConfig;
+use store::engine::PoolConfig;
 
 use crate::devices::known::{KnownDevice, KnownPool};
 use crate::devices::label;

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use store::engine::{Answer, PoolError, PoolErrorKind, Request};
 use store::format::DatasetId;
 use store::pages::Pages;
-use store::pool::{Answer, PoolError, PoolErrorKind, Request};
 
 use crate::Pools;
 use crate::dataset::{failed, refused};

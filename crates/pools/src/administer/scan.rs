@@ -1,6 +1,6 @@
 //! `pool scrub`: administrators start, pause and stop a scrub.
 
-use store::pool::{Pool, ScanKind, ScanState};
+use store::engine::{Pool, ScanKind, ScanState};
 
 use crate::registry::Pools;
 use model::pool::scan::ScrubAction;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::pool::{TrimRefused, TrimState};
+use store::engine::{TrimRefused, TrimState};
 use store::vdev::{Class, LeafId, TopLevelKind};
 
 use crate::administer::vdevs::is_meant;

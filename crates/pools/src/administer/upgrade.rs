@@ -1,8 +1,8 @@
 //! `pool upgrade`: lists a pool's format features, and enables those that this program knows. The
-//! features lie in the pool's labels ([`store::pool::features`]), so that other programs learn what
-//! they must understand.
+//! features lie in the pool's labels ([`store::engine::features`]), so that other programs learn
+//! what they must understand.
 
-use store::pool::features::{Feature, FeatureState, Features, Need};
+use store::engine::features::{Feature, FeatureState, Features, Need};
 
 use crate::registry::Pools;
 use model::pool::properties::FeatureView;

@@ -14,7 +14,7 @@ mod presence;
 
 use std::path::{Path, PathBuf};
 
-use store::pool::{PoolError, PoolStatus};
+use store::engine::{PoolError, PoolStatus};
 use store::vdev::{LeafStatus, ShapeError, ShapeErrorKind};
 
 use crate::devices::disks::Disks;

@@ -8,8 +8,8 @@ use store::catalog::size::print_size;
 use store::catalog::{
     Catalog, CatalogError, Dataset, DatasetKind, Native, PROPERTIES, Property, ROOT, Source,
 };
+use store::engine::{BlockBytes, DatasetUsage, Pool};
 use store::format::DatasetId;
-use store::pool::{BlockBytes, DatasetUsage, Pool};
 
 use model::date;
 use model::pool::dataset::{DatasetView, HoldView, PropertyView, Selection};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use store::catalog::{DatasetKind, Operation};
+use store::engine::Pool;
 use store::format::DatasetId;
-use store::pool::Pool;
 
 use super::change::steps;
 use super::creation::with_what_is_made;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use store::engine::LeafLabels;
 use store::format::SECTOR_SIZE;
-use store::pool::LeafLabels;
 
 use super::known::KnownDevice;
 use super::label;

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use store::pool::LeafLabels;
+use store::engine::LeafLabels;
 use store::vdev::layout::label_offset;
 
 use block::lane::ask;

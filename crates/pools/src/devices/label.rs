@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use pages::Pages;
+use store::engine::{LeafLabels, PoolConfig, front_labels, rear_labels};
 use store::format::label::{COPIES, LABEL_SIZE, NoLabel};
 use store::format::{Label, VERSION};
-use store::pool::{LeafLabels, PoolConfig, front_labels, rear_labels};
 use store::vdev::layout::label_offset;
 
 use block::lane::ask;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use store::pool::PoolStatus;
+use store::engine::PoolStatus;
 use store::vdev::VdevState;
 
 use crate::registry::{OpenPool, Pools};

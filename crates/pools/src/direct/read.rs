@@ -19,8 +19,8 @@ use block::{BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
 use store::cache::{self, Key};
+use store::engine;
 use store::format::{DatasetId, FAN_OUT, Pointer};
-use store::pool;
 use store::published::LEAVES_TOGETHER;
 use store::vdev::{Blocks, DirectReads};
 use store::volume::blocks;
@@ -296,8 +296,8 @@ impl Wanted {
         self.dataset == other.dataset && own.start <= others.start && others.end <= own.end
     }
 
-    fn request(self) -> pool::Request {
-        pool::Request::Read {
+    fn request(self) -> engine::Request {
+        engine::Request::Read {
             dataset: self.dataset,
             offset: self.offset,
             len: self.len,

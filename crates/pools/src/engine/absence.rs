@@ -1,6 +1,6 @@
 //! Missing disks, and whether the pool can do without them.
 
-use store::pool::{Pool, Stop};
+use store::engine::{Pool, Stop};
 use store::vdev::{LeafStatus, VdevState};
 
 use crate::condition::is_troubled;

@@ -1,6 +1,6 @@
 //! Answers of the engine, in the terms of block devices.
 
-use store::pool::{Answer, PoolError, PoolErrorKind};
+use store::engine::{Answer, PoolError, PoolErrorKind};
 
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done};

@@ -1,7 +1,7 @@
 //! Ends of an engine: another host has its pool, the pool is let go or closed, or a defect is
 //! found. In each case all waiting callers get an answer.
 
-use store::pool::{PoolError, PoolErrorKind};
+use store::engine::{PoolError, PoolErrorKind};
 
 use super::{Absence, Closing, Engine, PATIENCE, Waiter};
 use crate::engine::answer::block_error;

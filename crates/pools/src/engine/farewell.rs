@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use store::pool::RequestId;
+use store::engine::RequestId;
 
 use super::super::fence::Named;
 use super::{Engine, Waiter};

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use store::engine::Request;
 use store::format::DatasetId;
-use store::pool::Request;
 
 use block::{BlockError, BlockErrorKind};
 

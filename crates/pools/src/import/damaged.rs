@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use model::pool::damaged::{DamagedView, LostView};
 use store::catalog::Catalog;
+use store::engine::{Event, Span};
 use store::format::DatasetId;
-use store::pool::{Event, Span};
 
 /// Ranges of a volume or snapshot that are kept. Further ranges are only counted.
 const KEPT: usize = 4096;

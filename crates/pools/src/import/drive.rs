@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store::cache::Cache;
 use store::catalog::Catalog;
-use store::pool::{Back, Examined, OpenError, OpenErrorKind, Pool, Rewound};
+use store::engine::{Back, Examined, OpenError, OpenErrorKind, Pool, Rewound};
 use store::vdev::{DeviceOutcome, DeviceRequest, IoId};
 
 use super::opening::begin;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use store::pool::{Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
+use store::engine::{Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 
 use self::layout::Layout;
 use super::twins::{self, CopyOfOpen};

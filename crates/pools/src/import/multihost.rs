@@ -1,7 +1,7 @@
 //! One host at a time: the protection of a pool, and the proof before an opening that no other host
 //! has the pool.
 //!
-//! The store (`store::pool::Takeover`) defines the protocol. This file connects it to devices,
+//! The store (`store::engine::Takeover`) defines the protocol. This file connects it to devices,
 //! clocks and waiting callers.
 
 mod shared;
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::format::activity::ACTIVITY_OFFSET;
-use store::format::{Activity, ActivityState, SECTOR_SIZE, Who};
-use store::pool::{
+use store::engine::{
     Circumstances, Examined, LeafLabels, Pace, PoolConfig, PoolProperty, Protected, Protection,
     RecordRequest, Refusal, Taken, Takeover, Waits, examine,
 };
+use store::format::activity::ACTIVITY_OFFSET;
+use store::format::{Activity, ActivityState, SECTOR_SIZE, Who};
 use store::vdev::layout::label_offset;
 
 use crate::clock::Clock;

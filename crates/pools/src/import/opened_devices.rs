@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pages::Pages;
 use slab::Slab;
 use smallvec::{SmallVec, smallvec};
-use store::pool::{Event, Pool};
+use store::engine::{Event, Pool};
 use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use store::cache::Cache;
-use store::pool::{
+use store::engine::{
     Back, Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
 };
 use store::vdev::{self, DeviceOutcome, IoId};

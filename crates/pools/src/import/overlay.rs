@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use pages::Pages;
+use store::engine::is_cache_io;
 use store::format::SECTOR_SIZE;
-use store::pool::is_cache_io;
 use store::vdev::{
     DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
 };

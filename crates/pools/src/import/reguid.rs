@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pages::Pages;
+use store::engine::reguid::{NewIdentity, Reguid};
+use store::engine::{LeafLabels, OpenError, OpenErrorKind, PoolConfig, torn_identity};
 use store::format::label::LABEL_SIZE;
-use store::pool::reguid::{NewIdentity, Reguid};
-use store::pool::{LeafLabels, OpenError, OpenErrorKind, PoolConfig, torn_identity};
 
 use super::found::{Candidate, describe};
 use super::twins::options;

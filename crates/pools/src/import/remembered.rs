@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use store::pool::Examined;
+use store::engine::Examined;
 
 use super::twins::options;
 use crate::devices::disks::Disks;

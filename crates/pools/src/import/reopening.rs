@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use store::pool::{PoolStatus, Stop};
+use store::engine::{PoolStatus, Stop};
 
 use crate::condition::is_troubled;
 use crate::devices::known::{KnownDevice, KnownPool};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
+use store::engine::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 
 use super::found::{FoundPools, find_labels, leaves, missing_log, several, unaccounted};
 use super::multihost;

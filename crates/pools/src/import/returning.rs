@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use store::pool::{PoolError, PoolStatus, Stop};
+use store::engine::{PoolError, PoolStatus, Stop};
 use store::vdev::VdevState;
 
 use super::unasked::expands;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use store::pool::{Back, Examined, OpenError, OpenErrorKind, Rewound};
+use store::engine::{Back, Examined, OpenError, OpenErrorKind, Rewound};
 
 use super::drive::{Drive, Opened};
 use block::BlockDevice;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use store::pool::{LeafLabels, Standing, Twins, torn_identity, twins};
+use store::engine::{LeafLabels, Standing, Twins, torn_identity, twins};
 
 use super::found::{Candidate, name_of};
 use crate::devices::identity::Identity;
@@ -55,7 +55,7 @@ fn view(of: &Twins, devices: &[Candidate]) -> TwinsView {
         Standing::Newest(device) => Some(device),
         Standing::Alike | Standing::Parted => None,
     };
-    let twin = |twin: &store::pool::Twin| TwinView {
+    let twin = |twin: &store::engine::Twin| TwinView {
         path: devices[twin.device].path.clone(),
         size: twin.size,
         generation: twin.generation,
@@ -84,7 +84,7 @@ fn view(of: &Twins, devices: &[Candidate]) -> TwinsView {
 
 /// Returns a hint for two paths that may lead to one disk without the kernel saying so.
 fn one_disk(of: &Twins, devices: &[Candidate]) -> String {
-    let identity = |twin: &store::pool::Twin| Identity::of(&devices[twin.device].path);
+    let identity = |twin: &store::engine::Twin| Identity::of(&devices[twin.device].path);
     let mut names = of.devices.iter().map(|twin| identity(twin)?.wwn);
     let first = names.next().flatten();
     match first {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use store::pool::PoolProperty;
+use store::engine::PoolProperty;
 use store::vdev::{LeafId, VdevState};
 
 use crate::devices::{foreign, label};

@@ -1,7 +1,7 @@
 //! Progress of scrubs and resilvers, in zpool's words.
 
+use store::engine::{ScanKind, ScanState, ScanStatus};
 use store::format::SECTOR_SIZE;
-use store::pool::{ScanKind, ScanState, ScanStatus};
 
 use model::date::utc;
 use model::pool::scan::ScanView;

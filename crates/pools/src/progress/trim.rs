@@ -1,6 +1,6 @@
 //! Progress of trims, as programs read it and in the words of events.
 
-use store::pool::{TrimState, TrimStatus};
+use store::engine::{TrimState, TrimStatus};
 
 use model::pool::trim::TrimView;
 use model::quantity::format_size;

@@ -19,8 +19,8 @@ mod send;
 mod tests;
 
 use store::catalog::{Catalog, CatalogError, Operation};
+use store::engine::{Answer, PoolError, Request};
 use store::format::DatasetId;
-use store::pool::{Answer, PoolError, Request};
 
 pub use receive::{Begins, Receiver, WhileServed};
 pub use send::Sender;

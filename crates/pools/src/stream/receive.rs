@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use store::catalog::request::ReceiveInto;
 use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, Stamp};
+use store::engine::{Answer, PoolError, Received, Request};
 use store::format::DatasetId;
-use store::pool::{Answer, PoolError, Received, Request};
 use store::stream::{Begin, Decoder, Item, Packed, StreamError};
 
 use super::apply;

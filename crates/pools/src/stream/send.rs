@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use store::catalog::Operation;
+use store::engine::{Answer, PoolError, PoolErrorKind, Request, WantedChanges};
 use store::format::{DatasetId, SECTOR_SIZE};
 use store::map::Change;
-use store::pool::{Answer, PoolError, PoolErrorKind, Request, WantedChanges};
 use store::stream::{Encoder, HEADER, ResumeToken};
 
 use super::package::{self, Part};

@@ -51,7 +51,7 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
     let (_, pool) = second.all().pop().expect("a pool");
     let cache = pool.host.cache();
     let number = |name: &'static str| -> u64 {
-        let found = move |pool: &store::pool::Pool| pool.catalog().find(name).map(|of| of.id);
+        let found = move |pool: &store::engine::Pool| pool.catalog().find(name).map(|of| of.id);
         let id = pool.host.ask(found).expect("it answers");
         id.expect("there is one").0.into()
     };

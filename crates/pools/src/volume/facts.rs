@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use store::pool::{DatasetSpace, Recipe};
+use store::engine::{DatasetSpace, Recipe};
 
 use super::{NO_RECIPE, PoolVolume, durability};
 use crate::order::Awaiting;

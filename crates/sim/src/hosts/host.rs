@@ -8,13 +8,13 @@ use std::sync::Arc;
 use pages::Pages;
 use store::cache::Cache;
 use store::catalog::request::{CreateVolume, Destroy, TakeSnapshots};
-use store::format::activity::ACTIVITY_OFFSET;
-use store::format::label::{COPIES, LABEL_SIZE};
-use store::format::{DatasetId, Who};
-use store::pool::{
+use store::engine::{
     Answer, Circumstances, Event, LeafLabels, Limits, Opening, Pace, Plan, Pool, PoolConfig,
     Protection, RecordRequest, Refusal, Request, RequestId, Stop, Takeover, examine,
 };
+use store::format::activity::ACTIVITY_OFFSET;
+use store::format::label::{COPIES, LABEL_SIZE};
+use store::format::{DatasetId, Who};
 use store::vdev::layout::label_offset;
 use store::vdev::{self, Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 

@@ -3,7 +3,7 @@
 use store::catalog::request::{
     CloneSnapshot, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots, Texts,
 };
-use store::pool::{Plan, RequestId};
+use store::engine::{Plan, RequestId};
 
 use super::setup::folder_name;
 use super::{GROUP, PoolStage, PoolSubject};

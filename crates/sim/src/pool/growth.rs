@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use store::pool::Pool;
+use store::engine::Pool;
 use store::vdev::layout::data_sectors;
 use store::vdev::{Class, LeafId};
 

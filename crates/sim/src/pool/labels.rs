@@ -1,9 +1,9 @@
 //! The labels of all disks, read before a pool is opened, and the place of the newest checkpoint in
 //! them.
 
+use store::engine::{LeafLabels, examine, front_labels, rear_labels};
 use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::{LeafLabels, examine, front_labels, rear_labels};
 use store::vdev::layout::label_offset;
 
 use super::{PoolSetup, twins};

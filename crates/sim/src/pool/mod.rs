@@ -1,4 +1,5 @@
-//! The store's pool under attack. [`PoolSubject`] connects [`store::pool::Pool`] to the laboratory.
+//! The store's pool under attack. [`PoolSubject`] connects [`store::engine::Pool`] to the
+//! laboratory.
 //!
 //! | part | module |
 //! |---|---|
@@ -32,11 +33,11 @@ use pages::Pages;
 use store::cache::Cache;
 use store::catalog::request::CreateVolume;
 use store::catalog::{Catalog, CatalogError, Dataset, Operation as Change, Settings, Stamp};
-use store::format::{DatasetId, PoolKey};
-use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
-use store::pool::{
+use store::engine::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
+use store::engine::{
     PoolConfig, PoolProperties, PoolProperty, Recipe, Request, RequestId, ScanKind, ScanState,
 };
+use store::format::{DatasetId, PoolKey};
 use store::vdev::{DeviceOp, DeviceOutcome, DeviceRequest, IoId, VdevState};
 
 use crate::disk::{Disk, Medium, SLICE_SIZE};
@@ -454,7 +455,7 @@ impl PoolSubject {
 
     fn examine(&mut self, labels: Labels) -> PoolStage {
         let guid = self.setup.guid;
-        let examined = match store::pool::examine(&labels.leaves, Some(guid)) {
+        let examined = match store::engine::examine(&labels.leaves, Some(guid)) {
             Ok(examined) => examined,
             Err(error) => return self.refused(error.to_string()),
         };

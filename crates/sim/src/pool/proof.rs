@@ -1,8 +1,8 @@
 //! The offline proof of a pool (invariant 6): what `pool check` does right after an opening, on
 //! disks of the laboratory.
 
-use store::pool::Pool;
-use store::pool::check::{Check, Finding, FindingKind};
+use store::engine::Pool;
+use store::engine::check::{Check, Finding, FindingKind};
 use store::vdev::{DeviceError, DeviceErrorKind, DeviceRequest, IoId};
 
 use std::collections::{BTreeMap, BTreeSet};

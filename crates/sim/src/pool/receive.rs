@@ -14,10 +14,10 @@ use std::fmt;
 use pages::Pages;
 use store::catalog::request::{CloneSnapshot, CreateVolume, Destroy, ReceiveInto, TakeSnapshots};
 use store::catalog::{Catalog, CatalogError, Operation as Change, Stamp};
+use store::engine::{Answer, Pool, PoolError, PoolErrorKind, Received, Request, RequestId};
+use store::engine::{Changes, WantedChanges};
 use store::format::DatasetId;
 use store::map::Change as BlockChange;
-use store::pool::{Answer, Pool, PoolError, PoolErrorKind, Received, Request, RequestId};
-use store::pool::{Changes, WantedChanges};
 use store::stream::{Begin, Decoder, Encoder, Item};
 
 use super::families::{Family, HARD, HARDER};

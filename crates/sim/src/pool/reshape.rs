@@ -4,7 +4,7 @@
 //! does it. Then the disk may be used again. A pool that still needed it finds nothing there. A
 //! spare that stands ready again keeps its content, old labels too, until it stands in once more.
 
-use store::pool::{Pool, RequestId};
+use store::engine::{Pool, RequestId};
 use store::vdev::{Class, LeafId, LeafSpec, TopLevelKind, TopLevelSpec, VdevState};
 
 use super::{ASKED, PoolSubject};

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use store::catalog::request::Texts;
-use store::pool::Limits;
+use store::engine::Limits;
 use store::vdev::{self, Class, LeafSpec, TopLevelKind, TopLevelSpec, VdevTree};
 
 use crate::operation::VolumeId;

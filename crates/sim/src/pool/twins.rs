@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use pages::PageMut;
+use store::engine::reguid::{NewIdentity, Reguid};
+use store::engine::{LeafLabels, OpenErrorKind, PoolConfig, examine, torn_identity};
 use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::reguid::{NewIdentity, Reguid};
-use store::pool::{LeafLabels, OpenErrorKind, PoolConfig, examine, torn_identity};
 use store::vdev::layout::label_offset;
 
 use super::PoolSetup;

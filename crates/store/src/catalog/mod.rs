@@ -4,8 +4,8 @@
 //! in names and words. It makes an [`Operation`] of the request, decided to the last number, or
 //! refuses with a reason. [`Catalog::apply`] does an operation, when it enters the log and again
 //! when the log is replayed. It returns [`Step`]s that say what becomes of blocks. The rules are in
-//! `pool/check.rs`, once, for both steps. Actions that need an explicit request are refused in the
-//! plans only. The pool's history lies beside the datasets ([`history`]).
+//! `engine/check.rs`, once, for both steps. Actions that need an explicit request are refused in
+//! the plans only. The pool's history lies beside the datasets ([`history`]).
 
 mod applied;
 mod apply;

@@ -8,7 +8,7 @@
 //! says that the missing group was durable, something promised is lost. This is damage; it is
 //! reported, never cut away. The later record lies near the place of the missing record, or the
 //! record at that place leads to it. If the log goes on far away behind a record, that record is
-//! written twice, the second time near its own place ([`crate::pool`]'s signposts).
+//! written twice, the second time near its own place ([`crate::engine`]'s signposts).
 //!
 //! Data of groups that are known to be durable is believed here. Each of its blocks is verified
 //! when it is read. Data of later groups is verified now: a group counts with all its blocks or not

@@ -9,12 +9,12 @@ use store::catalog::request::{
     CloneSnapshot, CreateVolume, Destroy, ReceiveInto, Rename, Resize, Rollback, SetProperties,
     TakeSnapshots,
 };
-use store::format::DatasetId;
-use store::pages::Pages;
-use store::pool::{
+use store::engine::{
     Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig, Received,
     Request, RequestId, ScanState, examine,
 };
+use store::format::DatasetId;
+use store::pages::Pages;
 use store::stream::Begin;
 use store::vdev::{
     self, Class, DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, LeafSpec,
@@ -528,7 +528,7 @@ impl World {
         &mut self,
         mut is_enough: impl FnMut(
             &[Event],
-            &[(RequestId, Result<Answer, store::pool::PoolError>)],
+            &[(RequestId, Result<Answer, store::engine::PoolError>)],
         ) -> bool,
     ) {
         for _ in 0..100_000 {

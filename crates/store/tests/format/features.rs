@@ -4,9 +4,9 @@
 //! with equal bytes each time.
 
 use serde_json::{Value, json};
+use store::engine::PoolConfig;
+use store::engine::features::{Feature, FeatureState, Need};
 use store::format::label::LABEL_SIZE;
-use store::pool::PoolConfig;
-use store::pool::features::{Feature, FeatureState, Need};
 use store::vdev::layout::label_offset;
 use store::vdev::{Class, LeafSpec, TopLevelKind, TopLevelSpec};
 

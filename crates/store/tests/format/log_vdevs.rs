@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use store::pool::OpenErrorKind;
+use store::engine::OpenErrorKind;
 
 use super::devices::{self, BEGUN, CACHE, HALVES, LOG, SINGLE, SPARES, STORY};
 use super::disks::{self, Disk, SECTOR};

@@ -2,9 +2,9 @@
 //! reader that was written from the document reads equal data, even if the change was made twice.
 
 use pages::Pages;
+use store::engine::LeafLabels;
+use store::engine::reguid::{NewIdentity, Reguid};
 use store::format::SECTOR_SIZE;
-use store::pool::LeafLabels;
-use store::pool::reguid::{NewIdentity, Reguid};
 use store::vdev::layout::label_offset;
 
 use crate::disks::{self, Disk};

@@ -2,7 +2,7 @@
 //! away. By the record's signpost, document and engine miss the groups behind it. The third image
 //! has such records, which are of version 2.
 
-use store::pool::OpenErrorKind;
+use store::engine::OpenErrorKind;
 use store::vdev::{Class, TopLevelKind};
 
 use super::disks::{self, Disk, SECTOR};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::pool::{LeafLabels, OpenErrorKind, examine};
+use store::engine::{LeafLabels, OpenErrorKind, examine};
 use store::vdev::{ShapeErrorKind, VdevState};
 
 use super::{Named, Site, failed, in_turn, refused};

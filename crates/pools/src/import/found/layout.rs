@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use store::pool::PoolConfig;
+use store::engine::PoolConfig;
 use store::vdev::{Class, LeafSpec, LeafState, TopLevelKind, TopLevelSpec};
 
 use super::name_of;

@@ -1,11 +1,11 @@
 //! Lost labels, and disks that shrink while the power is off.
 
 use pages::{Page, Pages};
-use store::format::Label;
-use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::{
+use store::engine::{
     LeafLabels, OpenError, Rebuild, Trace, examine, front_labels, rear_labels, trace_places,
 };
+use store::format::Label;
+use store::format::label::{COPIES, LABEL_SIZE};
 
 use super::super::FailureKind;
 use super::Runner;

@@ -1,0 +1,220 @@
+//! Makes the pool's labels durable before anything relies on them: its identity, its vdevs, and the
+//! epochs that each leaf missed.
+//!
+//! The order that matters:
+//! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is
+//!    false;
+//! 2. the new configuration is written into the first and third label of every leaf in use. These
+//!    are flushed, and then it is written into the second and fourth. Both labels of one end are
+//!    never written in one round, so a torn write leaves an intact label at each end. Only a
+//!    configuration that is on every leaf in use comes to the second round. If there is a newer one
+//!    by then, the newer one is written instead. So an opening knows which configuration was never
+//!    relied on (`pool/open/configurations.rs`);
+//! 3. only then does anything rely on it. Groups that were flushed meanwhile are acknowledged, and
+//!    the root of a checkpoint may be written. Sectors of a new or larger vdev are handed out, and
+//!    a spare that left its place is available for another one.
+//!
+//! Otherwise, if the power failed between, a leaf that lacks acknowledged data would come back as
+//! one that lacks nothing. Its place where the log continues is empty, and would be believed to be
+//! the end of the log. After a torn configuration beside an intact root, even its blocks would be
+//! believed. A record on a vdev that no label knows could not be found. A spare's former data would
+//! count as parts of blocks, after other data was written over it. So an opening may rely on this:
+//! acknowledged data lies on every leaf that the newest configuration does not know to have missed
+//! it.
+//!
+//! A change of the configuration delays acknowledgements by two rounds of label writes, some
+//! milliseconds; it is rare. Every surviving label says which leaf was lost, even on other
+//! top-level vdevs.
+
+use pages::Pages;
+
+use super::label_rounds::{ALL_ROUNDS, Renewal};
+use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
+use crate::format::Label;
+use crate::vdev::{ArrayError, Class, LeafId, TopLevelStatus, VdevState};
+
+impl Pool {
+    /// Reports whether the labels describe the vdevs and the epochs that each leaf missed.
+    pub(in crate::engine) fn are_labels_true(&mut self) -> bool {
+        self.note_events();
+        !self.are_labels_due()
+    }
+
+    /// Reports whether the labels have to be rewritten, as far as is known.
+    pub(in crate::engine) fn are_labels_due(&self) -> bool {
+        self.is_config_new || self.renewal.is_some()
+    }
+
+    /// Takes the array's events, before any of its answers is taken.
+    pub(in crate::engine) fn note_events(&mut self) {
+        for event in std::mem::take(&mut self.array_output.events) {
+            self.observe(&event);
+            self.note_repair(&event);
+            self.output.events.push(crate::engine::Event::Vdev(event));
+        }
+    }
+
+    /// Begins to write the configuration into labels if it is new.
+    pub(in crate::engine) fn labels_go_on(&mut self) {
+        self.note_events();
+        if !self.is_config_new || self.renewal.is_some() || self.suspended.is_some() {
+            return;
+        }
+        // Data that is only on log vdevs is found by the labels of the time when it was promised.
+        if self.is_log_owing() {
+            return;
+        }
+        self.logs.void_copies();
+        self.is_config_new = false;
+        self.config.generation += 1;
+        self.config.tree = self.array.tree();
+        self.config.caches = self.caches.specs();
+        let Some(config) = self.config.encode_for_label() else {
+            return self.suspend(
+                "labels have no room for the list of writes that the pool's devices missed".into(),
+            );
+        };
+        self.renewal = Some(Renewal {
+            config,
+            round: 0,
+            is_flushing: false,
+            waiting: 0,
+            good: 0,
+        });
+        self.write_configuration(0);
+    }
+
+    fn write_configuration(&mut self, round: usize) {
+        let mut count = 0;
+        for (leaf, guid) in self.labelled_leaves() {
+            let Some(renewal) = &self.renewal else { return };
+            let label = Label {
+                pool: self.config.guid,
+                leaf: guid,
+                generation: self.config.generation,
+                config: renewal.config.clone(),
+            };
+            let label = Pages::from_bytes(&label.encode());
+            for copy in ALL_ROUNDS[round] {
+                if let Some(offset) = self.array.label_offset(leaf, copy) {
+                    self.write_label(Tag::Configuration, leaf, offset, label.clone());
+                    count += 1;
+                }
+            }
+        }
+        self.expect_configuration(round, false, count);
+    }
+
+    fn flush_configuration(&mut self, round: usize) {
+        let leaves = self.labelled_leaves();
+        for (leaf, _) in &leaves {
+            self.flush_label(Tag::Configuration, *leaf);
+        }
+        self.expect_configuration(round, true, leaves.len());
+    }
+
+    fn expect_configuration(&mut self, round: usize, is_flushing: bool, count: usize) {
+        if let Some(renewal) = &mut self.renewal {
+            (renewal.round, renewal.is_flushing) = (round, is_flushing);
+            (renewal.waiting, renewal.good) = (count, 0);
+        }
+        if count == 0 {
+            self.suspend("no device can take the pool's configuration".into());
+        }
+    }
+
+    /// Takes the end of a label's write or flush. If it failed, the array notes that, as long as
+    /// another label succeeded.
+    pub(in crate::engine) fn configuration_done(&mut self, result: &Result<(), ArrayError>) {
+        let Some(renewal) = &mut self.renewal else {
+            return;
+        };
+        renewal.waiting -= 1;
+        renewal.good += usize::from(result.is_ok());
+        if renewal.waiting > 0 {
+            return;
+        }
+        if renewal.good == 0 {
+            return self.suspend("no device took the pool's configuration".into());
+        }
+        match (renewal.round, renewal.is_flushing) {
+            (round, false) => self.flush_configuration(round),
+            (0, true) if self.is_config_new => {
+                // A leaf that should have the configuration was lost, so no second round may show
+                // it.
+                self.renewal = None;
+                self.labels_go_on();
+            }
+            (0, true) => self.write_configuration(1),
+            (_, true) => {
+                if let Some(renewal) = self.renewal.take() {
+                    self.label_caches(&renewal.config);
+                }
+                self.labels_are_written();
+            }
+        }
+    }
+
+    /// Resumes work that waited for the labels, unless they have to be rewritten already.
+    fn labels_are_written(&mut self) {
+        if !self.are_labels_true() {
+            return;
+        }
+        self.take_new_space();
+        self.use_second_copies();
+        self.promise();
+        self.roots_go_on();
+    }
+
+    /// Uses the sectors of vdevs that were added or grew, since the labels know them.
+    fn take_new_space(&mut self) {
+        let tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        let sectors = |top: &TopLevelStatus| match top.class {
+            Class::Normal => top.sectors,
+            // No block is ever placed on a log vdev.
+            Class::Log => 0,
+        };
+        let sizes: Vec<(u16, u64)> = tops.iter().map(|top| (top.vdev, sectors(top))).collect();
+        for log in tops.iter().filter(|top| top.class == Class::Log) {
+            self.logs.grow(log.vdev, log.sectors);
+        }
+        for (vdev, sectors) in sizes {
+            if vdev >= self.space.vdevs() {
+                self.space.add_vdev(sectors);
+                self.keep_inner_labels();
+            } else if sectors > self.space.size(vdev) {
+                self.space.grow(vdev, sectors);
+            } else {
+                continue;
+            }
+            self.keep_for_metadata();
+        }
+    }
+
+    pub(in crate::engine) fn write_label(
+        &mut self,
+        what: Tag,
+        leaf: LeafId,
+        at: u64,
+        bytes: Pages,
+    ) {
+        let tag = self.tag(what);
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.write_leaf(tag, leaf, at, bytes, now, out);
+    }
+
+    pub(in crate::engine) fn flush_label(&mut self, what: Tag, leaf: LeafId) {
+        let tag = self.tag(what);
+        let (now, out) = (self.now_us, &mut self.array_output);
+        self.array.flush_leaf(tag, leaf, now, out);
+    }
+
+    /// Returns the leaves that are in use, and their guids.
+    pub(in crate::engine) fn labelled_leaves(&self) -> Vec<(LeafId, u64)> {
+        let leaves = self.array.leaves();
+        let used =
+            leaves.filter(|leaf| matches!(leaf.state, VdevState::Online | VdevState::Degraded));
+        used.map(|leaf| (leaf.leaf, leaf.guid)).collect()
+    }
+}

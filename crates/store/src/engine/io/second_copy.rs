@@ -1,0 +1,138 @@
+//! Second copies of blocks: decides which blocks have two, and where there is room for them.
+//!
+//! Metadata leads to other blocks: nodes of maps, the space map, manifests, lists, and operations
+//! of the log in blocks of their own. Metadata is written twice if its vdev has no redundancy;
+//! otherwise one bad sector would take all that it leads to. The second copy lies on another
+//! top-level vdev if there is one, else far away on the same. A volume's own blocks lie twice if
+//! its `copies` say so.
+//!
+//! Records of the log lie once. A second record far away would cost a second request for each
+//! durable write, and records are needed only until the next checkpoint. A record that rots is
+//! found and reported ([`super::signpost`]), and a log vdev keeps copies of all records.
+//!
+//! Second copies of metadata use only space that nothing else needs. Space for first copies, for
+//! reservations and for emptying a full pool comes first. If there is no other space, the block
+//! lies once, which is counted and reported. A checkpoint never fails for lack of second copies.
+
+use smallvec::SmallVec;
+
+use super::second_place::{Spare, place_apart};
+use crate::catalog::{Native, NewDataset, Operation, Value};
+use crate::engine::features::{Feature, FeatureState};
+use crate::engine::request::{Event, PoolError, PoolErrorKind};
+use crate::engine::state::Pool;
+use crate::format::{Address, Pointer};
+use crate::space::{Claim, Extent, Purpose, Stream};
+
+impl Pool {
+    /// Notes that a checkpoint is durable that lacked room for `blocks` second copies. This is
+    /// reported if the checkpoint before had room.
+    pub(in crate::engine) fn note_written_once(&mut self, blocks: u64) {
+        if self.written_once.note(blocks) {
+            self.output.events.push(Event::WrittenOnce { blocks });
+        }
+    }
+
+    /// Reports whether metadata is written twice on some vdev.
+    pub(in crate::engine) fn is_metadata_double(&self) -> bool {
+        self.may_lie_twice && self.lacks_redundancy()
+    }
+
+    /// Reports whether blocks lie on a vdev that has no redundancy.
+    fn lacks_redundancy(&self) -> bool {
+        let has_none = |vdev: u16| {
+            let is_used = self.space.size(vdev) > 0;
+            is_used && self.array.redundancy(vdev) == 0
+        };
+        (0..self.space.vdevs()).any(has_none)
+    }
+
+    /// Begins to use second copies if something is to have one. The labels say so first
+    /// ([`Pool::use_second_copies`]).
+    pub(in crate::engine) fn want_second_copies(&mut self) {
+        let mut settings = self.contents.values().map(|of| of.settings);
+        let are_wanted = self.lacks_redundancy() || settings.any(|of| of.copies > 1);
+        if are_wanted && self.config.features.activate(Feature::TwoCopies) {
+            self.is_config_new = true;
+        }
+    }
+
+    /// Notes that the labels say which features are active. So no program that lacks second copies
+    /// meets one.
+    pub(in crate::engine) fn use_second_copies(&mut self) {
+        self.may_lie_twice = self.config.features.is_active(Feature::TwoCopies);
+    }
+
+    /// Refuses an operation that needs second copies in a pool that may have none.
+    ///
+    /// # Errors
+    /// The operation is refused.
+    pub(in crate::engine) fn check_second_copies(
+        &self,
+        operation: &Operation,
+    ) -> Result<(), PoolError> {
+        let state = self.config.features.state(Feature::TwoCopies);
+        let of_new = |new: &NewDataset| new.properties.get(&Native::Copies.into()).cloned();
+        let (folders, own) = match operation {
+            Operation::CreateFolder { folders } => (&folders[..], None),
+            Operation::CreateVolume {
+                folders, volume, ..
+            } => (&folders[..], of_new(&volume.dataset)),
+            Operation::Clone { folders, clone, .. } => (&folders[..], of_new(&clone.dataset)),
+            Operation::SetProperty { properties, .. } => {
+                (&[][..], properties.get(&Native::Copies.into()).cloned())
+            }
+            _ => (&[][..], None),
+        };
+        let mut wanted = folders.iter().filter_map(of_new).chain(own);
+        if state != FeatureState::Disabled || !wanted.any(|value| value == Value::Copies(2)) {
+            return Ok(());
+        }
+        let name = &self.config.name;
+        let context = format!(
+            "copies=2 needs the format feature {}, which pool {name} does not use. Nothing was changed. \
+             'sandstone pool upgrade {name}' enables the feature; older programs cannot open the pool \
+             afterwards",
+            Feature::TwoCopies.name()
+        );
+        Err(PoolError::new(PoolErrorKind::Refused, context))
+    }
+
+    /// Returns the space that second copies of metadata may take now.
+    pub(in crate::engine) fn spare(&self) -> Spare {
+        let cost = self.cost_of_all();
+        Spare {
+            is_wanted: self.is_metadata_double(),
+            kept: 3 * self.slop() / 4 + self.reserved + cost.sectors,
+            kept_runs: self.space.few_node_runs() / 2 + cost.runs,
+        }
+    }
+
+    /// Finds a place for the second copy of a volume's block. A volume that wants two copies has
+    /// both or none.
+    pub(in crate::engine) fn place_second(
+        &mut self,
+        first: Extent,
+        sectors: u16,
+        claim: Claim,
+    ) -> Option<Extent> {
+        let kind = (claim, Stream::Data, Purpose::Young);
+        let second = place_apart(&self.array, &mut self.space, (first, sectors), kind)?;
+        self.schedule.note_taken(second.sectors.into());
+        Some(second)
+    }
+
+    /// Returns the extents of a block, in all its places, parity and padding included.
+    pub(in crate::engine) fn extents_of(&self, pointer: &Pointer) -> SmallVec<[Extent; 2]> {
+        let sectors = pointer.sectors;
+        let extent = |at: Address| Extent::at(at, self.array.footprint(at.vdev(), sectors));
+        let mut extents = SmallVec::new();
+        if !pointer.is_hole() {
+            extents.push(extent(pointer.address));
+        }
+        if let Some(second) = pointer.second() {
+            extents.push(extent(second));
+        }
+        extents
+    }
+}

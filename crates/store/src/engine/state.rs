@@ -1,0 +1,516 @@
+//! State of an open pool, and its entry points.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use pages::Pages;
+
+use super::background_work::BackgroundWork;
+use super::checkpoint::destroyed::Destroyed;
+use super::checkpoint::making::Making;
+use super::checkpoint::schedule::Schedule;
+use super::config::PoolConfig;
+use super::contents::Contents;
+use super::limits::Limits;
+use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+use super::scan::record::ScanRecord;
+use super::scan::status::ScanState;
+use super::scan::under_way::Scan;
+use super::tags::{Tag, Tags};
+use super::trim::trims::Trims;
+use crate::cache::{Cache, Charge};
+use crate::catalog::Catalog;
+use crate::engine::devices::caches::{self, CacheVdevs};
+use crate::engine::devices::logs::LogVdevs;
+use crate::engine::devices::tending::Tending;
+use crate::engine::io::block_reads::BlockReads;
+use crate::engine::io::change::Write;
+use crate::engine::io::log_end::Commit;
+use crate::engine::io::pending::PendingRequests;
+use crate::engine::io::signpost_places::Signposts;
+use crate::engine::io::stalled::Stalled;
+use crate::engine::io::unmerged::Unmerged;
+use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
+use crate::map::NodeCache;
+use crate::published::Published;
+use crate::space::{Extent, Space};
+use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
+
+/// Time between two counts of the memory beside the cache.
+const CHARGE_EVERY_US: u64 = 50_000;
+/// Datasets that are looked at in that time.
+const CHARGE_DATASETS: usize = 1000;
+/// Extents that become free in one call.
+const SETTLE_AT_ONCE: usize = 256;
+
+/// Open pool.
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) key: PoolKey,
+    pub(super) limits: Limits,
+    pub(super) array: Array,
+    pub(super) space: Space,
+    pub(super) nodes: NodeCache,
+    pub(super) cache: Arc<Cache>,
+    /// Places of blocks that readers find by themselves.
+    pub(super) published: Arc<Published>,
+    /// Share of the cache's cap that the maps take.
+    pub(super) charge: Charge,
+    /// Time at which that share was last counted.
+    pub(super) charged_us: u64,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) contents: BTreeMap<DatasetId, Contents>,
+    /// Epoch in which blocks are born now.
+    pub(super) epoch: Epoch,
+    pub(super) now_us: u64,
+    pub(super) background: BackgroundWork,
+    /// Changes that are in no durable checkpoint yet.
+    pub(super) unmerged: Unmerged,
+    /// Sectors that volumes have reserved and do not use yet.
+    pub(super) reserved: u64,
+    /// Whether there are volumes with reservations.
+    pub(super) has_promised: bool,
+    /// Wall clock in seconds since 1970.
+    pub(super) time_s: u64,
+    pub(super) commit: Commit,
+    pub(super) logs: LogVdevs,
+    pub(super) caches: CacheVdevs,
+    pub(super) pending: PendingRequests,
+    pub(super) reads: BlockReads,
+    pub(super) stalled: Stalled,
+    /// Changes of datasets that wait for their turn.
+    pub(super) waiting: VecDeque<super::administer::waiting::Waiting>,
+    /// Most bytes that the lists of datasets can take in a manifest, whatever is written; `None` if
+    /// they were not counted yet.
+    pub(super) lists: Option<usize>,
+    pub(super) destroyed: Destroyed,
+    pub(super) config: PoolConfig,
+    /// Whether the configuration changed and the labels do not have it yet.
+    pub(super) is_config_new: bool,
+    /// Whether the labels are to say that any host may import the pool, when all else is written.
+    pub(super) is_export_wanted: bool,
+    /// Whether this host lets the pool go when all is written.
+    pub(super) is_closing: bool,
+    /// Write of the configuration into the labels that is under way.
+    pub(super) renewal: Option<crate::engine::devices::label_rounds::Renewal>,
+    pub(super) checkpoint: Option<Making>,
+    pub(super) schedule: Schedule,
+    pub(super) scan: Option<Scan>,
+    /// Last scan that ended before the present one began, or before the pool was opened.
+    pub(super) ended_scan: Option<ScanRecord>,
+    /// Scrub, running or paused, that a resilver interrupted. It begins again when the resilver is
+    /// over.
+    pub(super) waiting_scrub: Option<ScanState>,
+    /// Leaves that came back older than the pool and are not rebuilt yet, by guid.
+    pub(super) behind: BTreeMap<u64, super::open::leaves_behind::Behind>,
+    /// Devices that were shorter than remembered when the pool was opened.
+    pub(super) short: Vec<super::open::sizes::Short>,
+    /// Leaves that the last resilver could not rebuild in full. The resilver is not tried again
+    /// before something has changed.
+    pub(super) unrebuilt: BTreeSet<LeafId>,
+    pub(super) tending: Tending,
+    /// Counts of the failures of leaves.
+    pub(super) failures: crate::engine::devices::failures::Failures,
+    /// Whether the labels say that blocks may lie twice.
+    pub(super) may_lie_twice: bool,
+    /// Blocks that should lie twice and lie once.
+    pub(super) written_once: crate::engine::io::second_place::WrittenOnce,
+    pub(super) tags: Tags,
+    /// Places of the records that the last checkpoint's log needs, oldest first.
+    pub(super) records: VecDeque<(u64, Extent)>,
+    pub(super) signposts: Signposts,
+    pub(super) trims: Trims,
+    pub(super) persisted: super::manifest::Persisted,
+    /// Reason why no changes are taken.
+    pub(super) suspended: Option<String>,
+    /// Whether changes are refused because the pool is open for reading only.
+    pub(super) is_read_only: bool,
+    /// Activity records with which this host claims the pool, if another host could reach its
+    /// devices.
+    pub(super) activity: Option<Box<super::activity::owner::Owner>>,
+    /// Whether the records are to let the pool go, after which no more are written.
+    pub(super) is_unprotecting: bool,
+    /// Reason for which all work ended, since another host has the pool or may have it.
+    pub(super) stopped: Option<super::activity::protection::Stop>,
+    pub(super) array_output: vdev::Output,
+    pub(super) output: Output,
+}
+
+impl Pool {
+    /// Takes a request. Its answer comes with [`Pool::take_output`], perhaps at once.
+    pub fn submit(&mut self, id: RequestId, request: Request, now_us: u64) {
+        self.submit_all([(id, request)], now_us);
+    }
+
+    /// Takes requests that came together. Durable writes among them share a group.
+    pub fn submit_all(
+        &mut self,
+        requests: impl IntoIterator<Item = (RequestId, Request)>,
+        now_us: u64,
+    ) {
+        self.now_us = now_us;
+        self.background.note_request(now_us);
+        let mut requests = requests.into_iter().peekable();
+        while let Some((id, request)) = requests.next() {
+            // Most of a block's cost is waiting for memory, so the next block is prefetched
+            // meanwhile.
+            if let Some((_, Request::Write { data, .. })) = requests.peek() {
+                data.prefetch(0);
+            }
+            self.begin(id, request);
+        }
+        self.serve();
+        self.hand_out();
+    }
+
+    fn begin(&mut self, id: RequestId, request: Request) {
+        match request {
+            Request::Read {
+                dataset,
+                offset,
+                len,
+            } => self.begin_read(id, dataset, offset, len),
+            Request::Write {
+                dataset,
+                offset,
+                data,
+                durable,
+            } => self.begin_write(id, Write::data(dataset, offset, data, durable)),
+            Request::WritePrepared {
+                dataset,
+                offset,
+                prepared,
+                durable,
+            } => self.begin_write(id, Write::prepared(dataset, offset, prepared, durable)),
+            Request::Unmap {
+                dataset,
+                offset,
+                len,
+                durable,
+            } => self.begin_write(id, Write::unmap(dataset, offset, len, durable)),
+            Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable,
+            } => self.begin_write(id, Write::zeros(dataset, offset, len, durable)),
+            Request::Flush { dataset } => self.begin_flush(id, dataset),
+            Request::Extents {
+                dataset,
+                offset,
+                len,
+            } => self.begin_extents(id, dataset, offset, len),
+            Request::Receive {
+                dataset,
+                attempt,
+                offset,
+                content,
+            } => self.begin_write(id, Write::received(dataset, offset, content, attempt)),
+            Request::Changes(wanted) => self.begin_changes(id, wanted),
+            Request::Stored { dataset, block } => self.begin_stored(id, dataset, block),
+        }
+    }
+
+    /// Takes the answer of a device.
+    pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
+        self.completed_all([(io, outcome)], now_us);
+    }
+
+    /// Takes answers of devices, in this order.
+    pub fn completed_all(
+        &mut self,
+        answers: impl IntoIterator<Item = (IoId, DeviceOutcome)>,
+        now_us: u64,
+    ) {
+        self.now_us = now_us;
+        if !self.is_owned() {
+            // The answers do not matter: no caller is told of them.
+            return self.hand_out();
+        }
+        for (io, outcome) in answers {
+            self.heed_reservation(&outcome);
+            if self.stopped.is_some() {
+                return self.hand_out();
+            }
+            if caches::is_cache_io(io) {
+                self.cache_completed(io, outcome);
+            } else {
+                self.array
+                    .completed(io, outcome, now_us, &mut self.array_output);
+            }
+        }
+        // A request that waits for one of these answers shall not wait for background work.
+        self.background.note_answers(now_us);
+        self.serve();
+        self.hand_out();
+    }
+
+    /// Takes the time. `time_s` is the wall clock in seconds since 1970. Checkpoints note it, and
+    /// it decides nothing.
+    pub fn tick(&mut self, now_us: u64, time_s: u64) {
+        self.now_us = now_us;
+        self.time_s = time_s;
+        if !self.is_owned() {
+            return self.hand_out();
+        }
+        self.array.tick(now_us, &mut self.array_output);
+        self.tick_caches();
+        self.activity_go_on();
+        self.go_on();
+    }
+
+    /// Returns the latest time at which [`Pool::tick`] must be called; `None` if nothing waits for
+    /// time.
+    pub fn deadline_us(&self) -> Option<u64> {
+        let work = self.work_due_us();
+        self.service_due_us().into_iter().chain(work).min()
+    }
+
+    /// Returns the time at which a share of background work is due.
+    pub fn work_due_us(&self) -> Option<u64> {
+        // Changes may wait for a checkpoint; then making it serves requests.
+        let serves = self.background.is_serving(self.now_us) && self.stalled.is_empty();
+        let has_work = self.background.is_owed() && self.suspended.is_none() || self.has_work();
+        has_work.then_some(if serves {
+            self.background.next_us()
+        } else {
+            self.now_us
+        })
+    }
+
+    /// Returns the time at which work is due that a request waits for, or that is promised for a
+    /// time.
+    pub fn service_due_us(&self) -> Option<u64> {
+        if self.stopped.is_some() {
+            return None;
+        }
+        let activity = self.activity_due_us();
+        if self.suspended.is_some() {
+            return self.array.deadline_us().into_iter().chain(activity).min();
+        }
+        let group = self.commit.deadline_us(&self.limits);
+        let copies = self.logs.deadline_us(self.now_us);
+        let caches = self.caches.deadline_us();
+        let checkpoint = self.timed_checkpoint_us();
+        let (array, trim) = (self.array.deadline_us(), self.trim_due_us());
+        let all = [array, group, copies, caches, checkpoint, activity, trim];
+        all.into_iter().flatten().min()
+    }
+
+    /// Takes the output of the calls since the last one.
+    pub fn take_output(&mut self) -> Output {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Takes the output into `taken`, whose previous contents the caller has used. Its memory is
+    /// reused.
+    pub fn take_output_into(&mut self, taken: &mut Output) {
+        debug_assert!(taken.requests.is_empty() && taken.answers.is_empty());
+        taken.events.clear();
+        std::mem::swap(&mut self.output, taken);
+    }
+
+    /// Does all work that requests wait for, and a share of the background work.
+    pub(super) fn go_on(&mut self) {
+        self.background.begin(self.now_us);
+        self.serve();
+        self.checkpoint_go_on();
+        self.scan_go_on();
+        self.tend_vdevs();
+        self.space.settle(SETTLE_AT_ONCE);
+        self.trim_go_on();
+        self.export_go_on();
+        self.close_go_on();
+        self.serve();
+        self.hand_out();
+        self.charge_memory();
+    }
+
+    /// Charges the pool's memory to the cap of the cache: loaded maps, data waiting to be written,
+    /// and lists of space waiting to be free.
+    fn charge_memory(&mut self) {
+        // Each dataset is looked at, so a pool with many of them counts less often.
+        let shares = 1 + (self.contents.len() / CHARGE_DATASETS) as u64;
+        if self.now_us < self.charged_us + shares * CHARGE_EVERY_US {
+            return;
+        }
+        self.charged_us = self.now_us;
+        let layers = self.contents.values().map(|of| of.map.layers.bytes());
+        let maps = self.nodes.bytes() + layers.sum::<usize>();
+        let records = self.records.capacity() * size_of::<(u64, Extent)>();
+        let lists = self.space.lists_memory() + records;
+        // This counts the free pages between those of blocks. Evicting blocks may make more of
+        // them, so the count is capped.
+        let idle = pages::idle_bytes().min(self.cache.cap() / pages::IDLE_SHARE);
+        let dirty = self.commit.dirty_bytes() + self.stalled.kept_packed();
+        self.charge.set(maps + dirty + lists + idle);
+    }
+
+    /// Does all work that requests wait for.
+    pub(super) fn serve(&mut self) {
+        loop {
+            // Changes of leaves come first, since acknowledgements depend on them.
+            self.labels_go_on();
+            let mut all_done = std::mem::take(&mut self.array_output.done);
+            for (tag, done) in all_done.drain(..) {
+                self.tag_done(tag, done);
+            }
+            // The memory is reused, unless new results came at once meanwhile.
+            if self.array_output.done.is_empty() {
+                self.array_output.done = all_done;
+            }
+            self.administer_go_on();
+            self.resume_stalled();
+            // This serves changes that waited for a stalled one.
+            self.administer_go_on();
+            self.commit_go_on();
+            self.labels_go_on();
+            if self.array_output.done.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Takes the end of the array's operation with this tag.
+    pub(super) fn tag_done(&mut self, tag: u64, done: ArrayDone) {
+        if let Some(what) = self.tags.take(tag) {
+            self.array_done(what, done);
+        }
+    }
+
+    pub(super) fn hand_out(&mut self) {
+        if !self.is_owned() {
+            // The caller that runs the pool tells the waiting requests.
+            self.output.answers.clear();
+            self.output.requests.clear();
+            self.array_output.requests.clear();
+            self.caches.take_requests();
+            return;
+        }
+        if self.is_let_go() {
+            // Another host may have the pool from now on.
+            self.array_output.requests.clear();
+            self.caches.take_requests();
+        }
+        self.array.release(self.now_us, &mut self.array_output);
+        self.output.requests.append(&mut self.array_output.requests);
+        self.output
+            .requests
+            .append(&mut self.caches.take_requests());
+        self.note_events();
+    }
+
+    fn array_done(&mut self, what: Tag, done: ArrayDone) {
+        match (what, done) {
+            (Tag::Group(seq), ArrayDone::Written(result)) => self.group_written(seq, result),
+            (Tag::Flush(seq), ArrayDone::Flushed(result)) => self.flushed(seq, result),
+            (Tag::Copies(vdev), ArrayDone::Written(result)) => self.copies_written(vdev, result),
+            (Tag::CopiesFlush(vdev), ArrayDone::Flushed(result)) => {
+                self.copies_flushed(vdev, result)
+            }
+            (Tag::Node(missing), ArrayDone::Read(result)) => self.node_read(&missing, result),
+            (Tag::Block(pointer), ArrayDone::Read(result)) => self.block_read(&pointer, result),
+            (Tag::Stored(pending), ArrayDone::Read(result)) => self.stored_read(pending, result),
+            (Tag::Checkpoint(write), ArrayDone::Written(result)) => {
+                self.checkpoint_written(write, result)
+            }
+            (Tag::Chunk(address), ArrayDone::Read(result)) => self.chunk_read(address, result),
+            (Tag::ScanChunk(scan), ArrayDone::Read(result)) => self.scan_chunk_read(scan, result),
+            (Tag::Scan(block), done) => self.scanned(&block, done),
+            (Tag::CheckpointFlush, ArrayDone::Flushed(result)) => self.checkpoint_flushed(result),
+            (Tag::Label(leaf), ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
+                self.label_done(leaf, result)
+            }
+            (Tag::Configuration, ArrayDone::Written(result) | ArrayDone::Flushed(result)) => {
+                self.configuration_done(&result)
+            }
+            (Tag::Activity(leaf), done) => self.activity_done(LeafId(leaf), done),
+            (Tag::Trim(vdev), ArrayDone::Trimmed(result)) => {
+                // No device was asked about an invalid address.
+                self.trimmed(vdev, result.unwrap_or_default());
+            }
+            (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
+        }
+    }
+
+    /// Makes a number for an operation of the array.
+    pub(super) fn tag(&mut self, what: Tag) -> u64 {
+        self.tags.give(what)
+    }
+
+    /// Reports whether there is work that waits only for its turn.
+    fn has_work(&self) -> bool {
+        let making = self.checkpoint.as_ref();
+        let is_due = self.is_checkpoint_due();
+        let is_making = making.map_or(is_due, |making| {
+            making.is_working(self.commit.chain.written_seq)
+        });
+        let is_untended = self.tending.is_due() || self.spares_that_left().next().is_some();
+        let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
+        self.suspended.is_none() && has_more || self.is_close_due()
+    }
+
+    /// Reports whether a checkpoint is due for another reason than the age of the last one.
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        let is_long = self.schedule.is_long(&self.limits);
+        // Writes that were under way when closing began come after the checkpoint that closing
+        // asked for.
+        let is_last = self.is_closing && self.has_changed();
+        self.schedule.is_wanted() || is_last || is_long || self.is_space_running_short()
+    }
+
+    /// Reports whether a checkpoint would find anything new.
+    pub(super) fn has_changed(&self) -> bool {
+        self.commit.chain.sealed_seq() > self.persisted.seq || !self.commit.group.is_empty()
+    }
+
+    pub(super) fn answer(&mut self, id: RequestId, result: Result<Answer, PoolError>) {
+        self.output.answers.push((id, result));
+    }
+
+    pub(super) fn fail(&mut self, id: RequestId, kind: PoolErrorKind, context: impl Into<String>) {
+        self.answer(id, Err(PoolError::new(kind, context)));
+    }
+
+    /// Begins an epoch: data is born in it from now on. Trees may still be born in any epoch since
+    /// the last checkpoint: the epoch that ended with the layer from which the tree is made.
+    pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.array.set_epochs(self.persisted.epoch.next(), epoch);
+    }
+
+    /// Drops a block that is no longer needed but that a durable structure may still reach.
+    pub(super) fn drop_block(&mut self, pointer: &Pointer) {
+        for extent in self.extents_of(pointer) {
+            if let Err(fault) = self.space.drop_later(extent) {
+                self.suspend(format!("the space map is wrong: {fault}"));
+            }
+        }
+    }
+
+    /// Takes no changes from now on. The data on the devices stays as it is.
+    pub(super) fn suspend(&mut self, reason: String) {
+        if self.suspended.is_none() {
+            self.output.events.push(Event::Suspended {
+                reason: reason.clone(),
+            });
+            self.suspended = Some(reason);
+        }
+    }
+
+    /// Returns the error for changes that are no longer taken.
+    pub(super) fn suspension(&self) -> Option<PoolError> {
+        let reason = self.suspended.as_ref()?;
+        let kind = match self.is_read_only {
+            true => PoolErrorKind::ReadOnly,
+            false => PoolErrorKind::Suspended,
+        };
+        let context = format!("the pool takes no changes: {reason}");
+        Some(PoolError::new(kind, context))
+    }
+
+    /// Returns the bytes of a block that is being written, by its future place.
+    pub(super) fn in_flight(&self, address: Address) -> Option<&Pages> {
+        self.commit.in_flight.get(&address.to_bits())
+    }
+}
