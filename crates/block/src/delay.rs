@@ -1,6 +1,7 @@
 //! A wrapper that makes a device slow: a fixed latency, a bounded rate. It serves tests and
 //! demonstrations.
 
+use crate::clock;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,12 +28,12 @@ impl DelayDevice {
             inner,
             latency,
             rate,
-            busy_until: Mutex::new(Instant::now()),
+            busy_until: Mutex::new(clock::now()),
         }
     }
 
     fn deadline(&self, request: &Request) -> Instant {
-        let now = Instant::now();
+        let now = clock::now();
         let earliest = now + self.latency;
         let (Some(rate), Request::Read { .. } | Request::Write { .. }) = (self.rate, request)
         else {

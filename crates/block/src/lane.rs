@@ -6,6 +6,7 @@
 //! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`]. A loop without a poller calls
 //! [`Lane::wait`].
 
+use crate::clock;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -275,7 +276,7 @@ impl Lane {
     /// never.
     pub fn next_deadline(&self) -> Option<Instant> {
         if !self.finished.is_empty() {
-            return Some(Instant::now());
+            return Some(clock::now());
         }
         let timer = self.timers.peek().map(|timer| timer.0.deadline);
         let residents = self.residents.all.iter();
@@ -446,7 +447,7 @@ impl Lane {
         if self.timers.is_empty() {
             return;
         }
-        let now = Instant::now();
+        let now = clock::now();
         while self
             .timers
             .peek()

@@ -25,6 +25,7 @@
 pub mod backing;
 mod blocking_threads;
 pub mod budget;
+pub mod clock;
 pub mod delay;
 pub mod device;
 pub mod error;

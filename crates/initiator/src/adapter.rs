@@ -3,6 +3,7 @@
 //! Its home lane runs the adapter's sockets. Requests may come from any lane; the home lane sends
 //! them, and is woken if it belongs to another thread.
 
+use block::clock;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -166,7 +167,7 @@ impl Adapter {
         limit: Duration,
         lane: &mut Lane,
     ) -> Result<(), AdapterError> {
-        let until = Instant::now() + limit;
+        let until = clock::now() + limit;
         loop {
             self.turn(lane);
             let fabric = self.fabric();
@@ -175,7 +176,7 @@ impl Adapter {
                 .clone()
                 .all(|nexus| nexus.has_scanned || nexus.failures > 0);
             let any = mine.clone().any(|nexus| nexus.has_scanned);
-            if is_settled || Instant::now() >= until {
+            if is_settled || clock::now() >= until {
                 if any {
                     return fabric.shows_a_unit(target);
                 }
@@ -206,10 +207,10 @@ impl Adapter {
             match fabric.looking_up {
                 0 => due,
                 // A name that is found wakes the lane, but nobody waits for the lane here.
-                _ => due.min(Instant::now() + LOOK_AGAIN),
+                _ => due.min(clock::now() + LOOK_AGAIN),
             }
         };
-        let left = due.saturating_duration_since(Instant::now());
+        let left = due.saturating_duration_since(clock::now());
         let timeout = rustix::event::Timespec {
             tv_sec: left.as_secs() as i64,
             tv_nsec: i64::from(left.subsec_nanos()),

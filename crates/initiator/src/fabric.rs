@@ -29,6 +29,7 @@ mod sessions;
 mod traffic;
 mod view;
 
+use block::clock;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -183,7 +184,7 @@ impl Fabric {
     pub(super) fn new(epoll: Arc<OwnedFd>, device_settings: DeviceSettings) -> Self {
         Self {
             epoll,
-            start: Instant::now(),
+            start: clock::now(),
             targets: Vec::new(),
             nexuses: Vec::new(),
             devices: Vec::new(),

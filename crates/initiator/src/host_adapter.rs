@@ -2,6 +2,7 @@
 //!
 //! The thread exists from the first target on. Users of a device submit requests from any lane.
 
+use block::clock;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -324,14 +325,14 @@ impl HostAdapter {
     /// Waits up to `limit` for the devices of these names. The wait ends when no session is still
     /// coming up to a target that may show them.
     pub fn settle(&self, names: &[&str], may_show: impl Fn(&str) -> bool, limit: Duration) {
-        let until = Instant::now() + limit;
+        let until = clock::now() + limit;
         let undecided = |session: &InitiatorSession| {
             session.failures == 0 && !session.is_scanned && may_show(&session.target)
         };
         while let Some(adapter) = self.adapter() {
             let mut names = names.iter();
             if names.all(|name| adapter.device_called(name).is_some())
-                || Instant::now() >= until
+                || clock::now() >= until
                 || !adapter.sessions().iter().any(undecided)
             {
                 return;
@@ -412,7 +413,7 @@ impl HostAdapter {
 
     /// Logs out of all targets, and ends the thread.
     pub fn stop(&self) {
-        self.end_at(Instant::now());
+        self.end_at(clock::now());
         let running = self.lock().running.take();
         if let Some(running) = running {
             // A thread that panicked has already reported it.
@@ -475,7 +476,7 @@ fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, listener
             listeners.iter().for_each(|on_change| on_change());
         }
         let until = *end.lock().unwrap_or_else(PoisonError::into_inner);
-        if until.is_some_and(|until| until <= Instant::now()) {
+        if until.is_some_and(|until| until <= clock::now()) {
             // A dropped lane logs out and answers every request.
             return;
         }

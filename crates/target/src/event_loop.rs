@@ -4,6 +4,7 @@
 //! submits the resulting block requests in one batch and takes completions. It writes all output
 //! with as few system calls as possible. Nothing in a turn blocks.
 
+use block::clock;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -102,7 +103,7 @@ impl EventLoop {
             poll.registry()
                 .register(&mut SourceFd(&fd.as_raw_fd()), LANE, Interest::READABLE)?;
         }
-        let now = Instant::now();
+        let now = clock::now();
         let core = Core {
             index,
             shared,
@@ -181,7 +182,7 @@ impl EventLoop {
     /// Reads the clock, for everything until the next reading.
     #[inline]
     fn read_clock(&mut self) {
-        self.now = Instant::now();
+        self.now = clock::now();
         self.core.clock.set(self.now);
     }
 
@@ -198,7 +199,7 @@ impl EventLoop {
             return;
         }
         let until = self.now + gathering::PAUSE;
-        while Instant::now() < until {
+        while clock::now() < until {
             std::hint::spin_loop();
         }
     }
@@ -208,7 +209,7 @@ impl EventLoop {
             || !self.core.orders.is_empty()
             || !self.describing.is_empty()
             || self.core.turn.is_awaited()
-            || self.spin.go_on(Instant::now())
+            || self.spin.go_on(clock::now())
         {
             return Some(Duration::ZERO);
         }
@@ -221,7 +222,7 @@ impl EventLoop {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        deadline.map(|deadline| deadline.saturating_duration_since(clock::now()))
     }
 
     /// Returns the time since the loop began, as the protocol counts it.

@@ -6,8 +6,8 @@
 //! The rules of the write cache are those of SCSI: with the cache off, nothing is acknowledged
 //! before it is durable.
 
+use block::clock;
 use std::sync::Arc;
-use std::time::Instant;
 
 use scsi::range_lock::Hold;
 use scsi::{Access, BlockRange, Refusal};
@@ -90,7 +90,7 @@ impl<T: Timed> Executor<T> {
         let slots = Slab::new();
         Self {
             lane,
-            clock: LoopClock::new(Instant::now()),
+            clock: LoopClock::new(clock::now()),
             operations: Operations { slots, seat },
         }
     }

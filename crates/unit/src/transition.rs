@@ -12,9 +12,10 @@
 //! long after its session. All other work that outlives its command (a reservation, mode parameters
 //! or access states being stored) is waited for like any command.
 
+use block::clock;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
@@ -139,10 +140,10 @@ fn wait_for_each(peers: &impl Peers, all: Vec<Whose>) -> Vec<bool> {
         peers.loops().drain(&DrainOrder::new(whose, signal));
     }
     drop(over);
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = clock::now() + PATIENCE;
     // The channel is disconnected when every loop has let go of every order. Each order has
     // reported its end by then.
-    while let Ok(at) = is_over.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+    while let Ok(at) = is_over.recv_timeout(give_up.saturating_duration_since(clock::now())) {
         ended[at] = true;
     }
     ended

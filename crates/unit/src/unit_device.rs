@@ -11,6 +11,7 @@
 //! lane once an atomic command lets go of the range, so a request that would have to wait is
 //! refused.
 
+use block::clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -88,7 +89,7 @@ impl Work {
         Self {
             kind,
             bytes,
-            begun: Instant::now(),
+            begun: clock::now(),
         }
     }
 

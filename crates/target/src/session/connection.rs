@@ -1,5 +1,6 @@
 //! A socket of an event loop: a login in progress, or a connection of a session.
 
+use block::clock;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -109,7 +110,7 @@ impl Connection {
         dealt: Dealt,
         role: Role,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             dealt,
             stream,

@@ -1,5 +1,6 @@
 //! A session on the loop that owns it: the protocol's state, its view, its sockets.
 
+use block::clock;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ impl ServedSession {
             progress: (Progress::default(), Duration::ZERO),
             queue_depth,
             functions_waiting: 0,
-            since: Instant::now(),
+            since: clock::now(),
             logout_due: None,
             login,
         };
@@ -276,7 +277,7 @@ impl ServedSession {
         for index in self.connection_indices() {
             self.announce(index, AsyncEvent::RequestLogout, 0, within_s);
         }
-        self.logout_due = Some(Instant::now() + Duration::from_secs(within_s.into()));
+        self.logout_due = Some(clock::now() + Duration::from_secs(within_s.into()));
     }
 
     fn connection_indices(&self) -> Vec<usize> {
@@ -326,7 +327,7 @@ impl ServedSession {
         self.connections.insert(index, slot);
         if let Some(due) = self.logout_due {
             // The new connection has not had the request yet.
-            let left = due.saturating_duration_since(Instant::now()).as_secs();
+            let left = due.saturating_duration_since(clock::now()).as_secs();
             let left_s = u16::try_from(left).unwrap_or(u16::MAX);
             self.announce(index, AsyncEvent::RequestLogout, 0, left_s);
         }

@@ -1,7 +1,7 @@
 //! The traffic of a session's connections: bytes go to the protocol, its events to the parts that
 //! handle them, and its output to the sockets.
 
-use std::time::Instant;
+use block::clock;
 
 use iscsi::target::{ConnectionError, Event};
 
@@ -252,7 +252,7 @@ fn count_receipts(session: &mut ServedSession, index: usize, core: &mut Core) {
         return;
     };
     // The socket may have taken its time.
-    core.clock.set(Instant::now());
+    core.clock.set(clock::now());
     let now = core.clock.now();
     let others = std::iter::from_fn(|| session.protocol.take_receipt(index));
     for receipt in std::iter::once(first).chain(others) {

@@ -1,6 +1,7 @@
 //! The work of an event loop once a second (time limits, pings, memory pressure), and at its end.
 
-use std::time::{Duration, Instant};
+use block::clock;
+use std::time::Duration;
 
 use iscsi::target::ConnectionError;
 
@@ -119,9 +120,9 @@ impl EventLoop {
 
     /// Answers requests that the devices have taken already. Nothing new is read.
     fn finish_on_devices(&mut self) {
-        let give_up = Instant::now() + LAST_ANSWERS;
+        let give_up = clock::now() + LAST_ANSWERS;
         let mut completions = Vec::new();
-        while self.core.operations.any_on_device() && Instant::now() < give_up {
+        while self.core.operations.any_on_device() && clock::now() < give_up {
             self.block_requests(&mut completions);
             self.flush();
             std::thread::sleep(Duration::from_millis(1));
