@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::DigestPolicy;
 use iscsi::pdu::Isid;
+use scsi::application_client::sense::SenseCode;
 
 use super::connection::{Connection, Outcome};
 
@@ -123,10 +124,23 @@ fn good(outcome: Outcome, command: &str) -> io::Result<Outcome> {
     if outcome.status == Some(0) {
         return Ok(outcome);
     }
-    Err(io::Error::other(format!(
-        "{command} ended with status {:?}, sense {:02x?}",
-        outcome.status, outcome.sense
-    )))
+    Err(io::Error::other(refusal(command, &outcome)))
+}
+
+/// Returns the sentence about a command that was not carried out.
+fn refusal(command: &str, outcome: &Outcome) -> String {
+    let reason = match (outcome.status, SenseCode::decode(&outcome.sense)) {
+        (None, _) => "it did not reach the device server".to_owned(),
+        (Some(_), Some(sense)) => {
+            let (reaction, sense) = (sense.reaction().to_string(), sense.to_string());
+            match sense.starts_with(&reaction) {
+                true => sense,
+                false => format!("{reaction} ({sense})"),
+            }
+        }
+        (Some(status), None) => format!("SCSI status {status:02x}h"),
+    };
+    format!("the target did not carry out {command}: {reason}")
 }
 
 /// Returns bytes that never repeat within a piece (xorshift64*).
@@ -143,4 +157,31 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
         .flat_map(u64::to_le_bytes)
         .take(len)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_in_words_what_the_target_answered() {
+        let ended = |status, sense: &[u8]| Outcome {
+            status,
+            sense: sense.to_vec(),
+            ..Outcome::default()
+        };
+        let failure = [0x70, 0, 4, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x44, 0, 0, 0, 0, 0];
+        let told = refusal("WRITE(16)", &ended(Some(2), &failure));
+        assert!(
+            told.ends_with("WRITE(16): HARDWARE ERROR 4/44/00"),
+            "{told}"
+        );
+        let full = [0x70, 0, 7, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x27, 7, 0, 0, 0, 0];
+        let told = refusal("WRITE(16)", &ended(Some(2), &full));
+        assert!(told.ends_with(" (DATA PROTECT 7/27/07)"), "{told}");
+        let told = refusal("READ(16)", &ended(Some(0x18), &[]));
+        assert!(told.ends_with("READ(16): SCSI status 18h"), "{told}");
+        let told = refusal("READ(16)", &ended(None, &[]));
+        assert!(told.ends_with("did not reach the device server"), "{told}");
+    }
 }

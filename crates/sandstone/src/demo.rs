@@ -5,6 +5,7 @@ mod existing;
 mod folder;
 mod portal;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ use initiator::self_test;
 use model::config::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
 use model::pool::create::CreatePool;
 use model::pool::history::Deed;
+use model::pool::status::PoolView;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
@@ -403,6 +405,8 @@ fn verbs(config: &Config) -> Vec<&'static str> {
 
 fn self_test(args: &Args, daemon: Daemon, portal: SocketAddr) -> ExitCode {
     let result = self_test::run(portal, TARGET);
+    // A pool that has stopped knows the reason, but only as long as it is open.
+    let pool = daemon.plane().pools.view(POOL).ok();
     daemon.stop();
     match result {
         Ok(report) if args.json => {
@@ -427,10 +431,28 @@ fn self_test(args: &Args, daemon: Daemon, portal: SocketAddr) -> ExitCode {
             );
             ExitCode::SUCCESS
         }
-        Err(error) => failed(&Error::new(
-            ErrorKind::Unavailable,
-            format!("the self-test failed: {error}"),
-            "run it again with RUST_BACKTRACE=1 and report what it prints",
-        )),
+        Err(error) => failed(&self_test_failed(&error, pool.as_ref())),
     }
+}
+
+/// Returns the error of a self-test that failed. A pool that is not well is the likely reason.
+fn self_test_failed(error: &io::Error, pool: Option<&PoolView>) -> Error {
+    let unwell = pool.and_then(|pool| Some((pool, pool.status.as_ref()?)));
+    let (reason, next) = match unwell {
+        Some((pool, status)) => (
+            format!(". Pool {} is {}: {status}", pool.name, pool.state),
+            pool.action.clone(),
+        ),
+        None => (String::new(), None),
+    };
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the self-test failed: {error}{reason}"),
+        next.unwrap_or_else(|| {
+            "see what the daemon logged above; \
+             another folder for the demo's files may do: --state DIR"
+                .to_owned()
+        }),
+    )
+    .not_changed("only the blocks of the demo's unit that the test writes may have changed")
 }
