@@ -88,7 +88,11 @@ impl Pools {
             self.doubts(examined, request).map(drop)
         };
         let disks = &self.options.disks;
-        let mut devices = self.had(disks, guid, &pool.devices, request, check, &mut turn)?;
+        let terms = Terms {
+            how: request,
+            remedy: IMPORT_AGAIN,
+        };
+        let mut devices = self.had(disks, guid, &pool.devices, terms, check, &mut turn)?;
         // Other imports had their turn while this one waited, but none could have the devices.
         self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
         pool.notes = self.doubts(&devices.examined, request)?;
@@ -150,7 +154,11 @@ impl Pools {
             require_account(examined, known)?;
             require_newest(examined, known)
         };
-        let devices = self.had(&disks, guid, &there, &how, check, turn);
+        let terms = Terms {
+            how: &how,
+            remedy: &awaited(known),
+        };
+        let devices = self.had(&disks, guid, &there, terms, check, turn);
         let opened = devices.and_then(|mut devices| {
             if turn.has_waited() && !self.is_absent(known) {
                 return Err(Error::not_found(
@@ -167,9 +175,6 @@ impl Pools {
                 told.insert(0, error.message);
             }
             error.message = told.join("; ");
-            if error.next == IMPORT_AGAIN {
-                error.next = awaited(known);
-            }
             error.next = next.unwrap_or(error.next);
             error
         })?;
@@ -201,7 +206,7 @@ impl Pools {
         disks: &Disks,
         guid: u64,
         paths: &[PathBuf],
-        how: &ImportPool,
+        Terms { how, remedy }: Terms<'_>,
         check: impl Fn(&Examined) -> Result<(), Error>,
         turn: &mut Turn<'a>,
     ) -> Result<Had, Error> {
@@ -223,7 +228,7 @@ impl Pools {
         }
         let labels: Vec<LeafLabels> = opened.iter().map(|(_, _, labels)| labels.clone()).collect();
         let examined = examine(&labels, Some(guid));
-        let mut examined = examined.map_err(|error| unusable(&error, &troubles))?;
+        let mut examined = examined.map_err(|error| unusable(&error, &troubles, remedy))?;
         self.check_owner(&examined.config, how.force)?;
         check(&examined)?;
         if !how.without_log {
@@ -480,6 +485,14 @@ fn choose(
     })
 }
 
+/// Terms on which the devices of a pool are used.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    how: &'a ImportPool,
+    /// Step to try if the devices make no pool, and their labels do not suggest another.
+    remedy: &'a str,
+}
+
 /// Remedy for a pool that a user imports. A pool that this daemon had gets that of [`awaited`].
 const IMPORT_AGAIN: &str = "check that its devices are attached and not used elsewhere, and that their paths are right, \
      then import it again, as in `sandstone pool import -d PATH NAME`; -f also uses disks that logical \
@@ -496,8 +509,8 @@ fn awaited(known: &KnownPool) -> String {
     )
 }
 
-/// Words why labels make no pool, with the remedy.
-fn unusable(error: &OpenError, troubles: &[String]) -> Error {
+/// Words why labels make no pool. If the reason suggests no step to try, `remedy` is the step.
+fn unusable(error: &OpenError, troubles: &[String], remedy: &str) -> Error {
     // If no label could be read, the devices' troubles are the reason.
     let is_unread = error.kind == OpenErrorKind::NoPool && !troubles.is_empty();
     let own = (!is_unread).then(|| error.to_string());
@@ -511,7 +524,7 @@ fn unusable(error: &OpenError, troubles: &[String]) -> Error {
             "decide which device to keep, and import the pool with it alone, as in `sandstone pool import -f \
              -d PATH NAME`; `sandstone pool replace -f NAME OTHER` then discards the other one"
         }
-        _ => IMPORT_AGAIN,
+        _ => remedy,
     };
     Error::new(ErrorKind::Refused, reasons.join("; "), next)
 }
