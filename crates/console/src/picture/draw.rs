@@ -9,7 +9,8 @@ use crate::mark::State;
 
 const NODE_WIDTH: f64 = 130.0;
 const NODE_HEIGHT: f64 = 54.0;
-const COLUMN_STEP: f64 = 152.0;
+/// Distance of columns. All seven fit beside the navigation on a screen 1280 wide.
+const COLUMN_STEP: f64 = 150.0;
 const ROW_STEP: f64 = 62.0;
 /// Room between a node's edge and its texts.
 const PADDING: f64 = 7.0;
