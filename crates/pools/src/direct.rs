@@ -6,9 +6,10 @@
 //! | Which devices may be read, and which leaves of maps are known? | `direct.rs` |
 //! | Which requests to devices bring the blocks of a read? | `direct/plan.rs` |
 //! | How does one read go, and when does it go to the engine after all? | `direct/read.rs` |
-//! | Are the blocks right that came? | `direct/verified.rs` |
 //! | Which bytes are under way, or wait, for a reader that reads in order? | `direct/ahead.rs` |
 //! | Who frees a read from a device that does not answer? | `direct/watch.rs` |
+//!
+//! The steps themselves, and how blocks are verified, are in [`store::beside`].
 //!
 //! The engine decides all that is not plain. It gets every read of which a block is not known
 //! here, was changed lately, lies in many pieces, or turns out wrong, and those that take long.
@@ -16,7 +17,6 @@
 mod ahead;
 mod plan;
 pub(crate) mod read;
-mod verified;
 mod watch;
 
 use std::collections::HashMap;
@@ -24,9 +24,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use block::BlockDevice;
-use smallvec::SmallVec;
+use store::beside::{Located, Tickets};
 use store::engine::Pool;
-use store::format::{DatasetId, Pointer};
 use store::published::Published;
 use store::vdev::{DirectReads, LeafId};
 
@@ -105,9 +104,9 @@ impl Direct {
         }
     }
 
-    /// Finds out how these blocks of a dataset are read; `None` if lanes cannot read them.
-    fn plan(&self, dataset: DatasetId, blocks: std::ops::Range<u64>) -> Option<Plan> {
-        Plan::make(&self.read(), dataset, blocks)
+    /// Finds out how these blocks are read; `None` if lanes cannot read them.
+    fn plan(&self, wanted: Tickets) -> Option<Plan> {
+        Plan::make(&self.read(), wanted)
     }
 
     /// Returns the first byte of each read whose bytes wait for a reader, and their number.
@@ -122,13 +121,11 @@ impl Direct {
         self.ahead.expire_late(at);
     }
 
-    /// Reports whether these blocks of a dataset still lie there.
-    fn lie_there(&self, dataset: DatasetId, blocks: std::ops::Range<u64>, at: &[Pointer]) -> bool {
+    /// Reports whether some blocks of a read still lie where it found them.
+    fn still_lie(&self, read: &Located, blocks: std::ops::Range<u64>) -> bool {
         let table = self.read();
-        let mut pointers = SmallVec::new();
         let published = table.published.as_ref();
-        let are_known = published.is_some_and(|of| of.look_up(dataset, blocks, &mut pointers));
-        are_known && pointers[..] == *at
+        published.is_some_and(|of| read.still_lie(of, blocks))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Table> {

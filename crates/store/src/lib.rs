@@ -12,7 +12,8 @@
 //! - [`catalog`] lists the datasets.
 //! - `log` is the format of what a commit writes; `engine/io/commit.rs` makes it durable.
 //! - `snapshot` tells which blocks only old states need. `volume` and `stream` build on it.
-//! - [`cache`], `compress` and `checksum` stand beside these.
+//! - [`cache`], `compress` and `checksum` stand beside these. [`published`] and [`beside`] serve
+//!   readers on other threads.
 //! - The [`engine`] is on top. Its `engine/checkpoint.rs` makes the log short.
 //!
 //! [`engine`] and [`vdev`] begin with tables that say which file answers which question: where a
@@ -20,6 +21,7 @@
 //!
 //! Only `vdev` speaks to devices. Only the pool's commits and checkpoints order durability.
 
+pub mod beside;
 pub mod cache;
 pub mod catalog;
 pub mod checksum;

@@ -1,10 +1,7 @@
 //! One read beside the engine.
 //!
-//! 1. The tickets of the cache come first, then the places of the blocks, then the devices. So
-//!    bytes that are changed meanwhile never come into the cache ([`store::published`]).
-//! 2. Each block is verified. If one is wrong, its place was freed and written anew, or a copy is
-//!    bad: the engine reads again, tells the two apart, and mends the copy.
-//! 3. If this host may no longer own the pool, the bytes may be old, and the engine says so.
+//! Its steps are those of [`store::beside`]. If this host may no longer own the pool, the bytes may
+//! be old, and the engine says so.
 //!
 //! A read ahead of a reader has no caller at first. Reads of its bytes join it, while it is under
 //! way or when its bytes wait, as long as their blocks still lie where it looks.
@@ -18,16 +15,18 @@ use block::lane::{Continuation, Outcome};
 use block::{BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
-use store::cache::{self, Key};
+use store::beside::{Located, Tickets, Verified};
+use store::cache;
 use store::engine;
-use store::format::{DatasetId, FAN_OUT, Pointer};
+use store::format::{DatasetId, FAN_OUT};
 use store::published::LEAVES_TOGETHER;
+#[cfg(test)]
+use store::published::Published;
 use store::vdev::{Blocks, DirectReads};
 use store::volume::blocks;
 
 use super::LONGEST_AHEAD;
 use super::plan::{DeviceReads, Plan};
-use super::verified::Verified;
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::Awaited;
 
@@ -63,10 +62,8 @@ pub(super) struct DirectRead {
     host: Weak<PoolThread>,
     pub(super) wanted: Wanted,
     use_of: Use,
-    pointers: SmallVec<[Pointer; 1]>,
-    /// Tickets of the cache for the blocks; `None` for a block that was there. Empty if the blocks
-    /// do not come into the cache.
-    tickets: SmallVec<[Option<cache::Ticket>; 1]>,
+    /// Blocks, and where they were found.
+    located: Located,
     /// Requests to devices.
     parts: SmallVec<[Part; 1]>,
     pub(super) began: Instant,
@@ -220,19 +217,14 @@ fn prepared(host: &Arc<PoolThread>, fetch: Fetch) -> Option<(Arc<DirectRead>, De
     let Fetch {
         wanted,
         use_of,
-        mut first,
+        first,
     } = fetch;
-    let (volume, cache) = (wanted.dataset.0.into(), host.cache());
-    let blocks = wanted.blocks();
+    let (dataset, blocks) = (wanted.dataset, wanted.blocks());
     let tickets = match use_of {
-        Use::Kept => {
-            let keys = blocks.clone().map(|block| Key { volume, block });
-            let tickets = keys.map(|key| first.take().or_else(|| cache.ticket_of_absent(key)));
-            tickets.collect()
-        }
-        Use::Passed => SmallVec::new(),
+        Use::Kept => Tickets::take(host.cache(), dataset, blocks, first),
+        Use::Passed => Tickets::none(dataset, blocks),
     };
-    let Plan { pointers, requests } = host.direct().plan(wanted.dataset, blocks)?;
+    let Plan { located, requests } = host.direct().plan(tickets)?;
     host.is_owned().then_some(())?;
     let parts = requests.iter().map(|request| Part {
         counts: Arc::clone(&request.counts),
@@ -242,18 +234,17 @@ fn prepared(host: &Arc<PoolThread>, fetch: Fetch) -> Option<(Arc<DirectRead>, De
         host: Arc::downgrade(host),
         wanted,
         use_of,
-        tickets,
         parts: parts.collect(),
         began: Instant::now(),
         slot: AtomicUsize::new(usize::MAX),
         is_waiting: AtomicBool::new(false),
         progress: Mutex::new(Progress {
             missing: requests.len(),
-            blocks: Some(Verified::holes(&pointers, wanted.block_size as usize)),
+            blocks: Some(located.holes(wanted.block_size as usize)),
             callers: Some(SmallVec::new()),
             left: wanted.len as usize,
         }),
-        pointers,
+        located,
     });
     Some((read, requests))
 }
@@ -264,12 +255,8 @@ fn prepared(host: &Arc<PoolThread>, fetch: Fetch) -> Option<(Arc<DirectRead>, De
 fn join(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Join {
     let direct = host.direct();
     let read = direct.ahead.find(wanted, lane);
-    let read = read.filter(|read| {
-        let at = &read.pointers[read.skipped(wanted)..];
-        let blocks = wanted.blocks();
-        let count = (blocks.end - blocks.start) as usize;
-        host.is_owned() && direct.lie_there(wanted.dataset, blocks, &at[..count])
-    });
+    let read =
+        read.filter(|read| host.is_owned() && direct.still_lie(&read.located, wanted.blocks()));
     let Some(read) = read else {
         return Join::Refused(caller);
     };
@@ -341,14 +328,14 @@ impl DirectRead {
         let (blocks, bytes) = match outcome {
             Ok(Done::Pages(bytes)) => {
                 let blocks = part.blocks.clone();
-                let verified = Verified::of(&self.pointers, blocks, &bytes, block_size);
+                let verified = self.located.verify(blocks, &bytes, block_size);
                 (verified, bytes.len() as u64)
             }
             _ => (None, 0),
         };
         let mut counted = Blocks::default();
         if blocks.is_some() {
-            let pointers = self.pointers[part.blocks.clone()].iter();
+            let pointers = self.located.pointers()[part.blocks.clone()].iter();
             pointers
                 .filter(|of| !of.is_hole())
                 .for_each(|of| counted.count(u64::from(of.sectors) * PAGE_SIZE as u64));
@@ -370,24 +357,14 @@ impl DirectRead {
     fn ended(&self, host: &PoolThread) -> Option<Verified> {
         let blocks = self.progress().blocks.take();
         let blocks = blocks.filter(|_| host.is_owned())?;
-        if self.use_of == Use::Kept {
-            let (volume, first) = (self.wanted.dataset.0.into(), self.wanted.blocks().start);
-            for (number, data) in blocks.each(self.wanted.block_size as usize) {
-                let ticket = self.tickets.get(number).copied().flatten();
-                if let Some(ticket) = ticket.filter(|_| !self.pointers[number].is_hole()) {
-                    let block = first + number as u64;
-                    let key = Key { volume, block };
-                    // No cache vdev takes blocks that make room: with one, the engine reads.
-                    host.cache().fill(key, ticket, data, drop);
-                }
-            }
-        }
+        let block_size = self.wanted.block_size as usize;
+        self.located.fill(host.cache(), &blocks, block_size);
         Some(blocks)
     }
 
     /// Reports whether the cache had all of the blocks already.
     fn brings_nothing(&self) -> bool {
-        self.use_of == Use::Kept && self.tickets.iter().all(Option::is_none)
+        self.located.brings_nothing()
     }
 
     /// Reports whether the bytes wait for the reader that will pass them.
@@ -433,11 +410,6 @@ impl DirectRead {
 
     fn take_callers(&self) -> SmallVec<[Joined; 1]> {
         self.progress().callers.take().unwrap_or_default()
-    }
-
-    /// Returns the number of blocks before those that a caller wants.
-    fn skipped(&self, wanted: Wanted) -> usize {
-        (wanted.blocks().start - self.wanted.blocks().start) as usize
     }
 
     /// Returns a caller's part of the blocks.
@@ -488,7 +460,6 @@ impl DirectRead {
             host: Weak::new(),
             wanted,
             use_of,
-            tickets: SmallVec::new(),
             parts: SmallVec::new(),
             began: Instant::now(),
             slot: AtomicUsize::new(usize::MAX),
@@ -499,7 +470,9 @@ impl DirectRead {
                 callers: None,
                 left: wanted.len as usize,
             }),
-            pointers: SmallVec::new(),
+            located: Tickets::none(wanted.dataset, 0..0)
+                .locate(&Published::default())
+                .expect("nothing is found at once"),
         })
     }
 

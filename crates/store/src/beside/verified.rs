@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
-use store::format::{Compression, Pointer};
-use store::volume::blocks;
-use store::{checksum, compress};
+
+use crate::format::{Compression, Pointer};
+use crate::volume::blocks;
+use crate::{checksum, compress};
 
 /// Bytes of neighbouring blocks. Blocks that lie in a row on a device share one piece.
 #[derive(Debug, Default)]
-pub(super) struct Verified {
+pub struct Verified {
     /// Pieces with the indexes of their first blocks, in order.
     pieces: SmallVec<[(usize, Pages); 1]>,
 }
@@ -70,7 +71,7 @@ impl Verified {
     }
 
     /// Adds other blocks of the same read.
-    pub(super) fn add(&mut self, others: Self) {
+    pub fn add(&mut self, others: Self) {
         match self.pieces.is_empty() {
             true => self.pieces = others.pieces,
             false => {
@@ -92,7 +93,7 @@ impl Verified {
     }
 
     /// Returns a part of the bytes, counted from the beginning of the first block.
-    pub(super) fn part(&self, range: Range<usize>, block_size: usize) -> Pages {
+    pub fn part(&self, range: Range<usize>, block_size: usize) -> Pages {
         let parts = self.pieces.iter().filter_map(|(first, data)| {
             let at = first * block_size;
             let (from, to) = (range.start.max(at), range.end.min(at + data.len()));
@@ -105,9 +106,8 @@ impl Verified {
 
 #[cfg(test)]
 mod tests {
-    use store::format::{Address, Algorithm};
-
     use super::*;
+    use crate::format::{Address, Algorithm};
 
     const SIZE: usize = 2 * PAGE_SIZE;
 
