@@ -294,6 +294,8 @@ pub struct Climate {
     pub cut_flushes_per_mille: u64,
     /// Steps of a thousand that ask for extents: what has space and what is a hole.
     pub extents_per_mille: u64,
+    /// Steps of a thousand that read, beside the reads of all histories.
+    pub reads_per_mille: u64,
     /// Steps of a thousand that let disks grow, or tell the pool of it.
     pub grows_per_mille: u64,
     /// Steps of a thousand that begin, pause or end trims of disks.
@@ -345,6 +347,7 @@ impl Default for Climate {
             cuts_per_flush: 4,
             cut_flushes_per_mille: 1000,
             extents_per_mille: 0,
+            reads_per_mille: 0,
             grows_per_mille: 0,
             trims_per_mille: 0,
             reserves_per_mille: 0,

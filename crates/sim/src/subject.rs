@@ -146,7 +146,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Counts of changes of a store's disks.
+/// Counts of a store's work: changes of its disks, and ways of its reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Takeovers by disks that stood ready and replaced another by themselves.
@@ -157,6 +157,14 @@ pub struct Moves {
     pub growths: u64,
     /// Sectors of which disks were told that they are free.
     pub trimmed: u64,
+    /// Reads that lanes answered from the cache.
+    pub from_cache: u64,
+    /// Reads that lanes answered with bytes that they had read in advance.
+    pub waited_for: u64,
+    /// Reads that lanes made on disks, beside the engine.
+    pub read_beside: u64,
+    /// Reads that lanes left to the engine.
+    pub handed_over: u64,
 }
 
 impl std::ops::Add for Moves {
@@ -168,6 +176,10 @@ impl std::ops::Add for Moves {
             reshapes: self.reshapes + other.reshapes,
             growths: self.growths + other.growths,
             trimmed: self.trimmed + other.trimmed,
+            from_cache: self.from_cache + other.from_cache,
+            waited_for: self.waited_for + other.waited_for,
+            read_beside: self.read_beside + other.read_beside,
+            handed_over: self.handed_over + other.handed_over,
         }
     }
 }
@@ -258,7 +270,7 @@ pub trait Subject: Sized {
         false
     }
 
-    /// Returns the changes of the store's disks.
+    /// Returns the counts of the store's work.
     fn moves(&self) -> Moves {
         Moves::default()
     }

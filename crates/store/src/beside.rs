@@ -88,6 +88,11 @@ impl Tickets {
 }
 
 impl Located {
+    /// Returns the dataset of the blocks.
+    pub fn dataset(&self) -> DatasetId {
+        self.wanted.dataset
+    }
+
     /// Returns the pointers of the blocks, in order.
     pub fn pointers(&self) -> &[Pointer] {
         &self.pointers

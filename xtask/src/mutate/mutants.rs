@@ -47,7 +47,7 @@ const fn change(file: &'static str, from: &'static str, to: &'static str) -> Cha
 }
 
 /// All faults, in the order of the life of a write.
-pub(crate) const MUTANTS: [Mutant; 44] = [
+pub(crate) const MUTANTS: [Mutant; 52] = [
     mutant(
         "groups-out-of-order",
         "losing-records",
@@ -249,6 +249,46 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
         "a log vdev promises nothing before it has a root",
     ),
     mutant(
+        "change-not-noted",
+        "lanes",
+        "no reader finds the place that a block had before an acknowledged change",
+    ),
+    mutant(
+        "published-as-unchanged",
+        "lanes",
+        "a leaf is published with all changes that its node does not have",
+    ),
+    mutant(
+        "volume-not-forgotten",
+        "lanes",
+        "no reader finds a block of a volume that was destroyed or rolled back",
+    ),
+    mutant(
+        "reader-believes-bytes",
+        "lanes",
+        "a place that was freed and written anew while it was read proves nothing",
+    ),
+    mutant(
+        "reader-ticket-ignored",
+        "lanes",
+        "bytes that were read before a change do not come into the cache after it",
+    ),
+    mutant(
+        "waiting-bytes-believed",
+        "lanes",
+        "bytes that were read in advance serve only while their blocks lie there",
+    ),
+    mutant(
+        "lock-overlooked",
+        "lanes",
+        "changes of a block enter the log one after the other",
+    ),
+    mutant(
+        "prepared-by-old-settings",
+        "lanes",
+        "what a lane prepared is used only if it was prepared as the volume is now",
+    ),
+    mutant(
         "foreign-record-overlooked",
         "hosts-clones",
         "a host that sees another host's record acknowledges nothing more",
@@ -271,7 +311,7 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
 ];
 
 /// All changes. Each is of one place, for one fault or several.
-pub(crate) const CHANGES: [Change; 43] = [
+pub(crate) const CHANGES: [Change; 51] = [
     change(
         "log/chain.rs",
         "        while self.under_way.front().is_some_and(|group| group.is_written) {",
@@ -557,6 +597,55 @@ pub(crate) const CHANGES: [Change; 43] = [
         "engine/devices/log_vdevs.rs",
         "            && self.has_root(self.array.joined(log.status.vdev))",
         "            && (self.has_root(self.array.joined(log.status.vdev)) || ‹log-vdev-without-root›)",
+    ),
+    change(
+        "engine/io/write.rs",
+        "        self.published.note_change(dataset, block..block + 1);",
+        "        if !‹change-not-noted› {
+            self.published.note_change(dataset, block..block + 1);
+        }",
+    ),
+    change(
+        "engine/io/publish.rs",
+        "            if *hit != Hit::Absent || is_held() {",
+        "            if !‹published-as-unchanged› && (*hit != Hit::Absent || is_held()) {",
+    ),
+    change(
+        "engine/administer.rs",
+        "        self.published.forget(dataset);",
+        "        if !‹volume-not-forgotten› {
+            self.published.forget(dataset);
+        }",
+    ),
+    change(
+        "beside/verified.rs",
+        "            (checksum::of(pointer.algorithm, &payload) == pointer.checksum).then_some(())?;",
+        "            let is_right = checksum::of(pointer.algorithm, &payload) == pointer.checksum;
+            (is_right || ‹reader-believes-bytes›).then_some(())?;",
+    ),
+    change(
+        "beside.rs",
+        "                cache.fill(key, ticket, data, drop);",
+        "                let ticket = if ‹reader-ticket-ignored› { cache.ticket(key) } else { ticket };
+                cache.fill(key, ticket, data, drop);",
+    ),
+    change(
+        "beside.rs",
+        "        published.look_up(self.wanted.dataset, blocks, &mut now) && now[..] == *at",
+        "        let lie = published.look_up(self.wanted.dataset, blocks, &mut now) && now[..] == *at;
+        lie || ‹waiting-bytes-believed›",
+    ),
+    change(
+        "engine/io/write.rs",
+        "        if let Some(lock) = self.stalled.lock_on(dataset, &touched) {",
+        "        let lock = self.stalled.lock_on(dataset, &touched);
+        if let Some(lock) = lock.filter(|_| !‹lock-overlooked›) {",
+    ),
+    change(
+        "engine/io/prepared.rs",
+        "        (Some(self.recipe) == recipe && is_at_block).then_some(&self.blocks)",
+        "        let is_meant = Some(self.recipe) == recipe || ‹prepared-by-old-settings›;
+        (is_meant && is_at_block).then_some(&self.blocks)",
     ),
     change(
         "engine/activity/owner.rs",

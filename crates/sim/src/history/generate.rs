@@ -198,6 +198,9 @@ impl Author<'_> {
         if climate.destroys_per_mille > 0 && self.random.per_mille(climate.destroys_per_mille) {
             return Step::Submit(Operation::Admin(self.together()));
         }
+        if climate.reads_per_mille > 0 && self.random.per_mille(climate.reads_per_mille) {
+            return self.read();
+        }
         if self.random.per_mille(climate.admin_per_mille) {
             return Step::Submit(Operation::Admin(self.admin()));
         }
@@ -208,13 +211,15 @@ impl Author<'_> {
                 let volume = self.any_volume(false).id;
                 Step::Submit(Operation::Flush { volume })
             }
-            37..52 => {
-                let known = self.any_volume(true);
-                let (volume, slices) = (known.id, self.slices(known));
-                Step::Submit(Operation::Read { volume, slices })
-            }
+            37..52 => self.read(),
             _ => Step::Submit(self.change()),
         }
+    }
+
+    fn read(&mut self) -> Step {
+        let known = self.any_volume(true);
+        let (volume, slices) = (known.id, self.slices(known));
+        Step::Submit(Operation::Read { volume, slices })
     }
 
     fn crash(&mut self) -> Step {

@@ -37,8 +37,8 @@ impl fmt::Display for Summary {
              refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; \
              {} sectors of metadata damaged; {} old copies, {} rebuilt before other disks left, {} labels \
              lost, {} disks relabelled, {} after a cut, {} short disks; {} changes within the reserve; {} \
-             destroyed several; {} refused beside a copy, {} not, {} copies made pools after {} cuts; {:?}; \
-             {:?}",
+             destroyed several; {} refused beside a copy, {} not, {} copies made pools after {} cuts; {} \
+             reads beside the engine, {} of bytes that waited, {} from the cache, {} handed over; {:?}; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -70,6 +70,10 @@ impl fmt::Display for Summary {
             total.strangers,
             total.separated,
             total.torn_separations,
+            total.moves.read_beside,
+            total.moves.waited_for,
+            total.moves.from_cache,
+            total.moves.handed_over,
             total.cut,
             total.attempts
         )

@@ -70,7 +70,7 @@ pub struct Report {
     pub kept: u64,
     /// Operations that destroyed several volumes or snapshots.
     pub destructions: u64,
-    /// Moves of the store's disks.
+    /// Work of the store.
     pub moves: Moves,
     /// Whether the history ended early because the store refused to open, where it may.
     pub refused: bool,

@@ -2,6 +2,7 @@
 //! and the things that may go wrong.
 
 mod harsher;
+mod lanes;
 
 use store::vdev::TopLevelKind::{self, Leaf, Mirror, Raidz};
 
@@ -154,10 +155,16 @@ pub enum Family {
     /// is lost that an opening wrote. Changes that were given up must not come back, and promised
     /// ones must be there.
     Repeating,
+    /// Lanes read beside the engine and prepare writes, several at once, in small pools whose
+    /// places are soon used again. Honest disks lose their power.
+    Lanes,
+    /// Lanes as in `Lanes`, while disks fail, lie and come back old, as many as redundancy covers.
+    /// Nothing may fail.
+    CoveredLanes,
 }
 
 /// All families.
-pub const FAMILIES: [Family; 30] = [
+pub const FAMILIES: [Family; 32] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -188,6 +195,8 @@ pub const FAMILIES: [Family; 30] = [
     Family::PulledLogs,
     Family::LostRoots,
     Family::Repeating,
+    Family::Lanes,
+    Family::CoveredLanes,
 ];
 
 /// First seed of hard histories. Histories below it stay equal for ever, so that one that failed
@@ -197,6 +206,10 @@ pub const HARD: u64 = 1 << 32;
 /// First seed of harder histories. They are hard, and each is cut at some of its flushes, where
 /// writes are torn most often. They also ask for extents: what has space and what is a hole.
 pub const HARDER: u64 = 1 << 40;
+
+/// First seed of histories that are harder, and in which lanes read beside the engine and prepare
+/// writes, whatever the family.
+pub const BESIDE: u64 = 1 << 44;
 
 const LOGS: &[&Shape] = &[&[(Leaf, 1)], &[(Mirror, 2)], &[(Leaf, 1), (Mirror, 2)]];
 
@@ -246,6 +259,8 @@ impl Family {
             Self::PulledLogs => "pulled-logs",
             Self::LostRoots => "lost-roots",
             Self::Repeating => "repeating",
+            Self::Lanes => "lanes",
+            Self::CoveredLanes => "covered-lanes",
         }
     }
 
@@ -260,6 +275,8 @@ impl Family {
             Self::OldCopies | Self::ShortDevices => REDUNDANT,
             Self::LostLabels | Self::RebuiltLabels => ANY,
             Self::Apart | Self::Parting => PARTING,
+            Self::Lanes => lanes::WHOLE,
+            Self::CoveredLanes => lanes::MIRRORS,
         }
     }
 
@@ -352,6 +369,11 @@ impl Family {
             Self::PulledLogs => harsher::pull_logs(&mut setup, &mut climate, seed),
             Self::LostRoots => harsher::lose_roots(&mut setup, &mut climate, seed),
             Self::Repeating => harsher::repeat(&mut setup, &mut climate),
+            Self::Lanes => lanes::read(&mut setup, &mut climate, seed),
+            Self::CoveredLanes => {
+                cover(&mut setup, &mut climate);
+                lanes::read(&mut setup, &mut climate, seed);
+            }
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
             Self::Covered => cover(&mut setup, &mut climate),
@@ -400,6 +422,9 @@ impl Family {
         if seed >= HARDER || self >= Self::Growing {
             self.harden_more(&mut climate);
         }
+        if seed >= BESIDE {
+            setup.with_lanes = true;
+        }
         (setup, climate)
     }
 
@@ -438,6 +463,7 @@ impl Family {
             Self::LostLabels | Self::RebuiltLabels | Self::ShortDevices | Self::Twins => {}
             Self::Trimming | Self::Parting | Self::PulledLogs => {}
             Self::LostRoots | Self::Repeating => {}
+            Self::Lanes | Self::CoveredLanes => {}
         }
     }
 
@@ -495,7 +521,7 @@ impl Family {
             Self::Repeating => harsher::try_repeats(history),
             _ => {}
         }
-        if self >= Self::Parting {
+        if (Self::Parting..=Self::Repeating).contains(&self) {
             // The attempts are enough.
             history.cuts_per_flush = 0;
             history.asks_extents = false;

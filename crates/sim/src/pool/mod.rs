@@ -9,6 +9,7 @@
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
 //! | disks that come and go | [`reshape`] |
 //! | disks that grow | [`growth`] |
+//! | readers and writers beside the engine | [`lanes`] |
 //! | allocation, figures and copies proven offline | [`proof`] |
 //! | durable records of the log, found on disks | [`records`] |
 //! | copies of disks beside them, and copies that become a pool of their own | [`twins`] |
@@ -19,6 +20,7 @@ mod administer;
 pub mod families;
 mod growth;
 mod labels;
+mod lanes;
 mod proof;
 pub mod receive;
 mod records;
@@ -49,6 +51,7 @@ use crate::subject::{
 };
 use growth::Growth;
 use labels::Labels;
+use lanes::{Bench, Lanes, Wanted};
 pub use setup::PoolSetup;
 
 /// Number of the request that makes a volume of the beginning.
@@ -114,6 +117,9 @@ pub struct PoolSubject {
     /// Size of each disk in bytes.
     sizes: Vec<u64>,
     growth: Growth,
+    cache: Arc<Cache>,
+    /// Readers and writers beside the engine, if there are any.
+    lanes: Option<Lanes>,
 }
 
 /// Makes a write. Every other write of whole blocks is prepared by the settings that volumes have
@@ -155,13 +161,14 @@ impl Subject for PoolSubject {
             properties: setup.pool_properties(),
             ..PoolConfig::new("tank", setup.guid, setup.secret, HOST, setup.tree(size))
         };
+        let cache = setup.cache();
         let pool = Pool::create(
             config,
             setup.secret ^ 1,
             time_s(now_us),
             setup.limits,
             setup.vdev_limits,
-            setup.cache(),
+            Arc::clone(&cache),
         );
         let stage = match pool {
             Ok(pool) => PoolStage::Making(Making {
@@ -173,6 +180,7 @@ impl Subject for PoolSubject {
             Err(error) => PoolStage::Refused(error.to_string()),
         };
         let mut subject = Self::at(setup, geometry, stage, now_us);
+        subject.cache = cache;
         subject.disks = (0..setup.disks() as u32)
             .map(|leaf| (leaf, leaf as usize))
             .collect();
@@ -294,6 +302,11 @@ impl Subject for PoolSubject {
             PoolStage::Labels(labels) => self.requests.extend(labels.take(disk, id, outcome)),
             // The disk may be used again now.
             _ if id >= reshape::WIPING => drop(self.labelled.remove(&disk)),
+            _ if id >= lanes::READING => {
+                if let Some(lanes) = &mut self.lanes {
+                    lanes.completed(id, outcome, now_us);
+                }
+            }
             PoolStage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
             PoolStage::Making(Making { pool, .. }) | PoolStage::Open(pool) => {
                 pool.completed(IoId(id), outcome, now_us);
@@ -307,7 +320,11 @@ impl Subject for PoolSubject {
         match &self.stage {
             PoolStage::Labels(_) | PoolStage::Refused(_) => None,
             PoolStage::Opening(opening) => opening.deadline_us(),
-            PoolStage::Making(Making { pool, .. }) | PoolStage::Open(pool) => pool.deadline_us(),
+            PoolStage::Making(Making { pool, .. }) => pool.deadline_us(),
+            PoolStage::Open(pool) => {
+                let lanes_us = self.lanes.as_ref().and_then(Lanes::next_us);
+                pool.deadline_us().into_iter().chain(lanes_us).min()
+            }
         }
     }
 
@@ -316,8 +333,14 @@ impl Subject for PoolSubject {
         match &mut self.stage {
             PoolStage::Labels(_) | PoolStage::Refused(_) => {}
             PoolStage::Opening(opening) => opening.tick(now_us, time_s(now_us)),
-            PoolStage::Making(Making { pool, .. }) | PoolStage::Open(pool) => {
-                pool.tick(now_us, time_s(now_us))
+            PoolStage::Making(Making { pool, .. }) => pool.tick(now_us, time_s(now_us)),
+            PoolStage::Open(_) => {
+                self.step_lanes();
+                if let PoolStage::Open(pool) = &mut self.stage
+                    && (self.lanes.is_none() || pool.deadline_us().is_some_and(|at| at <= now_us))
+                {
+                    pool.tick(now_us, time_s(now_us));
+                }
             }
         }
         self.go_on();
@@ -421,6 +444,8 @@ impl PoolSubject {
                 .map(|disk| geometry.sectors(disk) * BLOCK_SIZE as u64)
                 .collect(),
             growth: Growth::default(),
+            cache: setup.cache(),
+            lanes: setup.with_lanes.then(|| Lanes::new(setup.secret ^ now_us)),
         }
     }
 
@@ -467,7 +492,7 @@ impl PoolSubject {
             root,
             limits,
             vdev_limits,
-            setup.cache(),
+            Arc::clone(&self.cache),
             self.now_us,
         ) {
             Err(error) => self.refused(error.to_string()),
@@ -659,7 +684,23 @@ impl PoolSubject {
             return self.fail(tag, "no such volume");
         };
         let (dataset, block_size) = (known.dataset, known.block_size);
+        let size = known.blocks * BLOCK_SIZE as u64;
         let slice = SLICE_SIZE as u64;
+        if let Operation::Read { slices, .. } = operation
+            && let Some(lanes) = &mut self.lanes
+        {
+            let (offset, len) = (slices.start * slice, (slices.end - slices.start) * slice);
+            let len = len as u32;
+            let wanted = Wanted {
+                tag,
+                dataset,
+                block_size,
+                offset,
+                len,
+                size,
+            };
+            return lanes.read(wanted, self.now_us);
+        }
         let request = match operation {
             Operation::Read { slices, .. } => Request::Read {
                 dataset,
@@ -678,7 +719,15 @@ impl PoolSubject {
                 ..
             } => {
                 let offset = slices.start * slice;
-                writing((dataset, block_size), offset, data, *durable)
+                match self.lanes {
+                    None => writing((dataset, block_size), offset, data, *durable),
+                    Some(_) => Request::Write {
+                        dataset,
+                        offset,
+                        data,
+                        durable: *durable,
+                    },
+                }
             }
             Operation::Change {
                 slices,
@@ -708,8 +757,34 @@ impl PoolSubject {
             }
             _ => Request::Flush { dataset },
         };
-        if let PoolStage::Open(pool) = &mut self.stage {
-            pool.submit(RequestId(tag), request, self.now_us);
+        let (id, now_us) = (RequestId(tag), self.now_us);
+        let PoolStage::Open(pool) = &mut self.stage else {
+            return;
+        };
+        match &mut self.lanes {
+            Some(lanes) if matches!(operation, Operation::Change { .. }) => {
+                let settings = pool.catalog().settings(dataset);
+                let recipe = Recipe::of(&settings, block_size);
+                lanes.change(id, request, recipe, now_us);
+            }
+            _ => pool.submit(id, request, now_us),
+        }
+    }
+
+    /// Lets lanes do what is due.
+    fn step_lanes(&mut self) {
+        if let PoolStage::Open(pool) = &mut self.stage
+            && let Some(lanes) = &mut self.lanes
+        {
+            lanes.step(&mut Bench {
+                pool,
+                cache: &self.cache,
+                disks: &self.disks,
+                requests: &mut self.requests,
+                answers: &mut self.answers,
+                moves: &mut self.moves,
+                now_us: self.now_us,
+            });
         }
     }
 

@@ -53,6 +53,8 @@ pub struct PoolSetup {
     pub with_inner_labels: bool,
     /// Whether volumes lie in folders.
     pub with_folders: bool,
+    /// Whether lanes read beside the engine, and prepare writes.
+    pub with_lanes: bool,
 }
 
 impl PoolSetup {
@@ -97,6 +99,7 @@ impl PoolSetup {
             never_suspends: false,
             with_inner_labels: false,
             with_folders: false,
+            with_lanes: false,
         }
     }
 
@@ -214,6 +217,10 @@ impl PoolSetup {
         let mut set = |name: &str, value: &str| texts.insert(name.to_owned(), value.to_owned());
         set("compression", random.one_of(&["off", "lz4", "zstd", "on"]));
         set("primarycache", random.one_of(&["all", "metadata", "none"]));
+        if self.with_lanes && random.per_mille(800) {
+            // Only blocks that the cache may keep are read beside the engine.
+            set("primarycache", "all");
+        }
         if self.without_checksums && random.per_mille(400) {
             set("checksum", "off");
         }

@@ -1,5 +1,7 @@
 //! Tests of the steps of a reader, with changes between them.
 
+mod interleavings;
+
 use std::sync::Arc;
 
 use super::*;

@@ -14,6 +14,7 @@ mod padding;
 mod paused_scrubs;
 mod prepared;
 mod read_ahead;
+mod readers;
 mod room;
 mod scans;
 mod second_copies;
