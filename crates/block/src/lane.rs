@@ -24,6 +24,7 @@ use super::transfer::Transfer;
 use super::uring::Ring;
 use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file};
 
+mod bell;
 mod resident;
 mod standing;
 

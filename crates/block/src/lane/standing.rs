@@ -13,12 +13,12 @@ use crate::clock;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use smallvec::SmallVec;
 
+use super::bell::BellState;
 use super::{Lane, Outcome};
 use crate::spin::{self, Spin};
 use crate::uring::Ring;
@@ -69,56 +69,34 @@ impl Sleep {
     }
 }
 
-/// Waker of a sleeping lane, for other threads. A lane that is awake costs them no system call,
-/// because it looks again before it sleeps.
+/// Waker of a sleeping lane, for other threads.
 #[derive(Clone, Debug)]
-pub(super) struct Bell(Arc<BellState>);
-
-#[derive(Debug)]
-struct BellState {
-    fd: OwnedFd,
-    /// State: [`QUIET`], [`RUNG`] or [`ASLEEP`].
-    is: AtomicU8,
-}
-
-/// State without a call since the lane looked last.
-const QUIET: u8 = 0;
-/// State after a call, before the lane has looked.
-const RUNG: u8 = 1;
-/// State while the lane sleeps, or is about to sleep: a caller has to write to the descriptor.
-const ASLEEP: u8 = 2;
+pub(super) struct Bell(Arc<(OwnedFd, BellState)>);
 
 impl Bell {
     fn new() -> io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let is = AtomicU8::new(QUIET);
-        Ok(Self(Arc::new(BellState { fd, is })))
+        Ok(Self(Arc::new((fd, BellState::default()))))
     }
 
     fn ring(&self) {
-        // A lane that sees this state also sees the outcomes left for it.
-        if self.0.is.swap(RUNG, Ordering::AcqRel) == ASLEEP {
+        let (fd, state) = &*self.0;
+        if state.ring() {
             // A full counter wakes the lane as well.
-            let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Reports whether the lane may sleep, because nobody called since its last sleep. Otherwise
-    /// the lane has to look again.
     fn may_sleep(&self) -> bool {
-        let is = &self.0.is;
-        let quiet = is.compare_exchange(QUIET, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
-        if quiet.is_err() {
-            is.swap(QUIET, Ordering::AcqRel);
-        }
-        quiet.is_ok()
+        self.0.1.may_sleep()
     }
 
     /// Notes that the lane slept. `was_rung` tells whether the descriptor was written to.
     fn woken(&self, was_rung: bool) {
-        self.0.is.swap(QUIET, Ordering::AcqRel);
+        let (fd, state) = &*self.0;
+        state.woken();
         if was_rung {
-            let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
+            let _ = rustix::io::read(fd, &mut [0; 8]);
         }
     }
 }
@@ -204,7 +182,7 @@ impl Lane {
         // all takes longer.
         let ring = self.ring.as_ref().map(Ring::poll_fd);
         let residents = self.residents.all.iter().map(|one| one.poll_fd());
-        let bell_fd = bell.0.fd.as_fd();
+        let bell_fd = bell.0.0.as_fd();
         let all: SmallVec<[BorrowedFd<'_>; 4]> =
             [bell_fd].into_iter().chain(ring).chain(residents).collect();
         let mut fds: SmallVec<[PollFd<'_>; 4]> = all
