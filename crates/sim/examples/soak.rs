@@ -1,6 +1,7 @@
 //! Attacks the store's pool with the histories of many seeds, or replays one.
 //!
-//! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. The family `receive` is
+//! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. From 17592186044416 on,
+//! lanes read and write beside the engine, too. The family `receive` is
 //! of streams that are received. Families that begin with `hosts-` are of two hosts at one pool.
 //! These families can only be run.
 //!

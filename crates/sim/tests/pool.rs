@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use sim::laboratory::Summary;
-use sim::pool::families::{Family, HARD, HARDER};
+use sim::pool::families::{BESIDE, FAMILIES, Family, HARD, HARDER};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -382,6 +382,48 @@ fn disks_that_lie_in_every_way_cost_errors_and_never_wrong_bytes() {
         struck.ruined_sectors,
     ];
     assert!(lies.iter().all(|count| *count > 0), "{struck:?}");
+}
+
+/// Several lanes read beside the engine, and others prepare writes, between any two of its events.
+#[test]
+fn lanes_that_read_and_write_beside_the_engine_see_what_was_acknowledged() {
+    let summary = withstands(Family::Lanes, 450);
+    let (total, histories) = (&summary.total, summary.histories);
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.moves.read_beside > histories, "{summary}");
+        assert!(total.moves.waited_for > histories / 10, "{summary}");
+        assert!(total.moves.from_cache > histories, "{summary}");
+    }
+}
+
+#[test]
+fn lanes_get_no_wrong_bytes_from_disks_that_lie() {
+    let summary = withstands(Family::CoveredLanes, 200);
+    assert_eq!(summary.total.errors, 0);
+    if has_its_own_seeds() {
+        let (total, histories) = (&summary.total, summary.histories);
+        assert!(total.moves.read_beside > histories, "{summary}");
+    }
+}
+
+/// From [`BESIDE`] on, lanes read and write beside the engine in all families.
+#[test]
+fn every_family_withstands_lanes_beside_the_engine() {
+    let mut summary = Summary::default();
+    for family in FAMILIES {
+        for seed in BESIDE..BESIDE + number("SANDSTONE_HISTORIES").unwrap_or(6) {
+            match family.run(seed) {
+                Ok(report) => summary.add(&report),
+                Err(failure) => panic!("{}: {failure}", family.name()),
+            }
+        }
+    }
+    println!("all families, from seed {BESIDE} on: {summary}");
+    assert!(
+        summary.total.moves.read_beside > summary.histories,
+        "{summary}"
+    );
 }
 
 /// Each entry is a failure that the laboratory found, with the first line of the change that mended

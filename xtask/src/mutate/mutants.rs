@@ -394,7 +394,7 @@ pub(crate) const CHANGES: [Change; 51] = [
             let dropped: Vec<_> = self.space.dropped().collect();
             for extent in dropped {
                 let range = (extent.address(), u64::from(extent.sectors));
-                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                let tag = self.tag(crate::engine::tags::Tag::Trim(u16::MAX));
                 self.array.trim(tag, range, None, self.now_us, &mut self.array_output);
             }
         }
@@ -411,7 +411,7 @@ pub(crate) const CHANGES: [Change; 51] = [
             let waiting: Vec<_> = self.space.waiting().collect();
             for extent in waiting {
                 let range = (extent.address(), u64::from(extent.sectors));
-                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                let tag = self.tag(crate::engine::tags::Tag::Trim(u16::MAX));
                 self.array.trim(tag, range, None, self.now_us, &mut self.array_output);
             }
         }

@@ -142,17 +142,17 @@ mod tests {
             }
         }
 
-        fn run(self: Arc<Self>)
+        fn run(world: &Arc<Self>)
         where
             W: Send + Sync + 'static,
         {
             let callers: Vec<_> = (0..CALLERS)
                 .map(|caller| {
-                    let world = Arc::clone(&self);
+                    let world = Arc::clone(world);
                     thread::spawn(move || world.call(caller))
                 })
                 .collect();
-            self.serve();
+            world.serve();
             callers
                 .into_iter()
                 .for_each(|caller| caller.join().expect("it ends"));
@@ -161,13 +161,13 @@ mod tests {
 
     #[test]
     fn no_call_is_slept_through() {
-        loom::model(|| World::new(AtomicU8::new(QUIET)).run());
+        loom::model(|| World::run(&World::new(AtomicU8::new(QUIET))));
     }
 
     /// The orders of memory are needed: the search finds what goes wrong without them.
     #[test]
     #[should_panic(expected = "deadlock")]
     fn a_call_whose_outcome_is_not_seen_is_slept_through() {
-        loom::model(|| World::new(Loose(AtomicU8::new(QUIET))).run());
+        loom::model(|| World::run(&World::new(Loose(AtomicU8::new(QUIET)))));
     }
 }
