@@ -519,6 +519,7 @@ impl Family {
             Self::PulledLogs => harsher::try_pulls(setup, history),
             Self::LostRoots => harsher::try_lost_roots(history),
             Self::Repeating => harsher::try_repeats(history),
+            Self::Lanes | Self::CoveredLanes => lanes::add_bursts(history),
             _ => {}
         }
         if (Self::Parting..=Self::Repeating).contains(&self) {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pages::Pages;
 use store::beside::{Located, Verified};
 use store::cache::Cache;
+use store::catalog::Settings;
 use store::engine::{Pool, Recipe, Request, RequestId};
 use store::format::DatasetId;
 use store::vdev::DeviceOutcome;
@@ -30,6 +31,9 @@ const HELD: usize = 4;
 const PATIENCE_US: u64 = 60_000;
 /// Durations of a step. Many checkpoints are made during the longest.
 const STEPS_US: [u64; 8] = [0, 1, 5, 30, 200, 1_000, 8_000, 50_000];
+/// Durations of the step from the places of blocks to the disks. Places may be freed, and written
+/// anew, meanwhile.
+const BEFORE_DISKS_US: [u64; 4] = [0, 30, 20_000, 200_000];
 
 /// Bytes that an operation wants.
 #[derive(Clone, Copy, Debug)]
@@ -147,14 +151,20 @@ impl Lanes {
         self.add_later(now_us, Event::Reader(number));
     }
 
-    /// Lets a change come by a lane, which prepares its data as the volume's settings are now.
+    /// Lets a change come by a lane, which prepares its data mostly as the volume's settings are
+    /// now. Others prepare it by settings that they knew earlier, or not at all.
     pub(super) fn change(
         &mut self,
         id: RequestId,
         request: Request,
-        recipe: Option<Recipe>,
+        (settings, block_size): (&Settings, u32),
         now_us: u64,
     ) {
+        let recipe = match self.random.within(0..10) {
+            0..6 => Recipe::of(settings, block_size),
+            6..8 => Recipe::of(&Settings::default(), block_size),
+            _ => None,
+        };
         let lane = self.random.within(0..LANES);
         let at = lane as usize;
         let request = self.prepared(request, recipe);
@@ -165,7 +175,6 @@ impl Lanes {
     }
 
     fn prepared(&mut self, request: Request, recipe: Option<Recipe>) -> Request {
-        let recipe = recipe.filter(|_| self.random.per_mille(800));
         let Request::Write {
             dataset,
             offset,
@@ -246,15 +255,17 @@ impl Lanes {
             }
             Stage::Over => Stage::Over,
         };
-        let goes_on = match &reader.stage {
+        let steps_us: &[u64] = match &reader.stage {
             Stage::Over => return,
             // The last disk lets it go on.
-            Stage::Asked(asked) => asked.is_complete(),
-            Stage::Begins | Stage::Wants(_) | Stage::Located(_) => true,
+            Stage::Asked(asked) if !asked.is_complete() => &[],
+            Stage::Located(_) => &BEFORE_DISKS_US,
+            Stage::Begins | Stage::Wants(_) | Stage::Asked(_) => &STEPS_US,
         };
         self.readers.insert(number, reader);
-        if goes_on {
-            self.add_later(bench.now_us, Event::Reader(number));
+        if !steps_us.is_empty() {
+            let step_us = self.random.one_of(steps_us);
+            self.add(bench.now_us + step_us, Event::Reader(number));
         }
     }
 

@@ -764,8 +764,7 @@ impl PoolSubject {
         match &mut self.lanes {
             Some(lanes) if matches!(operation, Operation::Change { .. }) => {
                 let settings = pool.catalog().settings(dataset);
-                let recipe = Recipe::of(&settings, block_size);
-                lanes.change(id, request, recipe, now_us);
+                lanes.change(id, request, (&settings, block_size), now_us);
             }
             _ => pool.submit(id, request, now_us),
         }
