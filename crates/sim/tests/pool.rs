@@ -407,7 +407,7 @@ fn lanes_get_no_wrong_bytes_from_disks_that_lie() {
     }
 }
 
-/// From [`BESIDE`] on, lanes read and write beside the engine in all families.
+/// Lanes read and write beside the engine in all families, from [`BESIDE`] on.
 #[test]
 fn every_family_withstands_lanes_beside_the_engine() {
     let mut summary = Summary::default();

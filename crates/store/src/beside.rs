@@ -7,8 +7,8 @@
 //! 4. [`Located::verify`] proves each block by its pointer. If a block is wrong, its place was
 //!    freed and written anew, or a copy is bad: the engine reads again, tells the two apart, and
 //!    mends the copy.
-//! 5. [`Located::fill`] puts the blocks into the cache, with the tickets of the first step. So bytes
-//!    that were changed meanwhile never come there.
+//! 5. [`Located::fill`] puts the blocks into the cache, with the tickets of the first step. So
+//!    bytes that were changed meanwhile never come there.
 //!
 //! Bytes that were read in advance, and did not come into the cache, are for a later reader only if
 //! [`Located::still_lie`] says so.

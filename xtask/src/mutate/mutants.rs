@@ -4,8 +4,8 @@
 //! Three changes are not among them. The first breaks its promise only towards readers of a volume
 //! that is gone, of whom no history tells; the others break none:
 //! - *The published leaves of a destroyed volume are not forgotten.* A test of the engine finds it
-//!   (`crates/store/src/engine/tests/readers.rs`). A volume that is rolled back keeps its number, and
-//!   its settings, which are read anew then, forget its leaves once more.
+//!   (`crates/store/src/engine/tests/readers.rs`). A volume that is rolled back keeps its number,
+//!   but its settings are read anew, which forgets its leaves once more.
 //! - *No flush between both rounds of a root.* A power cut may then tear all copies of the new
 //!   root. The previous root lies in another slot of each ring, and all that it leads to is still
 //!   there. The checkpoint counts only after the second flush.

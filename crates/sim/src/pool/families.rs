@@ -396,14 +396,7 @@ impl Family {
                 setup.never_suspends = true;
                 climate.steps = 20..80;
             }
-            Self::Reshaped | Self::OldCopies => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                setup.without_checksums = true;
-                climate.admin_per_mille = 250;
-                climate.reshapes_per_mille = 150;
-                climate.steps = 20..90;
-            }
+            Self::Reshaped | Self::OldCopies => reshape(&mut setup, &mut climate),
             Self::FailingReshaped => fail_and_reshape(&mut climate),
             Self::Logs => {
                 setup.must_open = true;
@@ -778,6 +771,15 @@ fn fail(climate: &mut Climate) {
         },
         ..Behaviour::default()
     };
+}
+
+fn reshape(setup: &mut PoolSetup, climate: &mut Climate) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    setup.without_checksums = true;
+    climate.admin_per_mille = 250;
+    climate.reshapes_per_mille = 150;
+    climate.steps = 20..90;
 }
 
 fn fail_and_reshape(climate: &mut Climate) {

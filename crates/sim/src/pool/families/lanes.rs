@@ -17,7 +17,7 @@ pub(super) const WHOLE: &[&Shape] = &[
     &[(Mirror, 2), (Leaf, 1)],
 ];
 
-/// Those of them that cover a lost disk.
+/// Shapes of these that cover a lost disk.
 pub(super) const MIRRORS: &[&Shape] =
     &[&[(Mirror, 2)], &[(Mirror, 3)], &[(Mirror, 2), (Mirror, 2)]];
 
