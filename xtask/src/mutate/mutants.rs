@@ -393,8 +393,8 @@ pub(crate) const CHANGES: [Change; 50] = [
             let dropped: Vec<_> = self.space.dropped().collect();
             for extent in dropped {
                 let range = (extent.address(), u64::from(extent.sectors));
-                let tag = self.tag(crate::engine::tags::Tag::Trim(u16::MAX));
-                self.array.trim(tag, range, None, self.now_us, &mut self.array_output);
+                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                self.trim_range(tag, range, None);
             }
         }
         self.begin_roots();",
@@ -410,8 +410,8 @@ pub(crate) const CHANGES: [Change; 50] = [
             let waiting: Vec<_> = self.space.waiting().collect();
             for extent in waiting {
                 let range = (extent.address(), u64::from(extent.sectors));
-                let tag = self.tag(crate::engine::tags::Tag::Trim(u16::MAX));
-                self.array.trim(tag, range, None, self.now_us, &mut self.array_output);
+                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                self.trim_range(tag, range, None);
             }
         }
         self.unmerged",
@@ -524,13 +524,13 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/open/replay.rs",
-        "        pool.array.assume_unflushed(self.root.epoch);",
+        "        self.pool.assume_unflushed(self.root.epoch);",
         "        if ‹opening-unflushed› {
             self.reading.remove(&tag);
             return self.end();
         }
         if !‹opening-trusts-caches› {
-            pool.array.assume_unflushed(self.root.epoch);
+            self.pool.assume_unflushed(self.root.epoch);
         }",
     ),
     change(
@@ -594,8 +594,8 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/devices/log_vdevs.rs",
-        "            && self.has_root(self.array.joined(log.status.vdev))",
-        "            && (self.has_root(self.array.joined(log.status.vdev)) || ‹log-vdev-without-root›)",
+        "            && self.has_root(self.joined(log.status.vdev))",
+        "            && (self.has_root(self.joined(log.status.vdev)) || ‹log-vdev-without-root›)",
     ),
     change(
         "engine/io/write.rs",

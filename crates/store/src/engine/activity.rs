@@ -86,7 +86,7 @@ impl Pool {
     /// Begins to say in the labels that this host has the pool. With `is_new`, no other host can
     /// know the pool.
     pub fn protect(&mut self, protection: Protection, is_new: bool, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.activity = Some(Box::new(Owner::new(self.key, protection, is_new)));
         self.is_unprotecting = false;
         self.note_protection();
@@ -113,7 +113,7 @@ impl Pool {
     /// Ends the protection. The labels drop the feature, and the host leaves records which say that
     /// it let the pool go in order.
     pub fn unprotect(&mut self, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.is_unprotecting = self.activity.is_some();
         self.note_protection();
         // Turns that are under way end first.
@@ -187,11 +187,11 @@ impl Pool {
 
     /// Begins the turns on leaves that are due.
     pub(super) fn activity_go_on(&mut self) {
-        if (self.activity_due_us()).is_some_and(|due_us| self.now_us < due_us) {
+        if (self.activity_due_us()).is_some_and(|due_us| self.now_us() < due_us) {
             return;
         }
         self.use_leaves();
-        let now_us = self.now_us;
+        let now_us = self.now_us();
         let Some(owner) = self.activity.as_mut().filter(|_| self.stopped.is_none()) else {
             return;
         };
@@ -207,24 +207,23 @@ impl Pool {
         if self.activity.is_none() {
             return;
         }
-        let used = self.labelled_leaves();
+        let (used, now_us) = (self.labelled_leaves(), self.now_us());
         if let Some(owner) = &mut self.activity {
-            owner.use_leaves(&used, self.now_us);
+            owner.use_leaves(&used, now_us);
         }
     }
 
     fn read_record(&mut self, leaf: LeafId, copy: usize) {
         let at = self.record_offset(leaf, copy);
         let tag = self.tag(Tag::Activity(leaf.0));
-        let (now, out) = (self.now_us, &mut self.array_output);
         let len = SECTOR_SIZE as u32;
-        self.array.read_leaf(tag, leaf, at, len, now, out);
+        self.read_leaf(tag, leaf, at, len);
     }
 
     /// Returns the offset of a record; if there is no such label copy, an offset beyond every
     /// device.
     fn record_offset(&self, leaf: LeafId, copy: usize) -> u64 {
-        let offset = self.array.label_offset(leaf, copy);
+        let offset = self.label_offset(leaf, copy);
         offset.map_or(u64::MAX - u64::MAX % SECTOR_SIZE as u64, |at| {
             at + ACTIVITY_OFFSET as u64
         })
@@ -232,7 +231,7 @@ impl Pool {
 
     /// Takes the end of a record's read or write.
     pub(super) fn activity_done(&mut self, leaf: LeafId, done: ArrayDone) {
-        let now_us = self.now_us;
+        let now_us = self.now_us();
         let Some(owner) = &mut self.activity else {
             return;
         };
@@ -258,15 +257,15 @@ impl Pool {
     /// Reports whether this host still owns the pool at the time known. Leaves that it no longer
     /// owns are given up if the pool can do without them; if not, the pool stops.
     pub(super) fn is_owned(&mut self) -> bool {
-        if self.now_us < self.owned_until_us() {
+        if self.now_us() < self.owned_until_us() {
             return true;
         }
         let Some(owner) = self.activity.as_ref().filter(|_| self.stopped.is_none()) else {
             return false;
         };
-        let expired = owner.expired(self.now_us);
-        let silent = Stop::Silent(owner.silent_for_us(self.now_us));
-        let is_over = owner.is_over(&expired, self.now_us);
+        let expired = owner.expired(self.now_us());
+        let silent = Stop::Silent(owner.silent_for_us(self.now_us()));
+        let is_over = owner.is_over(&expired, self.now_us());
         if is_over || expired.iter().any(|leaf| !self.give_up_leaf(*leaf)) {
             self.stop(silent);
             return false;
@@ -277,13 +276,12 @@ impl Pool {
 
     /// Gives up a leaf if the pool can do without it. Returns whether it could.
     fn give_up_leaf(&mut self, leaf: LeafId) -> bool {
-        let is_log = self.array.top_levels().any(|top| {
+        let is_log = self.tops().any(|top| {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
             top.class == Class::Log && leaves.any(|of| of.leaf == leaf)
         });
-        let (now, out) = (self.now_us, &mut self.array_output);
         let reason = "no activity record could be written to the device for too long";
-        self.array.give_up_leaf(leaf, is_log, reason, now, out)
+        self.stop_using(leaf, is_log, reason)
     }
 
     /// Stops the pool if a device reports that another host has reserved it. The device has not

@@ -39,7 +39,7 @@ impl Pool {
     /// Changes datasets. The request is answered like a durable write. `entropy` must be random:
     /// new datasets get their guids from it.
     pub fn administer(&mut self, id: RequestId, plan: Plan, entropy: u64, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.waiting.push_back(Waiting { id, plan, entropy });
         self.go_on();
     }
@@ -160,13 +160,7 @@ impl Pool {
             checksum: checksum::of(Algorithm::Xxh3, &payload),
         };
         let spare = self.spare();
-        let second = match spare.wants(&self.array, extent) {
-            true => {
-                let block = (extent, sectors);
-                spare.place(&self.array, &mut self.space, block, Purpose::Young)
-            }
-            false => None,
-        };
+        let second = self.place_spare(spare, extent, sectors);
         let len = bytes.len() as u64;
         Ok(Change::StoredOperation {
             pointer: second.map_or(pointer, |second| pointer.doubled(second.address())),

@@ -112,7 +112,7 @@ impl<'a> Check<'a> {
         }
         while !pool.space.settle(usize::MAX) {}
         pool.space.lift_holds();
-        pool.array.set_healing(false);
+        pool.set_healing(false);
         let mut check = Self {
             report: Report::default(),
             reached: Bitmap::new(&pool.space),
@@ -138,37 +138,30 @@ impl<'a> Check<'a> {
 
     /// Takes the requests for the devices, which are all reads.
     pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
-        let pool = &mut self.pool;
-        pool.array.release(pool.now_us, &mut pool.array_output);
-        std::mem::take(&mut pool.array_output.requests)
+        self.pool.take_disk_requests()
     }
 
     /// Takes the answer of a device.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
-        self.pool.now_us = now_us;
-        let pool = &mut *self.pool;
-        pool.array
-            .completed(io, outcome, now_us, &mut pool.array_output);
+        self.pool.disk_completed(io, outcome, now_us);
         self.go_on();
     }
 
     /// Takes the time.
     pub fn tick(&mut self, now_us: u64) {
-        self.pool.now_us = now_us;
-        let pool = &mut *self.pool;
-        pool.array.tick(now_us, &mut pool.array_output);
+        self.pool.tick_disks(now_us);
         self.go_on();
     }
 
     /// Returns the latest time at which [`Check::tick`] must be called.
     pub fn deadline_us(&self) -> Option<u64> {
-        let more = self.has_work().then_some(self.pool.now_us);
-        more.or(self.pool.array.deadline_us())
+        let more = self.has_work().then_some(self.pool.now_us());
+        more.or(self.pool.disks_due_us())
     }
 
     /// Finds the device in the pool's array that has a leaf's guid.
     pub fn leaf(&self, guid: u64) -> Option<LeafId> {
-        self.pool.array.find(guid)
+        self.pool.array_leaf(guid)
     }
 
     /// Reports whether the check is done.
@@ -185,14 +178,14 @@ impl<'a> Check<'a> {
 
     /// Returns the report. The pool can be used again, and heals again.
     pub fn finish(self) -> Report {
-        self.pool.array.set_healing(true);
-        self.pool.array_output.events.clear();
+        self.pool.set_healing(true);
+        drop(self.pool.take_disk_events());
         self.report
     }
 
     /// Reports whether there is work that waits for no device.
     fn has_work(&self) -> bool {
-        let has_answers = !self.pool.array_output.done.is_empty();
+        let has_answers = self.pool.has_done();
         !self.is_done() && (has_answers || self.reading.is_empty() || self.can_walk())
     }
 
@@ -204,7 +197,7 @@ impl<'a> Check<'a> {
     /// Does a bounded part of the work that needs no waiting.
     fn go_on(&mut self) {
         for _ in 0..self.pool.limits.budget.max(1) {
-            for (tag, done) in std::mem::take(&mut self.pool.array_output.done) {
+            for (tag, done) in self.pool.take_done() {
                 if let Some(wanted) = self.reading.remove(&tag) {
                     self.answered(wanted, done);
                 }
@@ -218,7 +211,7 @@ impl<'a> Check<'a> {
                 self.walk();
             } else if self.reading.is_empty() && self.tasks.is_empty() {
                 return self.end_pass();
-            } else if self.pool.array_output.done.is_empty() {
+            } else if !self.pool.has_done() {
                 return;
             }
         }
@@ -228,13 +221,11 @@ impl<'a> Check<'a> {
         self.verifying += 1;
         let wanted = Wanted::Copies(owner, block.address, block.sectors);
         let tag = self.tag(wanted);
-        let pool = &mut *self.pool;
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        pool.array.scrub_block(tag, block, now, out);
+        self.pool.scrub_block(tag, block);
     }
 
     fn tag(&mut self, wanted: Wanted) -> u64 {
-        let tag = self.pool.tags.give_untold();
+        let tag = self.pool.tag_untold();
         self.reading.insert(tag, wanted);
         tag
     }
@@ -243,9 +234,7 @@ impl<'a> Check<'a> {
     fn read(&mut self, wanted: Wanted, block: Block) {
         self.is_waiting = true;
         let tag = self.tag(wanted);
-        let pool = &mut *self.pool;
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        pool.array.read(tag, block, Priority::SyncRead, now, out);
+        self.pool.fetch_block(tag, block, Priority::SyncRead);
     }
 
     fn answered(&mut self, wanted: Wanted, done: ArrayDone) {
@@ -316,7 +305,7 @@ impl<'a> Check<'a> {
     }
 
     fn extent_at(&self, address: Address, sectors: u16) -> Extent {
-        Extent::at(address, self.pool.array.footprint(address.vdev(), sectors))
+        Extent::at(address, self.pool.footprint(address.vdev(), sectors))
     }
 
     /// Queues every copy of a block to be read and verified, even if its readers would not verify
@@ -325,7 +314,7 @@ impl<'a> Check<'a> {
         if self.stage != CheckStage::Walk {
             return;
         }
-        let is_at_risk = self.pool.array.redundancy(pointer.address.vdev()) == 0;
+        let is_at_risk = self.pool.redundancy(pointer.address.vdev()) == 0;
         if pointer.is_double() {
             self.report.twice += 1;
         } else if is_at_risk && !matches!(owner, Owner::Block { .. }) {

@@ -29,10 +29,12 @@ use std::collections::{BTreeMap, VecDeque};
 use super::request::{Event, PoolError};
 use super::state::Pool;
 use super::tags::Tag;
-use crate::format::DatasetId;
+use crate::format::{DatasetId, Epoch};
+use crate::map::NodeCache;
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::ArrayError;
 use making::{CheckpointStage, Making, Writes};
+use writer::Writer;
 
 impl Pool {
     /// Does the next step of a checkpoint, or begins a checkpoint if it is time.
@@ -42,11 +44,11 @@ impl Pool {
         }
         if self.checkpoint.is_none() {
             let timed_us = self.timed_checkpoint_us();
-            let is_time = timed_us.is_some_and(|timed| timed <= self.now_us);
+            let is_time = timed_us.is_some_and(|timed| timed <= self.now_us());
             if !(self.is_checkpoint_due() || is_time) {
                 return;
             }
-            self.schedule.note_due(self.now_us, &self.limits);
+            self.schedule.note_due(self.now_us(), &self.limits);
             self.begin_checkpoint();
         }
         let Some(making) = &self.checkpoint else {
@@ -87,8 +89,8 @@ impl Pool {
         // These extents are needed by the log after the previous checkpoint, not by the log after
         // this one.
         while let Some((_, extent)) = self.records.pop_front_if(|(of, _)| *of <= seq) {
-            if let Err(fault) = self.space.drop_later(extent) {
-                return self.suspend(format!("the space map is wrong: {fault}"));
+            if !self.drop_extent(extent) {
+                return;
             }
         }
         self.space.begin_checkpoint();
@@ -122,6 +124,29 @@ impl Pool {
         };
         self.checkpoint = Some(making);
         self.plan_merges();
+    }
+
+    /// Does something with the checkpoint being made and the means to write its blocks, which are
+    /// born in `birth`.
+    fn with_writer<R>(
+        &mut self,
+        birth: Option<Epoch>,
+        write: impl FnOnce(&mut Making, &mut Writer<'_>, &mut NodeCache) -> R,
+    ) -> Option<R> {
+        let spare = self.spare();
+        let making = self.checkpoint.as_mut()?;
+        // The writer counts its writes apart, so that it leaves the rest to the caller.
+        let mut writes = std::mem::take(&mut making.writes);
+        let mut writer = Writer {
+            onto: &mut self.disks,
+            room: &mut self.space,
+            birth: birth.unwrap_or(making.epoch),
+            writes: &mut writes,
+            spare,
+        };
+        let result = write(making, &mut writer, &mut self.nodes);
+        making.writes = writes;
+        Some(result)
     }
 
     fn set_stage(&mut self, stage: CheckpointStage) {
@@ -165,7 +190,7 @@ impl Pool {
         }
         self.set_stage(CheckpointStage::Flush);
         let tag = self.tag(Tag::CheckpointFlush);
-        self.array.flush(tag, self.now_us, &mut self.array_output);
+        self.flush_vdevs(tag);
     }
 
     /// Continues when everything before the root is durable, or fails.
@@ -212,7 +237,7 @@ impl Pool {
         self.start_is_reached(making.seq);
         self.begin_epoch(self.epoch);
         self.bury();
-        self.schedule.end(self.is_freeing(), self.now_us);
+        self.schedule.end(self.is_freeing(), self.now_us());
         let epoch = making.epoch.0;
         self.output.events.push(Event::Checkpoint { epoch });
         self.count_reserved();

@@ -44,8 +44,8 @@ impl Pool {
     /// the labels show that it lacks data, the data is rebuilt, beside the data that the pool knows
     /// to be missing.
     pub fn take_back(&mut self, leaf: LeafId, labels: &LeafLabels) {
-        let tree = self.array.tree();
-        let guid = self.array.guid(leaf);
+        let tree = self.vdev_tree();
+        let guid = self.array_guid(leaf);
         let mut tops = tree.top_levels.iter();
         let top = tops.find(|top| {
             top.slots
@@ -88,13 +88,7 @@ impl Pool {
             let old_label = Some(label);
             lacks.add_all(&Claim { root, old_label }.lacks(spec, newest));
         }
-        let known = self.array.missing(leaf).unwrap_or_default();
-        self.array.note_lacking(leaf, &lacks);
-        if self
-            .array
-            .missing(leaf)
-            .is_some_and(|missing| missing != known)
-        {
+        if self.note_lacking(leaf, &lacks) {
             let behind = Behind::of_returned(spec.guid, root, newest);
             self.behind.insert(spec.guid, behind.clone());
             self.output.events.push(Event::Behind { behind });
@@ -106,8 +100,8 @@ impl Pool {
     pub(super) fn note_short(&mut self, short: &[Short]) {
         self.short = short.to_vec();
         for of in short.iter().filter(|of| of.lacks_labels()) {
-            if let Some(leaf) = self.array.find(of.leaf) {
-                self.array.set_reach(leaf, of.has);
+            if let Some(leaf) = self.array_leaf(of.leaf) {
+                self.set_reach(leaf, of.has);
             }
         }
     }
@@ -116,8 +110,7 @@ impl Pool {
     pub(super) fn short_devices(&self) -> Vec<Short> {
         let short = self.short.iter();
         let there = short.filter(|of| {
-            self.array
-                .leaves()
+            self.leaf_statuses()
                 .any(|leaf| leaf.guid == of.leaf && leaf.size > of.has)
         });
         there.copied().collect()
@@ -133,7 +126,7 @@ impl Pool {
 
     /// Notes that a leaf is rebuilt, or has left the pool: it is no longer behind.
     pub(super) fn is_current(&mut self, leaf: LeafId) {
-        if let Some(guid) = self.array.guid(leaf) {
+        if let Some(guid) = self.array_guid(leaf) {
             self.behind.remove(&guid);
         }
     }

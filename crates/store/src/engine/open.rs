@@ -50,10 +50,10 @@ use super::io::log_end::Start;
 use super::limits::Limits;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::state::Pool;
-use super::tags::Tags;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::engine::devices::caches::CacheVdevs;
+use crate::engine::devices::disks::Disks;
 use crate::engine::devices::logs::LogVdevs;
 use crate::engine::devices::tending::Tending;
 use crate::engine::io::block_reads::BlockReads;
@@ -217,7 +217,7 @@ impl Pool {
         let catalog = Catalog::new(time_s, entropy);
         let mut pool = empty(config, array, catalog, epoch, limits, cache);
         pool.time_s = time_s;
-        let tree = pool.array.tree();
+        let tree = pool.vdev_tree();
         if tree.top_levels.iter().any(|top| top.inner_labels.is_some()) {
             pool.config.features.require(Feature::InnerLabels);
         }
@@ -280,7 +280,7 @@ impl Opening {
         opening.pool.note_short(&examined.short);
         let behind = examined.behind.iter();
         opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
-        opening.pool.now_us = now_us;
+        opening.pool.heed_time(now_us);
         opening.pool.schedule.open(now_us);
         if let Some(protection) = &examined.protection {
             opening.pool.hold(protection.clone());
@@ -291,9 +291,7 @@ impl Opening {
 
     /// Takes the requests for the devices.
     pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
-        let pool = &mut self.pool;
-        pool.array.release(pool.now_us, &mut pool.array_output);
-        let requests = std::mem::take(&mut pool.array_output.requests);
+        let requests = self.pool.take_disk_requests();
         match self.is_owned() {
             true => requests,
             false => Vec::new(),
@@ -311,39 +309,32 @@ impl Opening {
 
     /// Takes the answer of a device.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
-        self.pool.now_us = now_us;
+        self.pool.heed_time(now_us);
         self.pool.heed_reservation(&outcome);
         if !self.is_owned() {
             return;
         }
-        let pool = &mut self.pool;
-        pool.array
-            .completed(io, outcome, now_us, &mut pool.array_output);
+        self.pool.disk_completed(io, outcome, now_us);
         self.go_on();
     }
 
     /// Takes the time.
     pub fn tick(&mut self, now_us: u64, time_s: u64) {
-        self.pool.now_us = now_us;
+        self.pool.heed_time(now_us);
         self.pool.time_s = time_s;
         if !self.is_owned() {
             return;
         }
-        let pool = &mut self.pool;
-        pool.array.tick(now_us, &mut pool.array_output);
-        pool.activity_go_on();
+        self.pool.tick_disks(now_us);
+        self.pool.activity_go_on();
         self.go_on();
     }
 
     /// Returns the latest time at which [`Opening::tick`] must be called.
     pub fn deadline_us(&self) -> Option<u64> {
         let activity = self.pool.activity_due_us();
-        self.pool
-            .array
-            .deadline_us()
-            .into_iter()
-            .chain(activity)
-            .min()
+        let disks = self.pool.disks_due_us();
+        disks.into_iter().chain(activity).min()
     }
 
     /// Finds the device in this array that has a leaf's guid.
@@ -373,21 +364,19 @@ impl Opening {
     }
 
     fn note_tag(&mut self, wanted: Wanted) -> u64 {
-        let tag = self.pool.tags.give_untold();
+        let tag = self.pool.tag_untold();
         self.reading.insert(tag, wanted);
         tag
     }
 
     fn read(&mut self, wanted: Wanted, block: Block) {
         let tag = self.note_tag(wanted);
-        let pool = &mut self.pool;
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        pool.array.read(tag, block, Priority::SyncRead, now, out);
+        self.pool.fetch_block(tag, block, Priority::SyncRead);
     }
 
     fn go_on(&mut self) {
         loop {
-            let done = std::mem::take(&mut self.pool.array_output.done);
+            let done = self.pool.take_done();
             if done.is_empty() && (self.is_done() || self.is_waiting()) {
                 return;
             }
@@ -622,7 +611,7 @@ fn empty(
         limits,
         logs: LogVdevs::of_array(&array),
         caches: CacheVdevs::default(),
-        array,
+        disks: Disks::new(array),
         space: Space::new(&sizes),
         nodes: NodeCache::new(limits.node_bytes),
         charge: Charge::new(Arc::clone(&cache)),
@@ -632,7 +621,6 @@ fn empty(
         catalog: Arc::new(catalog),
         contents: BTreeMap::new(),
         epoch,
-        now_us: 0,
         background: BackgroundWork::default(),
         unmerged: Unmerged::default(),
         reserved: 0,
@@ -662,7 +650,6 @@ fn empty(
         failures: Default::default(),
         may_lie_twice: false,
         written_once: Default::default(),
-        tags: Tags::default(),
         records: VecDeque::new(),
         signposts: Signposts::default(),
         trims: Default::default(),
@@ -672,7 +659,6 @@ fn empty(
         activity: None,
         is_unprotecting: false,
         stopped: None,
-        array_output: vdev::Output::default(),
         output: Output::default(),
     };
     pool.use_second_copies();

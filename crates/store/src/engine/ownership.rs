@@ -35,7 +35,7 @@ impl Pool {
     /// Claims the pool for this host. If the labels say otherwise, they are corrected with the next
     /// checkpoint.
     pub fn claim(&mut self, host: &str, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.end_trims(false);
         if self.config.is_exported || self.config.host != host {
             self.set_exported(false, host);
@@ -66,7 +66,7 @@ impl Pool {
     /// the labels then say that any host may import the pool. The caller submits nothing from now
     /// on, and continues until [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.is_export_wanted = is_exported;
         self.schedule.want();
         self.is_closing = true;
@@ -143,7 +143,7 @@ impl Pool {
     /// to be written. Wrong bytes found by reads are not repaired, and an unfinished scrub does not
     /// begin again.
     pub fn make_read_only(&mut self) {
-        self.array.set_healing(false);
+        self.set_healing(false);
         (self.scan, self.waiting_scrub) = (None, None);
         self.is_read_only = true;
         self.suspended = Some("it was imported to be read only".into());

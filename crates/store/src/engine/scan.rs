@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::state::Pool;
 use super::tags::Tag;
 use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
-use crate::vdev::{Block, LeafId, Resilver, VdevEvent, VdevState};
+use crate::vdev::{Block, LeafId, Resilver, VdevEvent};
 use gather::identity;
 use record::{ScanRecord, ScrubRecord};
 use targets::ScanBlock;
@@ -78,7 +78,7 @@ impl Pool {
 
     /// Returns the sectors of a block, of all its copies, parity included.
     fn sectors_of(&self, pointer: &Pointer) -> u64 {
-        let footprint = |at: Address| self.array.footprint(at.vdev(), pointer.sectors);
+        let footprint = |at: Address| self.footprint(at.vdev(), pointer.sectors);
         pointer.places().map(|at| u64::from(footprint(at))).sum()
     }
 
@@ -89,17 +89,6 @@ impl Pool {
         {
             scan.status.repaired_bytes += len;
         }
-    }
-
-    /// Returns the leaves that are there and miss data.
-    fn incomplete_leaves(&self) -> Vec<Resilver> {
-        let online = self.array.leaves().filter(|leaf| {
-            leaf.is_incomplete && matches!(leaf.state, VdevState::Online | VdevState::Degraded)
-        });
-        online
-            .filter_map(|leaf| self.array.start_resilver(leaf.leaf).ok())
-            .filter(|resilver| !resilver.missing.is_empty())
-            .collect()
     }
 
     fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<Resilver>) {
@@ -118,7 +107,7 @@ impl Pool {
                 examined_sectors: 0,
                 total_sectors: counts.allocated,
                 repaired_bytes: 0,
-                began_us: self.now_us,
+                began_us: self.now_us(),
                 bad: 0,
                 repaired: 0,
                 unrecoverable: 0,
@@ -298,7 +287,6 @@ impl Pool {
     /// Begins as many blocks of the batch as may be under way; gathers the next batch when all are
     /// done.
     fn work_off(&mut self) {
-        let now = self.now_us;
         loop {
             if self.is_batch_old() {
                 self.gather_again();
@@ -306,7 +294,7 @@ impl Pool {
             let Some(scan) = &mut self.scan else { return };
             let is_whole = !scan.is_gathering;
             if is_whole && scan.next < scan.batch.len() && scan.in_flight < IN_FLIGHT {
-                self.begin_block(now);
+                self.begin_block();
                 continue;
             }
             if !scan.is_gathering {
@@ -345,7 +333,16 @@ impl Pool {
         scan.is_some_and(|scan| self.schedule.made() > scan.batch_checkpoints + 1)
     }
 
-    fn begin_block(&mut self, now: u64) {
+    /// Counts the bytes of a block that these leaves get back.
+    fn count_rebuilt(&mut self, leaves: &[LeafId], pointer: &Pointer) {
+        let shares = leaves.iter().map(|leaf| self.share_of(*leaf, pointer));
+        let bytes = shares.sum::<u64>() * SECTOR_SIZE as u64;
+        if let Some(scan) = &mut self.scan {
+            scan.status.repaired_bytes += bytes;
+        }
+    }
+
+    fn begin_block(&mut self) {
         let Some(found) = self.scan.as_ref().map(|scan| scan.batch[scan.next]) else {
             return;
         };
@@ -379,18 +376,14 @@ impl Pool {
             ScanKind::Scrub => {
                 scan.in_flight += sectors;
                 let tag = self.tag(tag(None));
-                let out = &mut self.array_output;
-                self.array.scrub_block(tag, Block::from(&pointer), now, out);
+                self.scrub_block(tag, Block::from(&pointer));
             }
             ScanKind::Resilver => {
                 scan.in_flight += sectors * leaves.len() as u64;
-                let shares = leaves.iter().map(|leaf| self.array.share(*leaf, &pointer));
-                scan.status.repaired_bytes += shares.sum::<u64>() * SECTOR_SIZE as u64;
+                self.count_rebuilt(&leaves, &pointer);
                 for leaf in leaves {
                     let tag = self.tag(tag(Some(leaf)));
-                    let out = &mut self.array_output;
-                    self.array
-                        .rebuild_block(tag, Block::from(&pointer), leaf, now, out);
+                    self.rebuild_block(tag, Block::from(&pointer), leaf);
                 }
             }
         }

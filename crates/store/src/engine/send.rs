@@ -177,8 +177,7 @@ impl Pool {
         }
         let tag = self.tag(Tag::Stored(pending));
         let block = Block::from(&found);
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.read(tag, block, Priority::Background, now, out);
+        self.fetch_block(tag, block, Priority::Background);
     }
 
     /// Returns a block that is still being written, not compressed.

@@ -16,11 +16,12 @@ use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, R
 use super::scan::record::ScanRecord;
 use super::scan::status::ScanState;
 use super::scan::under_way::Scan;
-use super::tags::{Tag, Tags};
+use super::tags::Tag;
 use super::trim::trims::Trims;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::engine::devices::caches::{self, CacheVdevs};
+use crate::engine::devices::disks::Disks;
 use crate::engine::devices::logs::LogVdevs;
 use crate::engine::devices::tending::Tending;
 use crate::engine::io::block_reads::BlockReads;
@@ -30,11 +31,11 @@ use crate::engine::io::pending::PendingRequests;
 use crate::engine::io::signpost_places::Signposts;
 use crate::engine::io::stalled::Stalled;
 use crate::engine::io::unmerged::Unmerged;
-use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
+use crate::format::{Address, DatasetId, Epoch, PoolKey};
 use crate::map::NodeCache;
 use crate::published::Published;
 use crate::space::{Extent, Space};
-use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
+use crate::vdev::{ArrayDone, DeviceOutcome, IoId, LeafId};
 
 /// Time between two counts of the memory beside the cache.
 const CHARGE_EVERY_US: u64 = 50_000;
@@ -48,7 +49,7 @@ const SETTLE_AT_ONCE: usize = 256;
 pub struct Pool {
     pub(super) key: PoolKey,
     pub(super) limits: Limits,
-    pub(super) array: Array,
+    pub(super) disks: Disks,
     pub(super) space: Space,
     pub(super) nodes: NodeCache,
     pub(super) cache: Arc<Cache>,
@@ -62,7 +63,6 @@ pub struct Pool {
     pub(super) contents: BTreeMap<DatasetId, Contents>,
     /// Epoch in which blocks are born now.
     pub(super) epoch: Epoch,
-    pub(super) now_us: u64,
     pub(super) background: BackgroundWork,
     /// Changes that are in no durable checkpoint yet.
     pub(super) unmerged: Unmerged,
@@ -115,7 +115,6 @@ pub struct Pool {
     pub(super) may_lie_twice: bool,
     /// Blocks that should lie twice and lie once.
     pub(super) written_once: crate::engine::io::second_place::WrittenOnce,
-    pub(super) tags: Tags,
     /// Places of the records that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
     pub(super) signposts: Signposts,
@@ -132,7 +131,6 @@ pub struct Pool {
     pub(super) is_unprotecting: bool,
     /// Reason for which all work ended, since another host has the pool or may have it.
     pub(super) stopped: Option<super::activity::protection::Stop>,
-    pub(super) array_output: vdev::Output,
     pub(super) output: Output,
 }
 
@@ -148,7 +146,7 @@ impl Pool {
         requests: impl IntoIterator<Item = (RequestId, Request)>,
         now_us: u64,
     ) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.background.note_request(now_us);
         let mut requests = requests.into_iter().peekable();
         while let Some((id, request)) = requests.next() {
@@ -222,7 +220,7 @@ impl Pool {
         answers: impl IntoIterator<Item = (IoId, DeviceOutcome)>,
         now_us: u64,
     ) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         if !self.is_owned() {
             // The answers do not matter: no caller is told of them.
             return self.hand_out();
@@ -235,8 +233,7 @@ impl Pool {
             if caches::is_cache_io(io) {
                 self.cache_completed(io, outcome);
             } else {
-                self.array
-                    .completed(io, outcome, now_us, &mut self.array_output);
+                self.disks.completed(io, outcome);
             }
         }
         // A request that waits for one of these answers shall not wait for background work.
@@ -248,12 +245,12 @@ impl Pool {
     /// Takes the time. `time_s` is the wall clock in seconds since 1970. Checkpoints note it, and
     /// it decides nothing.
     pub fn tick(&mut self, now_us: u64, time_s: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.time_s = time_s;
         if !self.is_owned() {
             return self.hand_out();
         }
-        self.array.tick(now_us, &mut self.array_output);
+        self.disks.tick();
         self.tick_caches();
         self.activity_go_on();
         self.go_on();
@@ -269,12 +266,12 @@ impl Pool {
     /// Returns the time at which a share of background work is due.
     pub fn work_due_us(&self) -> Option<u64> {
         // Changes may wait for a checkpoint; then making it serves requests.
-        let serves = self.background.is_serving(self.now_us) && self.stalled.is_empty();
+        let serves = self.background.is_serving(self.now_us()) && self.stalled.is_empty();
         let has_work = self.background.is_owed() && self.suspended.is_none() || self.has_work();
         has_work.then_some(if serves {
             self.background.next_us()
         } else {
-            self.now_us
+            self.now_us()
         })
     }
 
@@ -286,13 +283,13 @@ impl Pool {
         }
         let activity = self.activity_due_us();
         if self.suspended.is_some() {
-            return self.array.deadline_us().into_iter().chain(activity).min();
+            return self.disks.deadline_us().into_iter().chain(activity).min();
         }
         let group = self.commit.deadline_us(&self.limits);
-        let copies = self.logs.deadline_us(self.now_us);
+        let copies = self.logs.deadline_us(self.now_us());
         let caches = self.caches.deadline_us();
         let checkpoint = self.timed_checkpoint_us();
-        let (array, trim) = (self.array.deadline_us(), self.trim_due_us());
+        let (array, trim) = (self.disks.deadline_us(), self.trim_due_us());
         let all = [array, group, copies, caches, checkpoint, activity, trim];
         all.into_iter().flatten().min()
     }
@@ -312,7 +309,7 @@ impl Pool {
 
     /// Does all work that requests wait for, and a share of the background work.
     pub(super) fn go_on(&mut self) {
-        self.background.begin(self.now_us);
+        self.background.begin(self.now_us());
         self.serve();
         self.checkpoint_go_on();
         self.scan_go_on();
@@ -331,10 +328,10 @@ impl Pool {
     fn charge_memory(&mut self) {
         // Each dataset is looked at, so a pool with many of them counts less often.
         let shares = 1 + (self.contents.len() / CHARGE_DATASETS) as u64;
-        if self.now_us < self.charged_us + shares * CHARGE_EVERY_US {
+        if self.now_us() < self.charged_us + shares * CHARGE_EVERY_US {
             return;
         }
-        self.charged_us = self.now_us;
+        self.charged_us = self.now_us();
         let layers = self.contents.values().map(|of| of.map.layers.bytes());
         let maps = self.nodes.bytes() + layers.sum::<usize>();
         let records = self.records.capacity() * size_of::<(u64, Extent)>();
@@ -351,21 +348,18 @@ impl Pool {
         loop {
             // Changes of leaves come first, since acknowledgements depend on them.
             self.labels_go_on();
-            let mut all_done = std::mem::take(&mut self.array_output.done);
+            let mut all_done = self.disks.take_done();
             for (tag, done) in all_done.drain(..) {
                 self.tag_done(tag, done);
             }
-            // The memory is reused, unless new results came at once meanwhile.
-            if self.array_output.done.is_empty() {
-                self.array_output.done = all_done;
-            }
+            self.disks.reuse(all_done);
             self.administer_go_on();
             self.resume_stalled();
             // This serves changes that waited for a stalled one.
             self.administer_go_on();
             self.commit_go_on();
             self.labels_go_on();
-            if self.array_output.done.is_empty() {
+            if !self.disks.has_done() {
                 break;
             }
         }
@@ -373,7 +367,7 @@ impl Pool {
 
     /// Takes the end of the array's operation with this tag.
     pub(super) fn tag_done(&mut self, tag: u64, done: ArrayDone) {
-        if let Some(what) = self.tags.take(tag) {
+        if let Some(what) = self.disks.take_tag(tag) {
             self.array_done(what, done);
         }
     }
@@ -383,17 +377,16 @@ impl Pool {
             // The caller that runs the pool tells the waiting requests.
             self.output.answers.clear();
             self.output.requests.clear();
-            self.array_output.requests.clear();
+            self.disks.drop_requests();
             self.caches.take_requests();
             return;
         }
         if self.is_let_go() {
             // Another host may have the pool from now on.
-            self.array_output.requests.clear();
+            self.disks.drop_requests();
             self.caches.take_requests();
         }
-        self.array.release(self.now_us, &mut self.array_output);
-        self.output.requests.append(&mut self.array_output.requests);
+        self.disks.hand_out(&mut self.output.requests);
         self.output
             .requests
             .append(&mut self.caches.take_requests());
@@ -431,11 +424,6 @@ impl Pool {
             }
             (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
         }
-    }
-
-    /// Makes a number for an operation of the array.
-    pub(super) fn tag(&mut self, what: Tag) -> u64 {
-        self.tags.give(what)
     }
 
     /// Reports whether there is work that waits only for its turn.
@@ -476,16 +464,7 @@ impl Pool {
     /// the last checkpoint: the epoch that ended with the layer from which the tree is made.
     pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
-        self.array.set_epochs(self.persisted.epoch.next(), epoch);
-    }
-
-    /// Drops a block that is no longer needed but that a durable structure may still reach.
-    pub(super) fn drop_block(&mut self, pointer: &Pointer) {
-        for extent in self.extents_of(pointer) {
-            if let Err(fault) = self.space.drop_later(extent) {
-                self.suspend(format!("the space map is wrong: {fault}"));
-            }
-        }
+        self.disks.set_epochs(self.persisted.epoch.next(), epoch);
     }
 
     /// Takes no changes from now on. The data on the devices stays as it is.

@@ -24,6 +24,7 @@
 pub(super) mod record;
 pub(super) mod trims;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::properties::PoolProperty;
@@ -90,7 +91,7 @@ impl Pool {
         rate: Option<u64>,
         now_us: u64,
     ) -> Result<(), TrimRefused> {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         let guid = self.may_trim(leaf)?;
         let before = self.trims.by_leaf.get(&guid);
         let record = match before.map(|record| record.state) {
@@ -122,8 +123,8 @@ impl Pool {
     }
 
     fn end_trim(&mut self, leaf: LeafId, state: TrimState, now_us: u64) -> Result<(), TrimRefused> {
-        self.now_us = now_us;
-        let guid = self.array.guid(leaf).ok_or(TrimRefused::NotRunning)?;
+        self.heed_time(now_us);
+        let guid = self.array_guid(leaf).ok_or(TrimRefused::NotRunning)?;
         let record = self.trims.by_leaf.get(&guid);
         let may = |record: &&TrimRecord| match record.state {
             TrimState::Running => true,
@@ -138,11 +139,11 @@ impl Pool {
     }
 
     fn may_trim(&self, leaf: LeafId) -> Result<u64, TrimRefused> {
-        let (vdev, _) = self.array.blocks_of(leaf).ok_or(TrimRefused::NotOfBlocks)?;
-        let guid = self.array.guid(leaf).ok_or(TrimRefused::NotOfBlocks)?;
+        let (vdev, _) = self.blocks_of(leaf).ok_or(TrimRefused::NotOfBlocks)?;
+        let guid = self.array_guid(leaf).ok_or(TrimRefused::NotOfBlocks)?;
         debug_assert!(vdev < self.space.vdevs());
         match () {
-            () if !self.array.is_usable(leaf) => Err(TrimRefused::Away),
+            () if !self.is_usable(leaf) => Err(TrimRefused::Away),
             () if self.trims.unable.contains(&guid) => Err(TrimRefused::Unable),
             () => Ok(guid),
         }
@@ -164,7 +165,7 @@ impl Pool {
     /// Returns the trims that users asked for, of leaves that still exist.
     pub fn trims(&self) -> Vec<TrimStatus> {
         let records = self.trims.by_leaf.values().filter_map(|record| {
-            let (vdev, _) = self.array.blocks_of(self.array.find(record.leaf)?)?;
+            let (vdev, _) = self.blocks_of(self.array_leaf(record.leaf)?)?;
             Some(record.status(self.space.size(vdev)))
         });
         records.collect()
@@ -202,7 +203,7 @@ impl Pool {
         }
         for vdev in 0..self.space.vdevs() {
             let due_us = self.trims.due_us.get(&vdev).copied().unwrap_or(0);
-            if due_us <= self.now_us && !self.trims.steps.contains_key(&vdev) {
+            if due_us <= self.now_us() && !self.trims.steps.contains_key(&vdev) {
                 self.begin_step(vdev);
             }
         }
@@ -231,13 +232,9 @@ impl Pool {
         let running = self.trims.by_leaf.values();
         let running = running.filter(|record| record.state == TrimState::Running);
         let here = running.filter_map(|record| {
-            let leaf = self.array.find(record.leaf)?;
-            let (own, _) = self.array.blocks_of(leaf)?;
-            (own == vdev && self.array.is_usable(leaf)).then_some((
-                record.position,
-                record.leaf,
-                leaf,
-            ))
+            let leaf = self.array_leaf(record.leaf)?;
+            let (own, _) = self.blocks_of(leaf)?;
+            (own == vdev && self.is_usable(leaf)).then_some((record.position, record.leaf, leaf))
         });
         here.min().map(|(_, guid, leaf)| (guid, leaf))
     }
@@ -257,7 +254,7 @@ impl Pool {
                 if self.able_leaves(vdev) == 0 {
                     return self.space.forget_freed(vdev);
                 }
-                let least = LEAST_FREED * self.array.columns_of(vdev);
+                let least = LEAST_FREED * self.columns_of(vdev);
                 let (extents, _) = self
                     .space
                     .hold(vdev, Untold::Freed, least as u32, RUNS_AT_ONCE);
@@ -271,11 +268,11 @@ impl Pool {
 
     /// Returns the number of leaves of a top-level vdev that are used and may trim.
     fn able_leaves(&self, vdev: u16) -> u64 {
-        let leaves = self.array.leaves_of(vdev);
+        let leaves = self.leaves_of(vdev);
         let able = leaves.filter(|leaf| {
-            let guid = self.array.guid(*leaf);
+            let guid = self.array_guid(*leaf);
             let is_unable = guid.is_some_and(|guid| self.trims.unable.contains(&guid));
-            self.array.is_usable(*leaf) && !is_unable
+            self.is_usable(*leaf) && !is_unable
         });
         able.count() as u64
     }
@@ -292,16 +289,14 @@ impl Pool {
             waiting: extents.len(),
             extents: extents.clone(),
             failed: Vec::new(),
-            asked_us: self.now_us,
+            asked_us: self.now_us(),
             next,
         };
         self.trims.steps.insert(vdev, step);
         for extent in extents {
             let tag = self.tag(Tag::Trim(vdev));
             let range = (extent.address(), u64::from(extent.sectors));
-            let (now, out) = (self.now_us, &mut self.array_output);
-            self.array
-                .trim(tag, range, of.map(|(_, leaf)| leaf), now, out);
+            self.trim_range(tag, range, of.map(|(_, leaf)| leaf));
         }
     }
 
@@ -327,7 +322,7 @@ impl Pool {
             }
         }
         let sectors: u64 = step.extents.iter().map(|of| u64::from(of.sectors)).sum();
-        let bytes = sectors * SECTOR_SIZE as u64 / self.array.columns_of(vdev);
+        let bytes = sectors * SECTOR_SIZE as u64 / self.columns_of(vdev);
         let rate = match step.of {
             None => {
                 self.trims.auto_bytes += bytes * self.able_leaves(vdev);
@@ -335,11 +330,11 @@ impl Pool {
             }
             Some(guid) => self.note_step(guid, &step, bytes),
         };
-        let took_us = self.now_us.saturating_sub(step.asked_us);
-        let serves = self.background.was_asked(self.now_us, SERVING_US);
+        let took_us = self.now_us().saturating_sub(step.asked_us);
+        let serves = self.background.was_asked(self.now_us(), SERVING_US);
         let rest_us = if serves { REST * took_us } else { 0 };
         let by_rate = rate.map_or(0, |rate| bytes.saturating_mul(1_000_000) / rate.max(1));
-        let due_us = (self.now_us + rest_us).max(step.asked_us + by_rate);
+        let due_us = (self.now_us() + rest_us).max(step.asked_us + by_rate);
         self.trims.due_us.insert(vdev, due_us);
         self.background.owe();
     }
@@ -367,7 +362,7 @@ impl Pool {
 
     /// Notes that a device cannot trim. The event comes once, and the device is not asked again.
     fn is_unable(&mut self, leaf: LeafId) {
-        let Some(guid) = self.array.guid(leaf) else {
+        let Some(guid) = self.array_guid(leaf) else {
             return;
         };
         self.trims.by_leaf.remove(&guid);
@@ -397,9 +392,8 @@ impl Pool {
 
     /// Forgets the trims of leaves that have left the pool.
     pub(super) fn forget_trims(&mut self) {
-        let array = &self.array;
-        let is_there = |guid: &u64| array.find(*guid).is_some();
-        self.trims.by_leaf.retain(|guid, _| is_there(guid));
-        self.trims.unable.retain(is_there);
+        let there: BTreeSet<u64> = self.leaf_statuses().map(|leaf| leaf.guid).collect();
+        self.trims.by_leaf.retain(|guid, _| there.contains(guid));
+        self.trims.unable.retain(|guid| there.contains(guid));
     }
 }

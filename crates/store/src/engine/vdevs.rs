@@ -94,7 +94,7 @@ impl Pool {
         });
         let state = state.max_by_key(severity);
         let guids = self.config.spares.iter().map(|spare| spare.guid);
-        let (spares_in_use, spares) = guids.partition(|guid| self.array.find(*guid).is_some());
+        let (spares_in_use, spares) = guids.partition(|guid| self.array_leaf(*guid).is_some());
         PoolStatus {
             name: self.config.name.clone(),
             guid: self.config.guid,
@@ -111,7 +111,7 @@ impl Pool {
             behind: self
                 .behind
                 .keys()
-                .filter_map(|guid| self.array.find(*guid))
+                .filter_map(|guid| self.array_leaf(*guid))
                 .collect(),
             short: self.short_devices(),
             scan: self.scan_status(),
@@ -140,17 +140,17 @@ impl Pool {
 
     /// Returns the guid of a leaf, even of one that was detached.
     pub fn guid(&self, leaf: LeafId) -> Option<u64> {
-        self.array.guid(leaf).or_else(|| self.caches.guid(leaf))
+        self.array_guid(leaf).or_else(|| self.caches.guid(leaf))
     }
 
     /// Returns the position of a leaf in the array.
     pub fn leaf(&self, guid: u64) -> Option<LeafId> {
-        self.array.find(guid).or_else(|| self.caches.find(guid))
+        self.array_leaf(guid).or_else(|| self.caches.find(guid))
     }
 
     /// Reports whether a leaf may get requests: it is there, and neither offline nor given up.
     pub fn uses(&self, leaf: LeafId) -> bool {
-        let mut leaves = self.array.leaves();
+        let mut leaves = self.leaf_statuses();
         let is_used = leaves.any(|status| {
             let is_given_up = matches!(
                 status.state,
@@ -163,14 +163,14 @@ impl Pool {
 
     /// Reports whether the device of a leaf went away.
     pub fn is_removed(&self, leaf: LeafId) -> bool {
-        let mut leaves = self.array.leaves();
+        let mut leaves = self.leaf_statuses();
         leaves.any(|status| status.leaf == leaf && status.state == VdevState::Removed)
     }
 
     /// Answers the request when a checkpoint is durable that begins after this call. All changes of
     /// vdevs are then durable too.
     pub fn sync(&mut self, id: RequestId, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         if let Some(error) = self.suspension() {
             return self.answer(id, Err(error));
         }
@@ -208,8 +208,8 @@ impl Pool {
     /// # Errors
     /// The other leaves do not hold all that this leaf holds.
     pub fn offline(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
-        self.now_us = now_us;
-        self.array.offline(leaf, now_us, &mut self.array_output)?;
+        self.heed_time(now_us);
+        self.disks.offline(leaf)?;
         self.shape_changed();
         Ok(())
     }
@@ -219,8 +219,8 @@ impl Pool {
     /// # Errors
     /// The leaf's device has not yet answered all earlier requests.
     pub fn online(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
-        self.now_us = now_us;
-        self.array.online(leaf, &mut self.array_output)?;
+        self.heed_time(now_us);
+        self.disks.online(leaf)?;
         self.failures.forget(leaf);
         self.allow_spare(leaf);
         // The leaf may have data that could not be rebuilt without it.
@@ -235,8 +235,8 @@ impl Pool {
     /// # Errors
     /// There is no such leaf.
     pub fn removed(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
-        self.now_us = now_us;
-        self.array.remove(leaf, now_us, &mut self.array_output)?;
+        self.heed_time(now_us);
+        self.disks.remove(leaf)?;
         self.shape_changed();
         Ok(())
     }
@@ -249,7 +249,7 @@ impl Pool {
     /// answers.
     pub fn pulled(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         if self.uses(leaf) {
-            self.array.require_spare(leaf)?;
+            self.disks.array().require_spare(leaf)?;
         }
         self.removed(leaf, now_us)
     }
@@ -261,7 +261,7 @@ impl Pool {
     /// The new leaf is too small, or the vdev takes none.
     pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.require_label_room(1)?;
-        let leaf = self.array.attach(beside, new)?;
+        let leaf = self.disks.attach(beside, new)?;
         self.shape_changed();
         Ok(leaf)
     }
@@ -272,7 +272,7 @@ impl Pool {
     /// The new leaf is too small.
     pub fn replace(&mut self, old: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.require_label_room(1)?;
-        let leaf = self.array.replace(old, new, SlotKind::Replacing)?;
+        let leaf = self.disks.replace(old, new, SlotKind::Replacing)?;
         self.shape_changed();
         Ok(leaf)
     }
@@ -297,8 +297,8 @@ impl Pool {
     }
 
     fn take_out(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
-        self.now_us = now_us;
-        self.array.detach(leaf, now_us, &mut self.array_output)?;
+        self.heed_time(now_us);
+        self.disks.detach(leaf)?;
         self.note_leaving(leaf);
         self.allow_spare(leaf);
         self.failures.forget(leaf);
@@ -318,7 +318,7 @@ impl Pool {
 
     /// Returns all top-level vdevs. Leaves that fail too often show as degraded.
     fn top_levels(&self) -> Vec<TopLevelStatus> {
-        let mut tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        let mut tops: Vec<TopLevelStatus> = self.tops().collect();
         self.failures.mark(&mut tops);
         tops
     }
@@ -329,8 +329,8 @@ impl Pool {
     /// The vdev is invalid.
     pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, ShapeError> {
         let top = self.with_known_labels(top);
-        let vdev = self.array.add_top_level(&top, self.next_root())?;
-        let added = self.array.top_levels().nth(vdev.into());
+        let vdev = self.disks.add_top_level(&top, self.next_root())?;
+        let added = self.tops().nth(vdev.into());
         if let Some(added) = added.filter(|added| added.class == Class::Log) {
             self.logs.add(vdev, added.sectors);
         }
@@ -350,7 +350,7 @@ impl Pool {
         let slots = tops.iter().flat_map(|top| &top.slots);
         let leaves = slots.map(|slot| slot.leaves.len()).sum::<usize>();
         self.require_label_room(leaves + caches.len())?;
-        self.array.check_top_levels(tops)?;
+        self.disks.array().check_top_levels(tops)?;
         caches
             .iter()
             .try_for_each(|cache| self.check_cache(cache))?;
@@ -368,8 +368,7 @@ impl Pool {
     /// # Errors
     /// The device is smaller than the part of it in use.
     pub fn resize_leaf(&mut self, leaf: LeafId, vdev: u16, size: u64) -> Result<(), ShapeError> {
-        self.array.resize_leaf(leaf, size)?;
-        self.array.grow(vdev)?;
+        self.disks.resize_leaf(leaf, vdev, size)?;
         self.shape_changed();
         Ok(())
     }
@@ -393,7 +392,7 @@ impl Pool {
         self.rebuild_again();
         // A spare that stood in for the leaf may become available again.
         self.tending.note_change();
-        self.array.clear(leaf)
+        self.disks.clear(leaf)
     }
 
     pub(super) fn shape_changed(&mut self) {
@@ -416,7 +415,7 @@ impl Pool {
             // ever.
             VdevEvent::Answers { leaf } if self.tending.hear(*leaf) => self.rebuild_again(),
             VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
-                if self.failures.count(*leaf, self.now_us) =>
+                if self.failures.count(*leaf, self.now_us()) =>
             {
                 self.tending.note_change();
             }
@@ -464,16 +463,13 @@ impl Pool {
         } else if let Some(spare) = spare {
             let others = spares.iter().copied();
             self.keep_only(spare, others.filter(|of| is_well(of) || own.is_empty()));
-            let out = &mut self.array_output;
             let failing = leaves
                 .iter()
                 .filter(|leaf| leaf.state == VdevState::Degraded);
             for leaf in failing {
                 // Nothing depends on the failing leaf any more. If something does, the call fails
                 // and the leaf stays in use.
-                let _ = self
-                    .array
-                    .fault(leaf.leaf, "too many errors", self.now_us, out);
+                let _ = self.disks.fault(leaf.leaf, "too many errors");
             }
         } else if leaves.iter().all(|leaf| is_broken(leaf.state)) {
             self.call_spare(leaves);
@@ -484,7 +480,7 @@ impl Pool {
     /// after the next change.
     fn keep_only<'a>(&mut self, kept: &LeafStatus, leaves: impl Iterator<Item = &'a LeafStatus>) {
         for other in leaves.filter(|other| other.leaf != kept.leaf) {
-            let _ = self.take_out(other.leaf, self.now_us);
+            let _ = self.take_out(other.leaf, self.now_us());
         }
     }
 }

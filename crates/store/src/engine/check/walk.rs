@@ -55,7 +55,7 @@ impl Check<'_> {
             }
         }
         self.claim_layers();
-        for (vdev, top) in (0..).zip(self.pool.array.tree().top_levels) {
+        for (vdev, top) in (0..).zip(self.pool.vdev_tree().top_levels) {
             for extent in top.inner_extents(vdev) {
                 self.claim(Owner::InnerLabels { vdev }, extent);
             }

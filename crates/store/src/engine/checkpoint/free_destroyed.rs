@@ -151,8 +151,7 @@ impl Pool {
         self.set_stage(CheckpointStage::Waiting(&CheckpointStage::Free));
         let tag = self.tag(Tag::Chunk(pointer.address));
         let block = Block::from(&pointer);
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.read(tag, block, Priority::Background, now, out);
+        self.fetch_block(tag, block, Priority::Background);
     }
 
     /// Takes a chunk of a dead list that was read, or the error.

@@ -7,7 +7,6 @@ use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
 use super::making::CheckpointStage;
 use super::merging::{Merged, Owner, Running, Task, below, is_as_tallied, owner_of};
-use super::writer::Writer;
 use crate::engine::io::wanted::NodeWaiter;
 use crate::format::{Epoch, Pointer};
 use crate::map::merge::{Merge, Stop};
@@ -111,30 +110,24 @@ impl Pool {
     }
 
     fn merge_some(&mut self, budget: &mut usize) -> Result<Progress, Stop> {
-        let spare = self.spare();
-        let Some(making) = &mut self.checkpoint else {
+        let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
+        let Some(running) = running else {
             return Ok(Progress::More);
         };
-        let Some(running) = &mut making.merging else {
+        let birth = running.task.closed.epoch;
+        let merged = self.with_writer(Some(birth), |making, writer, nodes| {
+            let running = making.merging.as_mut()?;
+            let before = running.merge.statistics().nodes_written;
+            let progress = running.merge.step(nodes, writer, budget);
+            let written = running.merge.statistics().nodes_written - before;
+            let blocks = std::mem::take(&mut writer.writes.dropped);
+            let nodes = std::mem::take(&mut writer.writes.dropped_nodes);
+            Some((progress, written, running.task.owner.clone(), blocks, nodes))
+        });
+        let Some((progress, written, owner, blocks, nodes)) = merged.flatten() else {
             return Ok(Progress::More);
         };
-        let mut writer = Writer {
-            array: &mut self.array,
-            space: &mut self.space,
-            out: &mut self.array_output,
-            tags: &mut self.tags,
-            now_us: self.now_us,
-            birth: running.task.closed.epoch,
-            writes: &mut making.writes,
-            spare,
-        };
-        let before = running.merge.statistics().nodes_written;
-        let progress = running.merge.step(&mut self.nodes, &mut writer, budget);
-        let written = running.merge.statistics().nodes_written - before;
         self.unmerged.written(written);
-        let owner = running.task.owner.clone();
-        let blocks = std::mem::take(&mut making.writes.dropped);
-        let nodes = std::mem::take(&mut making.writes.dropped_nodes);
         self.bury_replaced(&owner, blocks, Dead::Block);
         self.bury_replaced(&owner, nodes, Dead::Node);
         progress

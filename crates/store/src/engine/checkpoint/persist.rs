@@ -18,7 +18,6 @@ use super::super::manifest::{
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
 use super::making::{CheckpointStage, Making};
-use super::writer::Writer;
 use crate::catalog::Catalog;
 use crate::engine::io::second_place::Site;
 use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
@@ -62,31 +61,23 @@ impl Pool {
     fn persist_dead(&mut self) -> Result<Manifest, NoSpace> {
         let scan = self.last_ended_scan();
         let scrub = self.unended_scrub();
-        let spare = self.spare();
         self.forget_trims();
         let trims = self.trims.records();
-        let Some(making) = &mut self.checkpoint else {
+        let dropped = self.with_writer(None, |making, writer, _| {
+            for list in making.dead.values_mut() {
+                list.persist(writer)?;
+            }
+            for job in &mut making.jobs {
+                if let Job::Dead(list) | Job::Chunks(list) = job {
+                    list.persist(writer)?;
+                }
+            }
+            Ok(std::mem::take(&mut writer.writes.dropped))
+        });
+        let dropped = dropped.unwrap_or(Err(NoSpace))?;
+        let Some(making) = &self.checkpoint else {
             return Err(NoSpace);
         };
-        let mut writer = Writer {
-            array: &mut self.array,
-            space: &mut self.space,
-            out: &mut self.array_output,
-            tags: &mut self.tags,
-            now_us: self.now_us,
-            birth: making.epoch,
-            writes: &mut making.writes,
-            spare,
-        };
-        for list in making.dead.values_mut() {
-            list.persist(&mut writer)?;
-        }
-        for job in &mut making.jobs {
-            if let Job::Dead(list) | Job::Chunks(list) = job {
-                list.persist(&mut writer)?;
-            }
-        }
-        let dropped = std::mem::take(&mut making.writes.dropped);
         let manifest = Manifest {
             scan,
             scrub,
@@ -172,24 +163,8 @@ impl Pool {
     }
 
     fn place(&mut self, sectors: u16) -> Result<Site, NoSpace> {
-        self.with_writer(|writer| writer.place(sectors))
+        self.with_writer(None, |_, writer, _| writer.place(sectors))
             .unwrap_or(Err(NoSpace))
-    }
-
-    fn with_writer<R>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> R) -> Option<R> {
-        let spare = self.spare();
-        let making = self.checkpoint.as_mut()?;
-        let mut writer = Writer {
-            array: &mut self.array,
-            space: &mut self.space,
-            out: &mut self.array_output,
-            tags: &mut self.tags,
-            now_us: self.now_us,
-            birth: making.epoch,
-            writes: &mut making.writes,
-            spare,
-        };
-        Some(write(&mut writer))
     }
 
     /// Returns the greatest length of the manifest. All pointers have one length, and the needs of
@@ -263,8 +238,10 @@ impl Pool {
     }
 
     fn write_at(&mut self, site: Site, block: Pages) -> Pointer {
-        self.with_writer(|writer| writer.write(site, block, Compression::Off))
-            .unwrap_or_default()
+        self.with_writer(None, |_, writer, _| {
+            writer.write(site, block, Compression::Off)
+        })
+        .unwrap_or_default()
     }
 
     /// Makes the node with the pointers of 512 pages of a vdev's bitmap.

@@ -63,7 +63,7 @@ impl Pool {
         let mut count = 0;
         for (leaf, _) in self.labelled_leaves() {
             for copy in ALL_ROUNDS[usize::from(round)] {
-                let Some(offset) = self.array.label_offset(leaf, copy) else {
+                let Some(offset) = self.label_offset(leaf, copy) else {
                     continue;
                 };
                 let at = offset + Label::slot_offset(root.epoch.0);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::super::tags::{Tag, Tags};
 use super::making::Writes;
 use crate::checksum;
+use crate::engine::devices::disks::Disks;
 use crate::engine::io::second_place::{Site, Spare};
 use crate::format::list::Chunk;
 use crate::format::pointer::Second;
@@ -14,15 +14,14 @@ use crate::format::{Algorithm, Compression, Epoch, Node, Pointer, SECTOR_SIZE};
 use crate::map::merge::{NoSpace, Sink};
 use crate::snapshot::deadlist::Store;
 use crate::space::{Extent, Purpose, Space, Stream};
-use crate::vdev::{self, Array, Priority};
+use crate::vdev::Priority;
 
 /// Parts of a pool that writing needs.
 pub(super) struct Writer<'a> {
-    pub(super) array: &'a mut Array,
-    pub(super) space: &'a mut Space,
-    pub(super) out: &'a mut vdev::Output,
-    pub(super) tags: &'a mut Tags,
-    pub(super) now_us: u64,
+    /// Disks that the blocks are written to.
+    pub(super) onto: &'a mut Disks,
+    /// Space in which they find places.
+    pub(super) room: &'a mut Space,
     pub(super) birth: Epoch,
     pub(super) writes: &'a mut Writes,
     /// Space for second copies.
@@ -35,10 +34,11 @@ impl Writer<'_> {
     pub(super) fn place(&mut self, sectors: u16) -> Result<Site, NoSpace> {
         let first = self.place_first(sectors)?;
         let mut second = None;
-        if self.spare.wants(self.array, first) {
+        let array = self.onto.array();
+        if self.spare.wants(array, first) {
             let purpose = Purpose::Checkpoint;
             let block = (first, sectors);
-            second = self.spare.place(self.array, self.space, block, purpose);
+            second = self.spare.place(array, self.room, block, purpose);
             self.writes.once += u64::from(second.is_none());
         }
         Ok(Site {
@@ -48,19 +48,19 @@ impl Writer<'_> {
     }
 
     fn place_first(&mut self, sectors: u16) -> Result<Extent, NoSpace> {
-        let array = &*self.array;
+        let array = self.onto.array();
         let chosen = self
-            .space
+            .room
             .choose_vdev(sectors.into(), |vdev| array.is_writable(vdev));
-        let others = 0..self.space.vdevs();
+        let others = 0..self.room.vdevs();
         let (stream, purpose) = (Stream::Metadata, Purpose::Checkpoint);
         chosen
             .into_iter()
             .chain(others)
             .find_map(|vdev| {
-                let footprint = self.array.footprint(vdev, sectors);
-                let may = footprint > 0 && self.array.is_writable(vdev);
-                may.then(|| self.space.allocate(stream, vdev, footprint, purpose))?
+                let footprint = array.footprint(vdev, sectors);
+                let may = footprint > 0 && array.is_writable(vdev);
+                may.then(|| self.room.allocate(stream, vdev, footprint, purpose))?
             })
             .ok_or(NoSpace)
     }
@@ -77,13 +77,12 @@ impl Writer<'_> {
             checksum: checksum::of(Algorithm::Xxh3, &block),
         };
         let pointer = site.second.map_or(once, |second| once.doubled(second));
-        let tag = self.tags.give_numbered(Tag::Checkpoint);
+        let tag = self.onto.tag_of_checkpoint();
         self.writes.count += 1;
         let priority = Priority::AsyncWrite;
         let places = pointer.places();
         let blocks = places.map(|place| (place, block.clone())).collect();
-        self.array
-            .write(tag, blocks, priority, self.now_us, self.out);
+        self.onto.write(tag, blocks, priority);
         pointer
     }
 }
@@ -93,7 +92,8 @@ impl Sink for Writer<'_> {
         let (compression, block) = node.to_block();
         let place = self.place((block.len() / SECTOR_SIZE) as u16)?;
         let pointer = self.write(place, block, compression);
-        self.writes.held.insert(self.tags.last(), Arc::clone(node));
+        let tag = self.onto.last_tag();
+        self.writes.held.insert(tag, Arc::clone(node));
         Ok(pointer)
     }
 

@@ -88,7 +88,7 @@ impl Pool {
     /// # Errors
     /// No cache vdev has that guid.
     pub fn online_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         let Some(leaf) = self.caches.find(guid) else {
             return Err(no_such_cache());
         };
@@ -117,7 +117,7 @@ impl Pool {
     /// # Errors
     /// No cache vdev has that guid.
     pub fn offline_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         let Some(leaf) = self.caches.find(guid) else {
             return Err(no_such_cache());
         };
@@ -161,7 +161,7 @@ impl Pool {
     /// # Errors
     /// No cache vdev has that guid, or its device is smaller than it was.
     pub fn expand_cache(&mut self, guid: u64, size: u64, now_us: u64) -> Result<(), PoolError> {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         let leaf = self.caches.find(guid);
         let Some(device) = leaf.and_then(|leaf| self.caches.device(leaf)) else {
             return Err(no_such_cache());
@@ -193,7 +193,7 @@ impl Pool {
     /// # Errors
     /// No cache vdev has that guid.
     pub fn remove_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         let Some(leaf) = self.caches.find(guid) else {
             return Err(no_such_cache());
         };
@@ -211,7 +211,7 @@ impl Pool {
         key: Key,
         pointer: &Pointer,
     ) -> Option<Option<Pages>> {
-        let now_us = self.now_us;
+        let now_us = self.now_us();
         let device = self.caches.device_of(key)?;
         let (leaf, found) = (device.leaf, device.level.as_mut()?.where_is(key, pointer)?);
         match found {
@@ -255,7 +255,7 @@ impl Pool {
             let Some(pointer) = pointer.ok().filter(|pointer| !pointer.is_hole()) else {
                 continue;
             };
-            let now_us = self.now_us;
+            let now_us = self.now_us();
             let Some(device) = self.caches.device_of(key) else {
                 return;
             };
@@ -273,7 +273,7 @@ impl Pool {
         let Some(under_way) = self.caches.under_way.remove(&io.0) else {
             return;
         };
-        let now_us = self.now_us;
+        let now_us = self.now_us();
         let UnderWay {
             leaf,
             since_us,
@@ -332,7 +332,7 @@ impl Pool {
 
     /// Gives up devices that do not answer.
     pub(in crate::engine) fn tick_caches(&mut self) {
-        let now_us = self.now_us;
+        let now_us = self.now_us();
         let is_late = |of: &&UnderWay| now_us >= of.since_us + PATIENCE_US;
         let late = self.caches.under_way.values().find(is_late);
         if let Some(leaf) = late.map(|of| of.leaf) {
@@ -408,7 +408,7 @@ impl Pool {
                     data,
                     durable: false,
                 };
-                self.caches.ask(leaf, op, What::Label, self.now_us);
+                self.caches.ask(leaf, op, What::Label, self.now_us());
             }
         }
     }

@@ -18,7 +18,7 @@ impl Pool {
     /// Allocates the sectors of inner labels that are not in use yet: of a new vdev, or one that
     /// the checkpoint did not know.
     pub(in crate::engine) fn keep_inner_labels(&mut self) {
-        let tree = self.array.tree();
+        let tree = self.vdev_tree();
         let tops = (0..).zip(&tree.top_levels);
         let extents: Vec<Extent> = tops
             .flat_map(|(vdev, top)| top.inner_extents(vdev))

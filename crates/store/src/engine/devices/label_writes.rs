@@ -48,7 +48,7 @@ impl Pool {
 
     /// Takes the array's events, before any of its answers is taken.
     pub(in crate::engine) fn note_events(&mut self) {
-        for event in std::mem::take(&mut self.array_output.events) {
+        for event in self.take_disk_events() {
             self.observe(&event);
             self.note_repair(&event);
             self.output.events.push(crate::engine::Event::Vdev(event));
@@ -68,7 +68,7 @@ impl Pool {
         self.logs.void_copies();
         self.is_config_new = false;
         self.config.generation += 1;
-        self.config.tree = self.array.tree();
+        self.config.tree = self.vdev_tree();
         self.config.caches = self.caches.specs();
         let Some(config) = self.config.encode_for_label() else {
             return self.suspend(
@@ -97,7 +97,7 @@ impl Pool {
             };
             let label = Pages::from_bytes(&label.encode());
             for copy in ALL_ROUNDS[round] {
-                if let Some(offset) = self.array.label_offset(leaf, copy) {
+                if let Some(offset) = self.label_offset(leaf, copy) {
                     self.write_label(Tag::Configuration, leaf, offset, label.clone());
                     count += 1;
                 }
@@ -169,7 +169,7 @@ impl Pool {
 
     /// Uses the sectors of vdevs that were added or grew, since the labels know them.
     fn take_new_space(&mut self) {
-        let tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
+        let tops: Vec<TopLevelStatus> = self.tops().collect();
         let sectors = |top: &TopLevelStatus| match top.class {
             Class::Normal => top.sectors,
             // No block is ever placed on a log vdev.
@@ -200,19 +200,17 @@ impl Pool {
         bytes: Pages,
     ) {
         let tag = self.tag(what);
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.write_leaf(tag, leaf, at, bytes, now, out);
+        self.write_leaf(tag, leaf, at, bytes);
     }
 
     pub(in crate::engine) fn flush_label(&mut self, what: Tag, leaf: LeafId) {
         let tag = self.tag(what);
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.flush_leaf(tag, leaf, now, out);
+        self.flush_leaf(tag, leaf);
     }
 
     /// Returns the leaves that are in use, and their guids.
     pub(in crate::engine) fn labelled_leaves(&self) -> Vec<(LeafId, u64)> {
-        let leaves = self.array.leaves();
+        let leaves = self.leaf_statuses();
         let used =
             leaves.filter(|leaf| matches!(leaf.state, VdevState::Online | VdevState::Degraded));
         used.map(|leaf| (leaf.leaf, leaf.guid)).collect()

@@ -60,9 +60,9 @@ impl Pool {
         !log.is_leaving
             && !self.are_labels_due()
             && self.commit.chain.durable_seq > self.logs.opened_seq
-            && self.array.takes_log(log.status.vdev)
+            && self.takes_log(log.status.vdev)
             // An opening takes a log device without the newest root for an old copy of itself.
-            && self.has_root(self.array.joined(log.status.vdev))
+            && self.has_root(self.joined(log.status.vdev))
     }
 
     /// Reports whether any log vdev may be trusted with copies, and none is late.
@@ -74,7 +74,7 @@ impl Pool {
     /// Reports whether copies are under way to a log vdev that answers in time, so that a flush of
     /// the chain would be in vain.
     pub(in crate::engine) fn is_copying(&self) -> bool {
-        self.logs.is_prompt(self.now_us)
+        self.logs.is_prompt(self.now_us())
     }
 
     /// Reports whether promised groups must become durable in the chain first, since the labels are
@@ -148,12 +148,11 @@ impl Pool {
         self.logs.copying = Some(Copying {
             vdev,
             seq,
-            since_us: self.now_us,
+            since_us: self.now_us(),
             is_void: false,
         });
         let tag = self.tag(Tag::Copies(vdev));
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.write(tag, blocks, Priority::SyncWrite, now, out);
+        self.write_blocks(tag, blocks, Priority::SyncWrite);
     }
 
     /// Flushes the log vdev after copies were written, since they may be in its cache only.
@@ -162,8 +161,7 @@ impl Pool {
             return self.log_failed(vdev, &error);
         }
         let tag = self.tag(Tag::CopiesFlush(vdev));
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.flush_log(tag, vdev, now, out);
+        self.flush_log_vdev(tag, vdev);
     }
 
     /// Promises the groups whose copies were flushed, since these outlive a power cut.
@@ -188,15 +186,14 @@ impl Pool {
             log.status.failures += 1;
         }
         let reason = error.to_string();
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.give_up_log(vdev, &reason, now, out);
+        self.give_up_log(vdev, &reason);
         self.output.events.push(Event::LogFailed { vdev, reason });
     }
 
     /// Removes a log vdev when all groups that it promised are durable elsewhere. Answers when
     /// labels know that it is gone.
     pub fn remove_log(&mut self, id: RequestId, vdev: u16, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         if let Some(error) = self.suspension() {
             return self.answer(id, Err(error));
         }
@@ -228,14 +225,14 @@ impl Pool {
                 self.logs.removals.push((vdev, id));
                 continue;
             }
-            let leaves: Vec<LeafId> = (self.array.top_levels())
+            let leaves: Vec<LeafId> = self
+                .tops()
                 .filter(|top| top.vdev == vdev)
                 .flat_map(|top| top.slots)
                 .flat_map(|slot| slot.leaves)
                 .map(|leaf| leaf.leaf)
                 .collect();
-            let (now, out) = (self.now_us, &mut self.array_output);
-            if let Err(error) = self.array.remove_log(vdev, now, out) {
+            if let Err(error) = self.remove_log_vdev(vdev) {
                 self.answer(id, Err(error.into()));
                 continue;
             }

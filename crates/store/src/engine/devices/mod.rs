@@ -2,6 +2,8 @@
 
 pub(super) mod cache_vdevs;
 pub(super) mod caches;
+pub(super) mod disk_access;
+pub(super) mod disks;
 pub(super) mod failures;
 pub(super) mod inner_labels;
 pub(super) mod label_rounds;

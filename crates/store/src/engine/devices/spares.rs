@@ -25,7 +25,7 @@ impl Pool {
     /// # Errors
     /// The spare stands in for a leaf, or does not exist.
     pub fn remove_spare(&mut self, guid: u64) -> Result<(), ShapeError> {
-        if let Some(leaf) = self.array.find(guid) {
+        if let Some(leaf) = self.array_leaf(guid) {
             let context = "the spare replaces another device";
             return Err(ShapeError::new(ShapeErrorKind::InUse, leaf, context));
         }
@@ -67,14 +67,14 @@ impl Pool {
         }
         let spare = self.config.spares.iter().find(|spare| spare.guid == guid);
         let spec = spare.cloned().unwrap_or(LeafSpec::new(guid, 0));
-        let is_well = self.array.leaves().any(|status| {
+        let is_well = self.leaf_statuses().any(|status| {
             status.leaf == leaf && status.state == VdevState::Online && !status.is_incomplete
         });
         let kind = match is_well && !self.failures.failing().any(|failing| failing == leaf) {
             true => SlotKind::Replacing,
             false => SlotKind::Spare,
         };
-        let new = self.array.replace(leaf, &spec, kind)?;
+        let new = self.replace_leaf(leaf, &spec, kind)?;
         if kind == SlotKind::Replacing {
             self.config.spares.retain(|spare| spare.guid != guid);
         }
@@ -87,7 +87,7 @@ impl Pool {
 
     /// Reports whether a leaf is one of the pool's spares.
     pub(in crate::engine) fn is_spare(&self, leaf: LeafId) -> bool {
-        let guid = self.array.guid(leaf);
+        let guid = self.array_guid(leaf);
         self.config
             .spares
             .iter()
@@ -97,7 +97,7 @@ impl Pool {
     /// Notes that a leaf leaves its slot. If it is a spare, it becomes available as soon as
     /// possible.
     pub(in crate::engine) fn note_leaving(&mut self, leaf: LeafId) {
-        let guid = self.array.guid(leaf);
+        let guid = self.array_guid(leaf);
         let mut spares = self.config.spares.iter().map(|spare| spare.guid);
         if let Some(spare) = spares.find(|spare| Some(*spare) == guid) {
             self.tending.note_leaving(spare);
@@ -120,13 +120,13 @@ impl Pool {
     /// Returns spares that left a slot and will be available as soon as that is noticed.
     pub(in crate::engine) fn spares_that_left(&self) -> impl Iterator<Item = u64> {
         let leaving = self.tending.leaving();
-        leaving.filter(|guid| !self.are_labels_due() && !self.array.is_unanswered(*guid))
+        leaving.filter(|guid| !self.are_labels_due() && !self.is_unanswered(*guid))
     }
 
     /// Allows spares for the slot of a leaf again, if the leaf breaks later.
     pub(in crate::engine) fn allow_spare(&mut self, leaf: LeafId) {
         let others = self.others_in_slot(leaf).into_iter();
-        let guids = others.map(|other| other.guid).chain(self.array.guid(leaf));
+        let guids = others.map(|other| other.guid).chain(self.array_guid(leaf));
         let guids: Vec<u64> = guids.collect();
         let unspared = &mut self.config.unspared;
         let before = unspared.len();
@@ -146,10 +146,11 @@ impl Pool {
             return;
         }
         let spares = self.config.spares.iter();
-        let mut ready = spares.filter(|spare| self.tending.is_ready(spare.guid));
+        let ready = spares.filter(|spare| self.tending.is_ready(spare.guid));
+        let ready: Vec<LeafSpec> = ready.cloned().collect();
         // A spare that is in use is refused, and so is one that is too small for this leaf.
-        let called = ready.find_map(|spare| {
-            let new = self.array.replace(first, spare, SlotKind::Spare).ok()?;
+        let called = ready.iter().find_map(|spare| {
+            let new = self.replace_leaf(first, spare, SlotKind::Spare).ok()?;
             Some((new, spare.guid))
         });
         if let Some((leaf, guid)) = called {

@@ -33,7 +33,6 @@ use crate::engine::tags::Tag;
 use crate::format::{Address, DatasetId, Entry, Record};
 use crate::log::group::Change;
 use crate::log::replay;
-use crate::space::{Claim, Extent, Purpose, Stream};
 use crate::vdev::{ArrayError, Priority};
 
 /// Groups being written at which an awaited group is left to gather, if a log vdev has the groups.
@@ -43,8 +42,6 @@ const GROUPS_BEHIND_LOG: usize = 256;
 const AWAITED_GROUPS_IN_FLIGHT: usize = 4;
 /// Groups on the devices after which they are flushed even if no request waits for that.
 const UNFLUSHED_GROUPS: u64 = 256;
-/// Sectors that should be free after a record, for its data.
-const ROOM_BEHIND_RECORD: u32 = 16;
 
 impl Pool {
     /// Answers the request when all that was answered before is durable.
@@ -81,7 +78,7 @@ impl Pool {
         let commit = &self.commit;
         if !commit.group.is_empty() {
             let writing = commit.chain.being_written();
-            let is_ripe = self.now_us >= commit.group.since_us + self.limits.gather_us;
+            let is_ripe = self.now_us() >= commit.group.since_us + self.limits.gather_us;
             // A waiting request shares the next write with all that come while other writes are
             // under way.
             let most = match self.has_log() {
@@ -99,7 +96,7 @@ impl Pool {
         }
         self.copy_to_log(self.commit.last_wanted());
         let proven = self.commit.chain.proven_seq();
-        if proven > self.commit.flushed_seq && self.array.is_flushable() {
+        if proven > self.commit.flushed_seq && self.is_flushable() {
             self.groups_flushed(proven);
         }
         let chain = &self.commit.chain;
@@ -116,7 +113,7 @@ impl Pool {
             let seq = chain.written_seq;
             self.commit.flushing = Some(seq);
             let tag = self.tag(Tag::Flush(seq));
-            self.array.flush(tag, self.now_us, &mut self.array_output);
+            self.flush_vdevs(tag);
         }
     }
 
@@ -125,7 +122,7 @@ impl Pool {
         let place = self.commit.chain.next;
         let seq = self.commit.chain.next_seq;
         let Some((then, extent)) = self.place_record() else {
-            let reason = match self.array.is_flushable() {
+            let reason = match self.is_flushable() {
                 true => "no free sector is left for the log",
                 false => "a flush failed, and no other top-level vdev can take the log",
             };
@@ -133,7 +130,8 @@ impl Pool {
         };
         let is_wanted = self.commit.is_group_wanted();
         let bytes = self.commit.group.payload_bytes();
-        self.schedule.rest_mut().note_change(self.now_us);
+        let now_us = self.now_us();
+        self.schedule.rest_mut().note_change(now_us);
         let changes: Vec<Change> = self.commit.group.take().collect();
         for change in &changes {
             if let Change::Block { dataset, block, .. } = change {
@@ -175,16 +173,15 @@ impl Pool {
         self.records.push_back((seq + 1, extent));
         let tag = self.tag(Tag::Group(seq));
         let is_awaited = is_wanted && !self.has_log();
-        let (now, out) = (self.now_us, &mut self.array_output);
         let is_durable = if is_awaited && self.commit.chain.is_flushed() {
-            self.array.write_durably(tag, blocks, now, out)
+            self.write_durably(tag, blocks)
         } else {
             // If a log vdev has the group, no request waits for this write.
             let priority = match is_awaited {
                 true => Priority::SyncWrite,
                 false => Priority::AsyncWrite,
             };
-            self.array.write(tag, blocks, priority, now, out);
+            self.write_blocks(tag, blocks, priority);
             false
         };
         self.commit.chain.sealed(bytes, addresses, checksum, then);
@@ -241,43 +238,6 @@ impl Pool {
                 Entry::StoredOperation { len, pointer }
             }
         }
-    }
-
-    /// Finds a place for the record after the one that is about to be written.
-    pub(in crate::engine) fn place_record(&mut self) -> Option<(Address, Extent)> {
-        let array = &self.array;
-        let allowed = |vdev| array.is_writable(vdev);
-        let vdev = self.space.choose_vdev(1, allowed)?;
-        let footprint = self.array.footprint(vdev, 1);
-        let (stream, purpose) = (Stream::Data, Purpose::Young);
-        let extent = if footprint == 1 {
-            self.space
-                .reserve(stream, vdev, ROOM_BEHIND_RECORD, purpose)
-        } else {
-            self.space.allocate(stream, vdev, footprint, purpose)
-        };
-        let extent = extent
-            .or_else(|| self.place_anywhere(Claim::Kept, Stream::Data, 1, purpose))
-            .or_else(|| self.place_anywhere(Claim::Kept, Stream::Metadata, 1, purpose))?;
-        Some((extent.address(), extent))
-    }
-
-    /// Finds a place for a block of `sectors` sectors on any vdev that has one.
-    pub(in crate::engine) fn place_anywhere(
-        &mut self,
-        claim: Claim,
-        stream: Stream,
-        sectors: u16,
-        purpose: Purpose,
-    ) -> Option<Extent> {
-        (0..self.space.vdevs()).find_map(|vdev| {
-            let footprint = self.array.footprint(vdev, sectors);
-            let may = footprint > 0 && self.array.is_writable(vdev);
-            may.then(|| {
-                let space = &mut self.space;
-                space.allocate_as(claim, stream, vdev, footprint, purpose)
-            })?
-        })
     }
 
     /// Takes the end of a group's write.

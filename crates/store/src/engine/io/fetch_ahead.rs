@@ -26,7 +26,7 @@ impl Pool {
     /// Brings a range of bytes of a volume into the cache, if the volume's data is cached. Bytes
     /// beyond its end are ignored.
     pub fn read_ahead(&mut self, dataset: DatasetId, bytes: Range<u64>, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         let contents = self.contents.get(&dataset);
         let Some(of) = contents
             .filter(|of| of.attempt.is_none() && of.settings.primary_cache == CachePolicy::All)
@@ -50,7 +50,7 @@ impl Pool {
     /// Brings the leaves for these blocks of a volume, and publishes them. Blocks beyond its end
     /// are ignored.
     pub fn publish_ahead(&mut self, dataset: DatasetId, blocks: Range<u64>, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         self.bring_leaves(Ahead {
             dataset,
             block: blocks.start,

@@ -10,6 +10,7 @@ pub(super) mod log_start;
 pub(super) mod mapping;
 pub(super) mod padding;
 pub(super) mod pending;
+pub(super) mod placing;
 pub(super) mod prepared;
 pub(super) mod publish;
 pub(super) mod read;

@@ -83,7 +83,7 @@ impl Pool {
         let sectors = (block_size as usize).div_ceil(SECTOR_SIZE) as u16;
         let percent = (0..self.space.vdevs()).map(|vdev| {
             let [long, these] =
-                [LONG, sectors].map(|of| u64::from(self.array.footprint(vdev, of)).max(1));
+                [LONG, sectors].map(|of| u64::from(self.footprint(vdev, of)).max(1));
             (100 * u64::from(sectors) * long) / (these * u64::from(LONG))
         });
         percent.min().unwrap_or(100)

@@ -8,24 +8,11 @@ use crate::format::DatasetId;
 use crate::format::node::FAN_OUT;
 use crate::map::Hit;
 use crate::published::{Changed, Leaf, Published};
-use crate::vdev::{DirectReads, LeafId};
 
 impl Pool {
     /// Returns the places of blocks that readers find by themselves.
     pub fn published(&self) -> &Arc<Published> {
         &self.published
-    }
-
-    /// Returns the leaves of devices on which each top-level vdev's blocks lie whole
-    /// ([`Array::whole_copies`](crate::vdev::Array::whole_copies)).
-    pub fn whole_copies(&self) -> Vec<Vec<(LeafId, Arc<DirectReads>)>> {
-        self.array.whole_copies()
-    }
-
-    /// Returns the number of requests to devices that were given up. Each may have ended the use of
-    /// a device, without an event.
-    pub fn given_up(&self) -> u64 {
-        self.array.given_up()
     }
 
     /// Publishes the leaf of a block that was just looked up, unless it is published already.

@@ -237,8 +237,7 @@ impl Pool {
     fn read_from_pool(&mut self, pointer: &Pointer) {
         let tag = self.tag(Tag::Block(*pointer));
         let block = Block::from(pointer);
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.read(tag, block, Priority::SyncRead, now, out);
+        self.fetch_block(tag, block, Priority::SyncRead);
     }
 
     /// Takes the answer of a cache vdev. If it has no data, the block is read from the pool.
@@ -352,8 +351,7 @@ impl Pool {
         self.reads.nodes.insert(missing, vec![waiter]);
         let tag = self.tag(Tag::Node(missing));
         let block = Block::from(&missing.pointer);
-        let (now, out) = (self.now_us, &mut self.array_output);
-        self.array.read(tag, block, Priority::SyncRead, now, out);
+        self.fetch_block(tag, block, Priority::SyncRead);
     }
 
     /// Takes a node that was read, or the error.

@@ -14,15 +14,11 @@
 //! reservations and for emptying a full pool comes first. If there is no other space, the block
 //! lies once, which is counted and reported. A checkpoint never fails for lack of second copies.
 
-use smallvec::SmallVec;
-
-use super::second_place::{Spare, place_apart};
+use super::second_place::Spare;
 use crate::catalog::{Native, NewDataset, Operation, Value};
 use crate::engine::features::{Feature, FeatureState};
 use crate::engine::request::{Event, PoolError, PoolErrorKind};
 use crate::engine::state::Pool;
-use crate::format::{Address, Pointer};
-use crate::space::{Claim, Extent, Purpose, Stream};
 
 impl Pool {
     /// Notes that a checkpoint is durable that lacked room for `blocks` second copies. This is
@@ -42,7 +38,7 @@ impl Pool {
     fn lacks_redundancy(&self) -> bool {
         let has_none = |vdev: u16| {
             let is_used = self.space.size(vdev) > 0;
-            is_used && self.array.redundancy(vdev) == 0
+            is_used && self.redundancy(vdev) == 0
         };
         (0..self.space.vdevs()).any(has_none)
     }
@@ -106,33 +102,5 @@ impl Pool {
             kept: 3 * self.slop() / 4 + self.reserved + cost.sectors,
             kept_runs: self.space.few_node_runs() / 2 + cost.runs,
         }
-    }
-
-    /// Finds a place for the second copy of a volume's block. A volume that wants two copies has
-    /// both or none.
-    pub(in crate::engine) fn place_second(
-        &mut self,
-        first: Extent,
-        sectors: u16,
-        claim: Claim,
-    ) -> Option<Extent> {
-        let kind = (claim, Stream::Data, Purpose::Young);
-        let second = place_apart(&self.array, &mut self.space, (first, sectors), kind)?;
-        self.schedule.note_taken(second.sectors.into());
-        Some(second)
-    }
-
-    /// Returns the extents of a block, in all its places, parity and padding included.
-    pub(in crate::engine) fn extents_of(&self, pointer: &Pointer) -> SmallVec<[Extent; 2]> {
-        let sectors = pointer.sectors;
-        let extent = |at: Address| Extent::at(at, self.array.footprint(at.vdev(), sectors));
-        let mut extents = SmallVec::new();
-        if !pointer.is_hole() {
-            extents.push(extent(pointer.address));
-        }
-        if let Some(second) = pointer.second() {
-            extents.push(extent(second));
-        }
-        extents
     }
 }

@@ -13,7 +13,7 @@
 use crate::engine::state::Pool;
 use crate::format::Address;
 use crate::log::replay;
-use crate::space::{Extent, Purpose};
+use crate::space::Extent;
 
 impl Pool {
     /// Returns the place for a signpost of the record at `record`, if it needs one since the next
@@ -38,7 +38,7 @@ impl Pool {
         }
         if let Some(extent) = kept {
             self.signposts.take_kept(vdev);
-            self.space.give_back(extent);
+            self.give_back_extent(extent);
         }
         if let Some(extent) = self.place_signpost(next) {
             self.signposts.keep(vdev, extent);
@@ -49,16 +49,10 @@ impl Pool {
     /// signpost.
     pub(in crate::engine) fn begin_signposts(&mut self) {
         self.signposts.forget_records();
-        for extent in self.signposts.kept() {
-            self.space.make_young(extent);
+        let kept: Vec<Extent> = self.signposts.kept().collect();
+        for extent in kept {
+            self.make_young(extent);
         }
         self.keep_signpost(self.commit.chain.next);
-    }
-
-    fn place_signpost(&mut self, record: Address) -> Option<Extent> {
-        let footprint = self.array.footprint(record.vdev(), 1);
-        let (distance, purpose) = (replay::SEARCH, Purpose::Young);
-        self.space
-            .allocate_near(record, distance, footprint, purpose)
     }
 }

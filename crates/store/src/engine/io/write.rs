@@ -22,7 +22,7 @@ use crate::engine::state::Pool;
 use crate::format::pointer::Second;
 use crate::format::{Compression, DatasetId, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
-use crate::space::{Claim, Purpose, Stream};
+use crate::space::Claim;
 use crate::volume::blocks;
 
 /// Outcome of an attempt to place a change.
@@ -307,12 +307,6 @@ impl Pool {
         Ok(Put::Done)
     }
 
-    fn give_back(&mut self, pointer: &Pointer) {
-        for extent in self.extents_of(pointer) {
-            self.space.give_back(extent);
-        }
-    }
-
     /// Finds a place for a block that is written; `None` if there is none.
     fn place_block(
         &mut self,
@@ -343,7 +337,7 @@ impl Pool {
         let packed = packed.filter(|payload| {
             let vdev = self.commit.chain.next.vdev();
             let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;
-            let footprint = self.array.footprint(vdev, sectors) * u32::from(settings.copies);
+            let footprint = self.footprint(vdev, sectors) * u32::from(settings.copies);
             self.may_pack(&settings, footprint)
         });
         if let Some(payload) = packed {
@@ -380,17 +374,16 @@ impl Pool {
         debug_assert!(checksum.is_none_or(|made| made == of_payload()));
         let checksum = checksum.unwrap_or_else(of_payload);
         let vdev = self.commit.chain.next.vdev();
-        let footprint = self.array.footprint(vdev, sectors);
-        let (stream, purpose) = (Stream::Data, Purpose::Young);
-        let space = &mut self.space;
-        let extent = space.allocate_as(claim, stream, vdev, footprint, purpose);
-        let extent = extent.or_else(|| self.place_anywhere(claim, stream, sectors, purpose))?;
+        let extent = self.place_data(claim, vdev, sectors)?;
         self.schedule.note_taken(extent.sectors.into());
         let second = match settings.copies {
             2 if self.may_lie_twice => match self.place_second(extent, sectors, claim) {
-                Some(second) => Some(second),
+                Some(second) => {
+                    self.schedule.note_taken(second.sectors.into());
+                    Some(second)
+                }
                 None => {
-                    self.space.give_back(extent);
+                    self.give_back_extent(extent);
                     return None;
                 }
             },
@@ -448,8 +441,9 @@ impl Pool {
 
     fn open_group(&mut self) {
         if self.commit.group.is_empty() {
-            self.commit.group.since_us = self.now_us;
-            self.schedule.rest_mut().note_change(self.now_us);
+            let now_us = self.now_us();
+            self.commit.group.since_us = now_us;
+            self.schedule.rest_mut().note_change(now_us);
         }
     }
 

@@ -85,12 +85,12 @@ impl Opening {
     pub(super) fn begin_copies(&mut self) -> Result<(), OpenError> {
         self.stage = OpeningStage::Copies;
         self.got.clear();
-        let tops = self.pool.array.top_levels();
+        let tops = self.pool.tops();
         for top in tops.filter(|top| top.class == Class::Log) {
             let end = top.sectors.min(MOST_SECTORS);
             let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
             for leaf in leaves.filter(|leaf| leaf.state == VdevState::Online) {
-                let missing = self.pool.array.missing(leaf.leaf).unwrap_or_default();
+                let missing = self.pool.missing_of(leaf.leaf);
                 let last = missing.ranges().last();
                 // Copies that one leaf lacks may be only on the others, which may be unreadable.
                 let is_whole = last.is_none_or(|(_, last)| *last <= self.root.epoch);
@@ -140,9 +140,7 @@ impl Opening {
             });
             let offset = layout::sector_offset(sector);
             let len = (count * SECTOR_SIZE as u64) as u32;
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array.read_leaf(tag, leaf, offset, len, now, out);
+            self.pool.read_leaf(tag, leaf, offset, len);
         }
         if !self.reading.is_empty() || !self.copies.leaves.is_empty() {
             return Ok(());
@@ -180,7 +178,7 @@ impl Opening {
             else {
                 continue;
             };
-            let missing = self.pool.array.missing(leaf).unwrap_or_default();
+            let missing = self.pool.missing_of(leaf);
             let sectors = data.chunks().flat_map(|run| run.chunks_exact(SECTOR_SIZE));
             for (number, bytes) in (0..).zip(sectors) {
                 let Some((record, _)) = Record::decode(bytes, self.pool.key) else {
@@ -306,9 +304,7 @@ impl Opening {
         let all = std::iter::once((found.address, record)).chain(data);
         let tag = self.note_tag(Wanted::Restored);
         let pool = &mut self.pool;
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        pool.array
-            .write(tag, all.collect(), Priority::SyncWrite, now, out);
+        pool.write_blocks(tag, all.collect(), Priority::SyncWrite);
         Ok(())
     }
 
@@ -338,10 +334,8 @@ impl Opening {
         let wiped: Vec<(Address, Pages)> = stale.map(blank).collect();
         for block in wiped {
             let tag = self.note_tag(Wanted::Wiped);
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array
-                .write(tag, vec![block], Priority::SyncWrite, now, out);
+            self.pool
+                .write_blocks(tag, vec![block], Priority::SyncWrite);
         }
     }
 }

@@ -149,9 +149,8 @@ impl Opening {
     fn write_end(&mut self, wanted: Wanted, place: Address, sector: Pages) {
         let tag = self.note_tag(wanted);
         let pool = &mut self.pool;
-        let (now, out) = (pool.now_us, &mut pool.array_output);
         let blocks = vec![(place, sector)];
-        pool.array.write(tag, blocks, Priority::SyncWrite, now, out);
+        pool.write_blocks(tag, blocks, Priority::SyncWrite);
     }
 
     /// Continues after the mark was written. If the write failed, the mark may still lie there and

@@ -40,7 +40,7 @@ impl Opening {
         if self.rewind.is_some() || self.proven.seq == seq {
             return false;
         }
-        let tops = self.pool.array.top_levels();
+        let tops = self.pool.tops();
         let tops: Vec<bool> = tops
             .map(|top| {
                 top.slots
@@ -63,12 +63,10 @@ impl Opening {
             .collect();
         (self.proven.seq, self.proven.is_lacking) = (seq, false);
         self.proven.is_under_way = !all.is_empty();
-        self.proven.before = self.pool.array_output.events.len();
+        self.proven.before = self.pool.disk_events();
         for block in all {
             let tag = self.note_tag(Wanted::Proof);
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array.scrub_block(tag, block, now, out);
+            self.pool.scrub_block(tag, block);
         }
         self.proven.is_under_way
     }
@@ -79,8 +77,7 @@ impl Opening {
             return false;
         }
         self.got.remove(&Wanted::Proof);
-        let events = &mut self.pool.array_output.events;
-        let own = events.split_off(self.proven.before.min(events.len()));
+        let own = self.pool.take_disk_events_after(self.proven.before);
         let bad: BTreeSet<(LeafId, u64)> = (own.iter())
             .filter_map(|event| match event {
                 VdevEvent::ChecksumError { leaf, offset, .. } => Some((*leaf, *offset)),
@@ -99,7 +96,7 @@ impl Opening {
                 }
                 _ => {}
             }
-            self.pool.array_output.events.push(event);
+            self.pool.keep_disk_event(event);
         }
         true
     }

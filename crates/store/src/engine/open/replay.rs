@@ -18,9 +18,10 @@ use super::end_mark::NewMark;
 use super::space::fault;
 use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Purpose, Wanted};
 use crate::catalog::Operation;
+use crate::engine::state::Pool;
 use crate::format::{Address, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, FoundGroup, Replay};
-use crate::vdev::{Array, VdevEvent, Verify};
+use crate::vdev::{VdevEvent, Verify};
 
 /// Progress of the replay.
 #[derive(Debug)]
@@ -199,9 +200,7 @@ impl Opening {
             .collect();
         for (number, block) in all.into_iter().enumerate() {
             let tag = self.note_tag(Wanted::Block(number));
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array.scrub_block(tag, block, now, out);
+            self.pool.scrub_block(tag, block);
         }
         Ok(())
     }
@@ -256,41 +255,36 @@ impl Opening {
     pub(super) fn flush_found(&mut self) -> Result<(), OpenError> {
         self.stage = OpeningStage::Flush;
         let tag = self.note_tag(Wanted::Flush);
-        let pool = &mut self.pool;
-        pool.array.assume_unflushed(self.root.epoch);
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        pool.array.flush(tag, now, out);
-        let logs: Vec<u16> = log_vdevs(&pool.array).collect();
+        self.pool.assume_unflushed(self.root.epoch);
+        self.pool.flush_vdevs(tag);
+        let logs: Vec<u16> = log_vdevs(&self.pool).collect();
         for vdev in logs {
             let tag = self.note_tag(Wanted::Wiped);
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array.flush_log(tag, vdev, now, out);
+            self.pool.flush_log_vdev(tag, vdev);
         }
         Ok(())
     }
 
     pub(super) fn end(&mut self) -> Result<(), OpenError> {
         let pool = &mut self.pool;
-        let out = &mut pool.array_output;
-        let (told, noticed): (Vec<_>, Vec<_>) = std::mem::take(&mut out.events)
-            .into_iter()
+        let (told, noticed): (Vec<_>, Vec<_>) = (pool.take_disk_events().into_iter())
             .partition(|event| matches!(event, VdevEvent::LeafState { .. }));
-        out.events = told;
-        pool.array.end_missing();
+        told.into_iter()
+            .for_each(|event| pool.keep_disk_event(event));
+        pool.end_missing();
         for event in noticed {
             // The data at the end of the log counts, though this leaf could not be brought to have
             // it. (Before the end was found, the leaf was believed about where the log ends.)
             if let VdevEvent::Unrepaired { leaf, birth, .. } = event
                 && birth <= pool.epoch
             {
-                pool.array.note_lack(leaf, birth..=birth, out);
+                pool.note_lack(leaf, birth);
             }
         }
-        let leaves: Vec<_> = pool.array.leaves().map(|leaf| leaf.leaf).collect();
+        let leaves: Vec<_> = pool.leaf_statuses().map(|leaf| leaf.leaf).collect();
         for leaf in leaves {
             // Data missing at the end of the log was not an error of the leaves.
-            let _ = pool.array.clear(leaf);
+            let _ = pool.clear_leaf(leaf);
         }
         pool.count_reserved();
         self.tell_old_copies();
@@ -436,9 +430,9 @@ impl Opening {
 }
 
 /// Returns the log vdevs that keep what they are given.
-fn log_vdevs(array: &Array) -> impl Iterator<Item = u16> {
-    let tops = array.top_levels().map(|top| top.vdev);
-    tops.filter(|vdev| array.takes_log(*vdev))
+fn log_vdevs(pool: &Pool) -> impl Iterator<Item = u16> {
+    let tops = pool.tops().map(|top| top.vdev);
+    tops.filter(|vdev| pool.takes_log(*vdev))
 }
 
 /// Returns the operation of a group that lies in a block of its own, with its position among the

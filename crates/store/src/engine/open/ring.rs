@@ -43,13 +43,11 @@ impl Opening {
         let current = leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));
         for (leaf, _) in current.collect::<Vec<_>>() {
             for copy in ALL_ROUNDS[usize::from(round)] {
-                if let Some(offset) = self.pool.array.label_offset(leaf, copy) {
+                if let Some(offset) = self.pool.label_offset(leaf, copy) {
                     let at = offset + RING_OFFSET as u64;
                     let sectors = self.ring.sectors.clone();
                     let tag = self.note_tag(Wanted::Ring);
-                    let pool = &mut self.pool;
-                    let (now, out) = (pool.now_us, &mut pool.array_output);
-                    pool.array.write_leaf(tag, leaf, at, sectors, now, out);
+                    self.pool.write_leaf(tag, leaf, at, sectors);
                 }
             }
         }
@@ -66,9 +64,7 @@ impl Opening {
         }
         for (leaf, _) in leaves {
             let tag = self.note_tag(Wanted::Ring);
-            let pool = &mut self.pool;
-            let (now, out) = (pool.now_us, &mut pool.array_output);
-            pool.array.flush_leaf(tag, leaf, now, out);
+            self.pool.flush_leaf(tag, leaf);
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ impl Opening {
     }
 
     fn runs_of(&self, sectors: Range<u64>, vdev: u16) -> Vec<Run> {
-        let Some(top) = (self.pool.array.top_levels()).nth(vdev.into()) else {
+        let Some(top) = (self.pool.tops()).nth(vdev.into()) else {
             return Vec::new();
         };
         let sectors = sectors.start..sectors.end.min(self.pool.space.size(vdev));
@@ -109,10 +109,7 @@ impl Opening {
             layout::sector_offset(run.sector),
             run.sectors * SECTOR_SIZE as u64,
         );
-        let pool = &mut self.pool;
-        let (now, out) = (pool.now_us, &mut pool.array_output);
-        pool.array
-            .read_leaf(tag, run.leaf, offset, len as u32, now, out);
+        self.pool.read_leaf(tag, run.leaf, offset, len as u32);
     }
 
     /// Handles a run that could not be read. If one of its sectors is bad, the sectors are read one

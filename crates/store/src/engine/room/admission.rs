@@ -182,7 +182,7 @@ impl Pool {
     /// Returns the most sectors that a block of `block_size` bytes takes, parity included.
     pub(in crate::engine) fn widest(&self, block_size: u32) -> u64 {
         let vdevs = 0..self.space.vdevs();
-        let footprints = vdevs.map(|vdev| u64::from(self.footprint(vdev, block_size)));
+        let footprints = vdevs.map(|vdev| u64::from(self.block_footprint(vdev, block_size)));
         footprints.max().unwrap_or(0)
     }
 
@@ -273,7 +273,9 @@ impl Pool {
         }
         let vdevs = self.space.vdevs();
         let lengths = (0..vdevs).map(|of| {
-            let all = large.iter().map(|(_, size)| self.footprint(of, *size));
+            let all = large
+                .iter()
+                .map(|(_, size)| self.block_footprint(of, *size));
             let different: BTreeSet<u32> = all.collect();
             different.into_iter().collect()
         });
@@ -281,7 +283,8 @@ impl Pool {
         let long = |vdev: u16| lengths[usize::from(vdev)].last().copied().unwrap_or(0);
         let runs = large.iter().map(|(blocks, size)| {
             // This is the number of the volume's blocks that fit into a long run, on any vdev.
-            let each = (0..vdevs).filter_map(|of| long(of).checked_div(self.footprint(of, *size)));
+            let each =
+                (0..vdevs).filter_map(|of| long(of).checked_div(self.block_footprint(of, *size)));
             blocks.div_ceil(each.filter(|each| *each > 0).min().unwrap_or(1).into())
         });
         let short = |vdev: u16| lengths[usize::from(vdev)].first().copied().unwrap_or(0);
@@ -300,9 +303,9 @@ impl Pool {
     }
 
     /// Returns the sectors that an uncompressed block of `block_size` bytes takes on a vdev.
-    fn footprint(&self, vdev: u16, block_size: u32) -> u32 {
+    fn block_footprint(&self, vdev: u16, block_size: u32) -> u32 {
         let sectors = (block_size as usize).div_ceil(SECTOR_SIZE);
-        self.array.footprint(vdev, sectors as u16)
+        self.footprint(vdev, sectors as u16)
     }
 
     /// Returns the sectors that are reserved for a volume and unused, as of the last checkpoint. If
@@ -568,11 +571,11 @@ impl Pool {
         let sizes = large.iter().map(|(_, of)| of.block_size);
         let longest = sizes.fold(promise.block_size, u32::max);
         let vdevs = 0..self.space.vdevs();
-        let free = vdevs.map(|of| self.space.in_runs(of, self.footprint(of, longest)));
+        let free = vdevs.map(|of| self.space.in_runs(of, self.block_footprint(of, longest)));
         // Space that will be free soon counts, as far as it is in whole runs.
         let soon = self.space.dropped().chain(self.space.waiting());
         let soon = soon.map(|extent| {
-            let run = self.footprint(extent.vdev, longest).max(1);
+            let run = self.block_footprint(extent.vdev, longest).max(1);
             u64::from(extent.sectors - extent.sectors % run)
         });
         let promised = (promised + promise.more).saturating_sub(promise.taken);
@@ -647,7 +650,7 @@ impl Pool {
         // Runs for nodes count as few below half of the number in the kept part.
         let (mut lengths, mut few) = (Vec::new(), 0);
         for vdev in 0..self.space.vdevs() {
-            let length = self.footprint(vdev, NODE_SIZE);
+            let length = self.block_footprint(vdev, NODE_SIZE);
             few += self.kept_of(vdev).checked_div(length.into()).unwrap_or(0) / 2;
             lengths.push(length);
         }

@@ -53,7 +53,7 @@ impl Pool {
     /// The labels have no room for them.
     pub fn require_label_room(&self, devices: usize) -> Result<(), ShapeError> {
         let now = PoolConfig {
-            tree: self.array.tree(),
+            tree: self.vdev_tree(),
             ..self.config.clone()
         };
         match now.encode_without_paths().len() + devices * LEAF <= MOST {

@@ -118,7 +118,7 @@ impl Pool {
     fn room_for_lists(&self) -> usize {
         let most = self.longest_manifest();
         let space = self.space_records_len().max(most / SPACE_SHARE);
-        let trims = self.array.leaves().count() * RECORD;
+        let trims = self.leaf_statuses().count() * RECORD;
         most.saturating_sub(HISTORY + ENVELOPE + space + trims)
     }
 

@@ -202,8 +202,7 @@ impl Pool {
             Pause::Chunk(pointer) => {
                 let tag = self.tag(Tag::ScanChunk(number));
                 let block = Block::from(&pointer);
-                let (now, out) = (self.now_us, &mut self.array_output);
-                self.array.read(tag, block, Priority::Background, now, out);
+                self.fetch_block(tag, block, Priority::Background);
             }
         }
     }

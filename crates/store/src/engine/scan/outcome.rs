@@ -14,10 +14,7 @@ use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, Class, LeafId, Resilver
 impl Pool {
     /// Notes that a node or list cannot be read, so that no leaf gets the blocks below it.
     pub(super) fn lose_all(&mut self, place: Option<Place>) {
-        let tops = self
-            .array
-            .top_levels()
-            .filter(|top| top.class == Class::Log);
+        let tops = self.tops().filter(|top| top.class == Class::Log);
         let slots = tops.flat_map(|top| top.slots);
         let of_logs: Vec<LeafId> = slots
             .flat_map(|slot| slot.leaves)
@@ -143,9 +140,7 @@ impl Pool {
             false => left.into_iter().map(|resilver| resilver.leaf).collect(),
         };
         for resilver in rebuilt {
-            let ended = self
-                .array
-                .finish_resilver(&resilver, &mut self.array_output);
+            let ended = self.finish_resilver(&resilver);
             // If the leaf has missed more, there is another resilver.
             if ended == Ok(true) {
                 self.is_current(resilver.leaf);
@@ -166,10 +161,10 @@ impl Pool {
     /// Continues without a leaf that is not used any more. Data rebuilt on it is not waited for:
     /// when the leaf is back, it is rebuilt anew.
     pub(in crate::engine) fn scan_without(&mut self, leaf: LeafId) {
+        let is_detached = !self.leaf_statuses().any(|status| status.leaf == leaf);
         let Some(scan) = &mut self.scan else { return };
         let before = scan.leaves.len();
         scan.leaves.retain(|of| of.leaf != leaf);
-        let is_detached = !self.array.leaves().any(|status| status.leaf == leaf);
         scan.has_left |= scan.leaves.len() < before && !is_detached;
         let is_vain = scan.leaves.is_empty() && before > 0;
         if !is_vain || !scan.is_active() {

@@ -10,7 +10,7 @@ use crate::engine::state::Pool;
 impl Pool {
     /// Begins to verify everything, or resumes a paused scrub.
     pub fn scrub(&mut self, now_us: u64) {
-        self.now_us = now_us;
+        self.heed_time(now_us);
         match &mut self.scan {
             Some(scan) if scan.status.state == ScanState::Paused => {
                 scan.status.state = ScanState::Running;
@@ -35,7 +35,7 @@ impl Pool {
 
     /// Pauses a scrub.
     pub fn pause_scrub(&mut self) {
-        let now_us = self.now_us;
+        let now_us = self.now_us();
         if let Some(waiting) = &mut self.waiting_scrub {
             *waiting = ScanState::Paused;
         }
@@ -101,9 +101,10 @@ impl Pool {
             return;
         };
         self.begin_scan(ScanKind::Scrub, Vec::new());
+        let now_us = self.now_us();
         if let Some(scan) = &mut self.scan {
             scan.status.state = state;
-            scan.paused_us = self.now_us;
+            scan.paused_us = now_us;
         }
     }
 }

@@ -179,7 +179,7 @@ fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
     let volume = world.create_volume("a", 8 << 20, 4096);
     world.write(volume, 0, &pattern(4096, 1), false);
     assert!(!world.pool.is_settled(), "the write is in the log at best");
-    let now_us = world.pool.now_us;
+    let now_us = world.pool.now_us();
     world.pool.begin_closing(true, now_us);
     world.settle();
     assert!(world.pool.is_settled());
@@ -189,7 +189,7 @@ fn a_pool_that_was_exported_says_so_and_has_nothing_to_replay() {
     world.reopen().expect("opens");
     assert_eq!(world.pool.catalog().full_name(volume), "tank/a");
     assert_eq!(world.read(volume, 0, 4096), pattern(4096, 1));
-    let now_us = world.pool.now_us;
+    let now_us = world.pool.now_us();
     world.pool.claim("there", now_us);
     world.settle();
     let examined = world.examine().expect("a pool");

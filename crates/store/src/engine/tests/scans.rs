@@ -50,7 +50,10 @@ fn interrupted() -> World {
 fn go_on(world: &mut World) {
     world.answer_held(true);
     world.settle();
-    assert!(world.pool.array.find(100).is_none(), "it is replaced");
+    assert!(
+        world.pool.disks.array().find(100).is_none(),
+        "it is replaced"
+    );
     world.check();
 }
 
@@ -108,7 +111,10 @@ fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
     let now = world.now_us;
     world.pool.scrub(now);
     world.settle();
-    assert!(world.pool.array.find(100).is_none(), "it is replaced");
+    assert!(
+        world.pool.disks.array().find(100).is_none(),
+        "it is replaced"
+    );
     world.check();
 }
 
@@ -138,7 +144,7 @@ fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
     let scan = world.pool.scan_status().expect("a resilver");
     assert_eq!(scan.unrecoverable, 1, "{scan:?}");
     assert!(
-        world.pool.array.find(100).is_some(),
+        world.pool.disks.array().find(100).is_some(),
         "it has what the new one may lack"
     );
 }

@@ -227,8 +227,7 @@ fn a_resilver_does_not_miss_what_was_overwritten_before_it_was_read() {
     assert_eq!(
         world
             .pool
-            .array
-            .leaves()
+            .leaf_statuses()
             .filter(|leaf| leaf.is_incomplete)
             .count(),
         0

@@ -188,7 +188,7 @@ pub(super) fn needed(world: &World) -> u64 {
     let space = &world.pool.space;
     let pages = (0..).zip(&world.pool.persisted.pages).map(|(vdev, pages)| {
         let used = pages.iter().filter(|page| !page.is_hole()).count() as u64;
-        used * u64::from(world.pool.array.footprint(vdev, 1))
+        used * u64::from(world.pool.disks.array().footprint(vdev, 1))
     });
     space.counts().allocated - pages.sum::<u64>()
 }
@@ -347,7 +347,13 @@ impl History {
 
     /// Returns the leaves of slots, each with the number of leaves in its slot.
     fn slots(&self) -> Vec<(LeafId, VdevState, usize)> {
-        let slots = self.world.pool.array.top_levels().flat_map(|top| top.slots);
+        let slots = self
+            .world
+            .pool
+            .disks
+            .array()
+            .top_levels()
+            .flat_map(|top| top.slots);
         let leaves = slots.flat_map(|slot| {
             let count = slot.leaves.len();
             let leaves = slot.leaves.into_iter();
@@ -400,7 +406,7 @@ impl History {
 
     /// Wipes detached disks, since nothing needs them: they are used again.
     fn wipe_detached(&mut self) {
-        let array = &self.world.pool.array;
+        let array = self.world.pool.disks.array();
         for (number, disk) in self.world.disks.iter_mut().enumerate() {
             if array.find(100 + number as u64).is_none() {
                 disk.clear();
@@ -419,8 +425,7 @@ impl History {
         assert!(
             self.world
                 .pool
-                .array
-                .leaves()
+                .leaf_statuses()
                 .all(|leaf| !leaf.is_incomplete)
         );
     }

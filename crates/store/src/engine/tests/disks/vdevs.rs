@@ -372,7 +372,7 @@ fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
     world.settle();
     let scan = world.pool.scan_status().expect("a resilver");
     assert_eq!((scan.state, scan.unrecoverable), (ScanState::Canceled, 0));
-    let mut leaves = world.pool.array.leaves();
+    let mut leaves = world.pool.disks.array().leaves();
     let rebuilt = leaves.find(|leaf| leaf.leaf == second).expect("there");
     assert!(!rebuilt.is_incomplete);
     assert!(!world.pool.uses(first), "the other has all that it has");
@@ -421,7 +421,7 @@ fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
         assert!(world.do_one(), "it owes no answer");
     }
     world.settle();
-    let leaves = world.pool.array.leaves();
+    let leaves = world.pool.disks.array().leaves();
     let incomplete: Vec<LeafId> = leaves
         .filter(|leaf| leaf.is_incomplete)
         .map(|leaf| leaf.leaf)
@@ -509,7 +509,7 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
         .replace(old, &LeafSpec::new(101, DISK))
         .expect("takes its place");
     world.leaves.insert(new.0, 1);
-    while world.pool.array.find(100).is_some() {
+    while world.pool.disks.array().find(100).is_some() {
         assert!(world.do_one(), "it is not replaced");
     }
     world.disks[0].clear();
@@ -538,7 +538,7 @@ fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
     for _ in 0..40 {
         world.do_one();
     }
-    assert!(world.pool.array.find(100).is_some());
+    assert!(world.pool.disks.array().find(100).is_some());
     world.absent.insert(0);
     let error = world.crash().expect_err("the other one has what it lacks");
     assert_eq!(error.kind, crate::engine::OpenErrorKind::Missing, "{error}");
@@ -599,7 +599,7 @@ fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
             world.write(volume, step % 256 * 4096, &[9; 4096], true);
             rotate(&mut world);
         }
-        if world.pool.array.find(100).is_none() {
+        if world.pool.disks.array().find(100).is_none() {
             world.disks[0].clear();
             world.pool.schedule.unwant();
             world.checkpoint();

@@ -107,7 +107,7 @@ fn leaf_of(world: &World, disk: usize) -> LeafId {
 
 fn is_incomplete(world: &World, disk: usize) -> bool {
     let leaf = leaf_of(world, disk);
-    let mut leaves = world.pool.array.leaves();
+    let mut leaves = world.pool.disks.array().leaves();
     leaves.any(|of| of.leaf == leaf && of.is_incomplete)
 }
 
@@ -125,8 +125,7 @@ fn refuses_every_verb(world: &mut World, kind: TopLevelKind, old: usize) {
         let leaf = leaf_of(world, *disk);
         let offline = world.pool.offline(leaf, now).expect_err("the last one");
         assert_eq!(offline.kind, ShapeErrorKind::NotRedundant);
-        let out = &mut world.pool.array_output;
-        let fault = world.pool.array.fault(leaf, "by hand", now, out);
+        let fault = world.pool.disks.fault(leaf, "by hand");
         assert_eq!(
             fault.expect_err("the last one").kind,
             ShapeErrorKind::NotRedundant
