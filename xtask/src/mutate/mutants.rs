@@ -393,7 +393,7 @@ pub(crate) const CHANGES: [Change; 50] = [
             let dropped: Vec<_> = self.space.dropped().collect();
             for extent in dropped {
                 let range = (extent.address(), u64::from(extent.sectors));
-                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                let tag = self.tag(Tag::Trim(u16::MAX));
                 self.trim_range(tag, range, None);
             }
         }
@@ -410,7 +410,7 @@ pub(crate) const CHANGES: [Change; 50] = [
             let waiting: Vec<_> = self.space.waiting().collect();
             for extent in waiting {
                 let range = (extent.address(), u64::from(extent.sectors));
-                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                let tag = self.tag(Tag::Trim(u16::MAX));
                 self.trim_range(tag, range, None);
             }
         }
@@ -445,10 +445,10 @@ pub(crate) const CHANGES: [Change; 50] = [
     change(
         "engine/devices/label_writes.rs",
         "            (round, false) => self.flush_configuration(round),",
-        "            (0, false) if ‹label-rounds-unflushed› && !self.is_config_new => self.write_configuration(1),
+        "            (0, false) if ‹label-rounds-unflushed› && !self.labels.is_new() => self.write_configuration(1),
             (1, false) if ‹labels-unflushed› => {
-                if let Some(renewal) = self.renewal.take() {
-                    self.label_caches(&renewal.config);
+                if let Some(config) = self.labels.end() {
+                    self.label_caches(&config);
                 }
                 self.labels_are_written();
             }
@@ -456,9 +456,9 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/devices/label_writes.rs",
-        "        self.is_config_new || self.renewal.is_some()",
-        "        let is_behind = |of: &Renewal| !(‹labels-after-one-round› && of.round == 1);
-        !‹labels-not-waited-for› && (self.is_config_new || self.renewal.as_ref().is_some_and(is_behind))",
+        "        self.labels.is_new() || self.labels.round().is_some()",
+        "        let is_behind = |round: usize| !(‹labels-after-one-round› && round == 1);
+        !‹labels-not-waited-for› && (self.labels.is_new() || self.labels.round().is_some_and(is_behind))",
     ),
     change(
         "engine/devices/label_writes.rs",

@@ -71,7 +71,7 @@ mod takeover;
 use super::features::Feature;
 use super::request::Event;
 use super::state::Pool;
-use super::tags::Tag;
+use crate::engine::devices::tags::Tag;
 use crate::format::SECTOR_SIZE;
 use crate::format::activity::ACTIVITY_OFFSET;
 use crate::vdev::{ArrayDone, Class, DeviceErrorKind, DeviceOutcome, LeafId};
@@ -87,7 +87,7 @@ impl Pool {
     /// know the pool.
     pub fn protect(&mut self, protection: Protection, is_new: bool, now_us: u64) {
         self.heed_time(now_us);
-        self.activity = Some(Box::new(Owner::new(self.key, protection, is_new)));
+        self.activity = Some(Box::new(Owner::new(self.key(), protection, is_new)));
         self.is_unprotecting = false;
         self.note_protection();
         self.activity_go_on();
@@ -97,16 +97,12 @@ impl Pool {
     /// Lets the labels say whether a program that writes to the pool must know activity records.
     pub(super) fn note_protection(&mut self) {
         let is_protected = self.activity.is_some() && !self.is_unprotecting;
-        let features = &mut self.config.features;
-        self.is_config_new |= match is_protected {
-            true => features.activate(Feature::Multihost),
-            false => features.deactivate(Feature::Multihost),
-        };
+        self.set_feature(Feature::Multihost, is_protected);
     }
 
     /// Begins to protect a pool that is being opened.
     pub(super) fn hold(&mut self, protection: Protection) {
-        self.activity = Some(Box::new(Owner::new(self.key, protection, false)));
+        self.activity = Some(Box::new(Owner::new(self.key(), protection, false)));
         self.activity_go_on();
     }
 
@@ -132,12 +128,12 @@ impl Pool {
 
     /// Returns the reason why the pool stopped; `None` if it did not.
     pub fn stopped(&self) -> Option<&Stop> {
-        self.stopped.as_ref()
+        self.condition.stopped()
     }
 
     /// Returns the time until which this host surely owns the pool; without protection, for ever.
     pub fn owned_until_us(&self) -> u64 {
-        match (&self.stopped, &self.activity) {
+        match (self.stopped(), &self.activity) {
             (Some(_), _) => 0,
             (None, Some(owner)) => owner.until_us(),
             (None, None) => u64::MAX,
@@ -181,7 +177,10 @@ impl Pool {
 
     /// Returns the time at which activity records are due.
     pub(super) fn activity_due_us(&self) -> Option<u64> {
-        let owner = self.activity.as_ref().filter(|_| self.stopped.is_none());
+        let owner = self
+            .activity
+            .as_ref()
+            .filter(|_| self.condition.stopped().is_none());
         owner.and_then(|owner| owner.deadline_us())
     }
 
@@ -192,7 +191,11 @@ impl Pool {
         }
         self.use_leaves();
         let now_us = self.now_us();
-        let Some(owner) = self.activity.as_mut().filter(|_| self.stopped.is_none()) else {
+        let Some(owner) = self
+            .activity
+            .as_mut()
+            .filter(|_| self.condition.stopped().is_none())
+        else {
             return;
         };
         for (leaf, copy) in owner.begin_turns(now_us) {
@@ -260,7 +263,11 @@ impl Pool {
         if self.now_us() < self.owned_until_us() {
             return true;
         }
-        let Some(owner) = self.activity.as_ref().filter(|_| self.stopped.is_none()) else {
+        let Some(owner) = self
+            .activity
+            .as_ref()
+            .filter(|_| self.condition.stopped().is_none())
+        else {
             return false;
         };
         let expired = owner.expired(self.now_us());
@@ -296,13 +303,11 @@ impl Pool {
 
     /// Stops the pool: another host has it, or may have it.
     pub(super) fn stop(&mut self, stop: Stop) {
-        if self.stopped.is_some() {
+        if self.condition.stopped().is_some() {
             return;
         }
         let reason = stop.reason();
-        // This reason replaces an earlier one, since it is worse.
-        self.suspended = Some(reason.clone());
-        self.stopped = Some(stop);
-        self.output.events.push(Event::Suspended { reason });
+        self.condition.stop(stop);
+        self.tell(Event::Suspended { reason });
     }
 }

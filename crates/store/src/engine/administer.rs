@@ -54,8 +54,8 @@ impl Pool {
                 continue;
             }
             let stamp = Stamp {
-                epoch: self.epoch,
-                time_s: self.time_s,
+                epoch: self.epoch(),
+                time_s: self.time_s(),
                 entropy,
             };
             let operation = match plan(&self.catalog, stamp) {
@@ -153,7 +153,7 @@ impl Pool {
         let pointer = Pointer {
             address: extent.address(),
             second: Second::NONE,
-            birth: self.epoch,
+            birth: self.epoch(),
             sectors,
             compression: Compression::Off,
             algorithm: Algorithm::Xxh3,
@@ -177,7 +177,7 @@ impl Pool {
             self.step(step);
         }
         if took_snapshot {
-            self.begin_epoch(self.epoch.next());
+            self.begin_epoch(self.epoch().next());
         }
     }
 
@@ -249,7 +249,7 @@ impl Pool {
     }
 
     fn take_snapshot(&mut self, volume: DatasetId, snapshot: DatasetId) {
-        let epoch = self.epoch;
+        let epoch = self.epoch();
         let Some(of) = self.contents.get_mut(&volume) else {
             return;
         };
@@ -320,7 +320,7 @@ impl Pool {
         self.published.forget(dataset);
         self.cache.invalidate_volume(dataset.0.into());
         let mut contents = self.contents.remove(&dataset)?;
-        contents.map.layers.close(self.epoch);
+        contents.map.layers.close(self.epoch());
         Some(contents)
     }
 }

@@ -98,9 +98,7 @@ impl Pool {
             && self.checkpoint.is_none()
             && self.commit.group.is_empty()
             && chain.being_written() == 0
-            && self.waiting.is_empty()
-            && self.stalled.is_empty()
-            && self.pending.is_empty()
+            && !self.has_requests()
     }
 }
 
@@ -196,7 +194,7 @@ impl<'a> Check<'a> {
 
     /// Does a bounded part of the work that needs no waiting.
     fn go_on(&mut self) {
-        for _ in 0..self.pool.limits.budget.max(1) {
+        for _ in 0..self.pool.limits().budget.max(1) {
             for (tag, done) in self.pool.take_done() {
                 if let Some(wanted) = self.reading.remove(&tag) {
                     self.answered(wanted, done);

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::request::{Event, PoolError};
 use super::state::Pool;
-use super::tags::Tag;
+use crate::engine::devices::tags::Tag;
 use crate::format::{DatasetId, Epoch};
 use crate::map::NodeCache;
 use crate::snapshot::deadlist::Deadlist;
@@ -39,7 +39,7 @@ use writer::Writer;
 impl Pool {
     /// Does the next step of a checkpoint, or begins a checkpoint if it is time.
     pub(super) fn checkpoint_go_on(&mut self) {
-        if self.suspended.is_some() {
+        if self.is_suspended() {
             return;
         }
         if self.checkpoint.is_none() {
@@ -48,7 +48,7 @@ impl Pool {
             if !(self.is_checkpoint_due() || is_time) {
                 return;
             }
-            self.schedule.note_due(self.now_us(), &self.limits);
+            self.schedule.note_due(self.now_us(), &self.limits());
             self.begin_checkpoint();
         }
         let Some(making) = &self.checkpoint else {
@@ -71,12 +71,12 @@ impl Pool {
         if !self.commit.group.is_empty() {
             self.seal();
         }
-        if self.suspended.is_some() {
+        if self.is_suspended() {
             return;
         }
         self.schedule.begin();
         self.want_second_copies();
-        let (epoch, chain) = (self.epoch, &self.commit.chain);
+        let (epoch, chain) = (self.epoch(), &self.commit.chain);
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
         for contents in self.contents.values_mut() {
             contents.map.layers.close(epoch);
@@ -116,7 +116,7 @@ impl Pool {
             dead_before,
             heirs: BTreeMap::new(),
             jobs: self.destroyed.take_jobs(),
-            to_free: self.limits.freed_blocks,
+            to_free: self.limits().freed_blocks,
             walking: None,
             writes: Writes::default(),
             root: None,
@@ -235,11 +235,11 @@ impl Pool {
         self.schedule.count_made();
         self.note_written_once(making.writes.once);
         self.start_is_reached(making.seq);
-        self.begin_epoch(self.epoch);
+        self.begin_epoch(self.epoch());
         self.bury();
         self.schedule.end(self.is_freeing(), self.now_us());
         let epoch = making.epoch.0;
-        self.output.events.push(Event::Checkpoint { epoch });
+        self.tell(Event::Checkpoint { epoch });
         self.count_reserved();
         self.count_vain_checkpoint();
         self.answer_syncs();

@@ -14,7 +14,7 @@
 //! | question | file |
 //! |---|---|
 //! | what belongs to an open pool, and what calls what | `state.rs` |
-//! | what do answers of devices belong to | `tags.rs` |
+//! | what do answers of devices belong to | `devices/tags.rs` |
 //! | what belongs to a volume or snapshot in use | `contents.rs` |
 //! | how much memory and time may a pool take | `limits.rs` |
 //! | when is background work done | `background_work.rs` |
@@ -58,6 +58,7 @@ mod administer;
 mod background_work;
 pub mod check;
 mod checkpoint;
+mod condition;
 mod config;
 mod contents;
 mod devices;
@@ -76,7 +77,6 @@ mod scan;
 pub(crate) mod send;
 mod settings;
 mod state;
-mod tags;
 mod trim;
 mod vdevs;
 

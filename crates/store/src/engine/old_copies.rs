@@ -68,13 +68,13 @@ impl Pool {
 
     fn note_claims(&mut self, leaf: LeafId, spec: &LeafSpec, labels: &LeafLabels) {
         let newest = self.persisted.epoch;
-        let root = settled_root(labels, self.key);
+        let root = settled_root(labels, self.key());
         let own = labels
             .copies
             .iter()
             .filter_map(|copy| Label::read(copy).ok());
         let own: Vec<Label> = own
-            .filter(|label| (label.pool, label.leaf) == (self.config.guid, spec.guid))
+            .filter(|label| (label.pool, label.leaf) == (self.config().guid, spec.guid))
             .collect();
         let mut lacks = Claim {
             root,
@@ -83,7 +83,7 @@ impl Pool {
         .lacks(spec, newest);
         for label in own
             .iter()
-            .filter(|label| label.generation < self.config.generation)
+            .filter(|label| label.generation < self.config().generation)
         {
             let old_label = Some(label);
             lacks.add_all(&Claim { root, old_label }.lacks(spec, newest));
@@ -91,7 +91,7 @@ impl Pool {
         if self.note_lacking(leaf, &lacks) {
             let behind = Behind::of_returned(spec.guid, root, newest);
             self.behind.insert(spec.guid, behind.clone());
-            self.output.events.push(Event::Behind { behind });
+            self.tell(Event::Behind { behind });
             self.shape_changed();
         }
     }

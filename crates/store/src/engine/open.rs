@@ -34,7 +34,7 @@ pub(super) mod sizes;
 mod space;
 mod twins;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use pages::Pages;
@@ -43,17 +43,20 @@ use super::Output;
 use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::schedule::Schedule;
+use super::condition::Condition;
 use super::config::PoolConfig;
 use super::contents::{Contents, Referenced};
 use super::features::Feature;
 use super::io::log_end::Start;
 use super::limits::Limits;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
+use super::scan::under_way::Scans;
 use super::state::Pool;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::engine::devices::caches::CacheVdevs;
 use crate::engine::devices::disks::Disks;
+use crate::engine::devices::label_rounds::Labels;
 use crate::engine::devices::logs::LogVdevs;
 use crate::engine::devices::tending::Tending;
 use crate::engine::io::block_reads::BlockReads;
@@ -219,14 +222,14 @@ impl Pool {
         pool.time_s = time_s;
         let tree = pool.vdev_tree();
         if tree.top_levels.iter().any(|top| top.inner_labels.is_some()) {
-            pool.config.features.require(Feature::InnerLabels);
+            pool.require_feature(Feature::InnerLabels);
         }
         pool.keep_inner_labels();
         // No labels exist yet that a program without second copies could read.
         pool.want_second_copies();
         pool.use_second_copies();
         pool.heed_autotrim();
-        pool.is_config_new = true;
+        pool.config_changed();
         pool.schedule.want();
         let Some((next, extent)) = pool.place_record() else {
             let context = "the devices are too small for a pool";
@@ -261,7 +264,7 @@ impl Opening {
         let catalog = Catalog::new(0, 0);
         let pool = empty(config, array, catalog, epoch, limits, cache);
         let mut opening = Self {
-            replay: replay::ReplayState::new(pool.key, &root.root),
+            replay: replay::ReplayState::new(pool.key(), &root.root),
             pool: Box::new(pool),
             root: root.root.clone(),
             ring: examined.ring.clone(),
@@ -276,7 +279,9 @@ impl Opening {
             rewind: None,
             failed: None,
         };
-        opening.pool.is_config_new = examined.is_config_new;
+        if examined.is_config_new {
+            opening.pool.config_changed();
+        }
         opening.pool.note_short(&examined.short);
         let behind = examined.behind.iter();
         opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
@@ -301,10 +306,10 @@ impl Opening {
     /// Reports whether this host still owns the pool. If it does not, the opening ends.
     fn is_owned(&mut self) -> bool {
         if !self.pool.is_owned() {
-            let reason = self.pool.suspended.clone().unwrap_or_default();
+            let reason = self.pool.why_suspended();
             self.failed = Some(OpenError::new(OpenErrorKind::InUse, reason));
         }
-        self.pool.stopped.is_none()
+        self.pool.stopped().is_none()
     }
 
     /// Takes the answer of a device.
@@ -412,7 +417,7 @@ impl Opening {
     }
 
     fn is_waiting(&self) -> bool {
-        let is_labelling = self.pool.renewal.is_some() && self.pool.suspended.is_none();
+        let is_labelling = self.pool.is_labelling() && !self.pool.is_suspended();
         let is_held = self.stage != OpeningStage::Hold || self.pool.is_held();
         !self.reading.is_empty() || is_labelling || !is_held
     }
@@ -517,10 +522,10 @@ impl Opening {
         }
         let pool = &mut self.pool;
         let mut catalog = manifest.catalog.clone();
-        catalog.set_pool_name(&pool.config.name);
+        catalog.set_pool_name(&pool.config().name);
         pool.catalog = Arc::new(catalog);
-        pool.ended_scan = manifest.scan;
-        pool.waiting_scrub = manifest.scrub.map(|scrub| scrub.state());
+        let scrub = manifest.scrub.map(|scrub| scrub.state());
+        pool.open_scans(manifest.scan, scrub);
         pool.trims.open(&manifest.trims);
         let contents: Result<BTreeMap<_, _>, OpenError> = manifest
             .contents
@@ -634,18 +639,12 @@ fn empty(
         lists: None,
         destroyed: Destroyed::default(),
         config,
-        is_config_new: false,
-        is_export_wanted: false,
-        is_closing: false,
-        renewal: None,
+        labels: Labels::default(),
         checkpoint: None,
         schedule: Schedule::default(),
-        scan: None,
-        ended_scan: None,
-        waiting_scrub: None,
+        scans: Scans::default(),
         behind: BTreeMap::new(),
         short: Vec::new(),
-        unrebuilt: BTreeSet::new(),
         tending: Tending::new(),
         failures: Default::default(),
         may_lie_twice: false,
@@ -654,11 +653,9 @@ fn empty(
         signposts: Signposts::default(),
         trims: Default::default(),
         persisted: Persisted::default(),
-        suspended: None,
-        is_read_only: false,
+        condition: Condition::default(),
         activity: None,
         is_unprotecting: false,
-        stopped: None,
         output: Output::default(),
     };
     pool.use_second_copies();

@@ -37,11 +37,11 @@ impl Pool {
     pub fn claim(&mut self, host: &str, now_us: u64) {
         self.heed_time(now_us);
         self.end_trims(false);
-        if self.config.is_exported || self.config.host != host {
+        if self.config().is_exported || self.config().host != host {
             self.set_exported(false, host);
         }
         self.note_protection();
-        if self.is_config_new {
+        if self.is_config_new() {
             self.schedule.want();
         }
         self.go_on();
@@ -50,16 +50,16 @@ impl Pool {
     /// Reports whether the labels hold all that is known of the vdevs. A checkpoint may be under
     /// way.
     pub fn is_labelled(&self) -> bool {
-        self.suspended.is_none() && !self.are_labels_due()
+        !self.is_suspended() && !self.is_config_new() && !self.is_labelling()
     }
 
     /// Reports whether the labels are complete: the pool exists, and belongs to its host.
     pub fn is_config_durable(&self) -> bool {
-        self.suspended.is_none()
+        !self.is_suspended()
             && self.checkpoint.is_none()
             && !self.schedule.is_wanted()
-            && !self.is_config_new
-            && self.renewal.is_none()
+            && !self.is_config_new()
+            && !self.is_labelling()
     }
 
     /// Begins to close the pool: everything taken goes into a last checkpoint. With `is_exported`,
@@ -67,9 +67,8 @@ impl Pool {
     /// on, and continues until [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.heed_time(now_us);
-        self.is_export_wanted = is_exported;
+        self.condition.begin_closing(is_exported);
         self.schedule.want();
-        self.is_closing = true;
         self.end_trims(true);
         self.go_on();
     }
@@ -77,22 +76,21 @@ impl Pool {
     /// Reports whether the labels may say that any host may import the pool, since nothing else
     /// will be written.
     pub(super) fn is_export_due(&self) -> bool {
-        self.is_export_wanted && self.is_all_written()
+        self.condition.is_export_wanted() && self.is_all_written()
     }
 
     /// Lets the labels say that any host may import the pool, as the last thing that is written.
     pub(super) fn export_go_on(&mut self) {
         if self.is_export_due() {
-            self.is_export_wanted = false;
-            self.config.is_exported = true;
-            self.is_config_new = true;
+            self.condition.note_exported();
+            self.note_exported();
         }
     }
 
     /// Reports whether the activity records may say that this host lets the pool go, since nothing
     /// else will be written.
     pub(super) fn is_close_due(&self) -> bool {
-        self.is_closing && self.is_written_for_good() && self.is_to_be_let_go()
+        self.condition.is_closing() && self.is_written_for_good() && self.is_to_be_let_go()
     }
 
     /// Lets the activity records say that this host lets the pool go, after all else.
@@ -105,21 +103,19 @@ impl Pool {
     /// Reports whether everything taken is in a durable checkpoint, and nothing is under way. A
     /// suspended pool never comes to rest.
     pub fn is_settled(&self) -> bool {
-        match self.is_closing && self.activity.is_some() {
+        match self.condition.is_closing() && self.activity.is_some() {
             true => self.is_let_go(),
             false => self.is_written_for_good(),
         }
     }
 
     fn is_written_for_good(&self) -> bool {
-        self.is_all_written() && !self.is_export_wanted
+        self.is_all_written() && !self.condition.is_export_wanted()
     }
 
     fn is_all_written(&self) -> bool {
         self.is_config_durable()
-            && self.pending.is_empty()
-            && self.stalled.is_empty()
-            && self.waiting.is_empty()
+            && !self.has_requests()
             && self.trims.is_at_rest()
             && !self.stalled.has_locks()
             && self.commit.group.is_empty()
@@ -136,7 +132,8 @@ impl Pool {
     /// Returns the reason why the pool takes no more changes; `None` if it takes them, or never
     /// did.
     pub fn suspended_because(&self) -> Option<&str> {
-        self.suspended.as_deref().filter(|_| !self.is_read_only)
+        let reason = self.condition.suspended();
+        reason.filter(|_| !self.is_read_only())
     }
 
     /// Makes the pool serve only reads, for a pool that was just opened and whose devices are not
@@ -144,18 +141,17 @@ impl Pool {
     /// begin again.
     pub fn make_read_only(&mut self) {
         self.set_healing(false);
-        (self.scan, self.waiting_scrub) = (None, None);
-        self.is_read_only = true;
-        self.suspended = Some("it was imported to be read only".into());
+        self.forget_scans();
+        self.condition.make_read_only();
     }
 
     /// Reports whether the pool only serves reads.
     pub fn is_read_only(&self) -> bool {
-        self.is_read_only
+        self.condition.is_read_only()
     }
 
     /// Reports whether the pool takes changes.
     pub fn takes_changes(&self) -> bool {
-        self.suspended.is_none()
+        !self.is_suspended()
     }
 }

@@ -33,7 +33,7 @@ pub(super) mod under_way;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::state::Pool;
-use super::tags::Tag;
+use crate::engine::devices::tags::Tag;
 use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
 use crate::vdev::{Block, LeafId, Resilver, VdevEvent};
 use gather::identity;
@@ -51,8 +51,8 @@ const IN_FLIGHT: u64 = 4096;
 impl Pool {
     /// Returns the scan under way, or the last one that ended, even before the pool was opened.
     pub fn scan_status(&self) -> Option<ScanStatus> {
-        let Some(scan) = &self.scan else {
-            return self.ended_scan.map(|record| record.status());
+        let Some(scan) = &self.scans.present else {
+            return self.scans.ended.map(|record| record.status());
         };
         let waiting = scan.batch.get(scan.next..).unwrap_or_default();
         let footprint = |found: &ScanTarget| self.sectors_of(&found.pointer);
@@ -65,14 +65,14 @@ impl Pool {
 
     /// Returns the outcome of the last ended scan, for checkpoints to keep.
     pub(super) fn last_ended_scan(&self) -> Option<ScanRecord> {
-        let own = self.scan.as_ref();
+        let own = self.scans.present.as_ref();
         own.and_then(|scan| ScanRecord::of(&scan.status))
-            .or(self.ended_scan)
+            .or(self.scans.ended)
     }
 
     /// Returns the kind and state of the last scan since the pool was opened.
     pub fn scan_state(&self) -> Option<(ScanKind, ScanState)> {
-        let status = &self.scan.as_ref()?.status;
+        let status = &self.scans.present.as_ref()?.status;
         Some((status.kind, status.state))
     }
 
@@ -93,15 +93,19 @@ impl Pool {
 
     fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<Resilver>) {
         let counts = self.space.counts();
-        self.ended_scan = self.last_ended_scan();
-        let number = self.scan.as_ref().map_or(0, |before| before.number + 1);
-        self.scan = Some(Scan {
+        self.scans.ended = self.last_ended_scan();
+        let number = self
+            .scans
+            .present
+            .as_ref()
+            .map_or(0, |before| before.number + 1);
+        self.scans.present = Some(Scan {
             number,
             paused_us: 0,
             status: ScanStatus {
                 kind,
                 state: ScanState::Running,
-                started_s: self.time_s,
+                started_s: self.time_s(),
                 ended_s: 0,
                 scanned_sectors: 0,
                 examined_sectors: 0,
@@ -112,7 +116,7 @@ impl Pool {
                 repaired: 0,
                 unrecoverable: 0,
             },
-            epoch: self.epoch,
+            epoch: self.epoch(),
             begins_with: self.schedule.made() + 1 + u64::from(self.checkpoint.is_some()),
             has_begun: false,
             leaves,
@@ -122,7 +126,7 @@ impl Pool {
             walking: None,
             batch_targets: Vec::new(),
             batch: Vec::new(),
-            most: self.limits.scan_batch,
+            most: self.limits().scan_batch,
             lists: VecDeque::new(),
             chunk: None,
             next: 0,
@@ -147,8 +151,10 @@ impl Pool {
 
     /// Reports whether a scan could do something now.
     pub(super) fn is_scan_working(&self) -> bool {
-        let Some(scan) = &self.scan else { return false };
-        if !scan.is_active() && self.waiting_scrub.is_some() {
+        let Some(scan) = &self.scans.present else {
+            return false;
+        };
+        if !scan.is_active() && self.scans.waiting_scrub.is_some() {
             return true;
         }
         if scan.status.state != ScanState::Running || scan.awaited.is_some() {
@@ -165,14 +171,17 @@ impl Pool {
 
     /// Begins a resilver if a leaf needs one; else the scrub that waits.
     fn begin_due_scan(&mut self) {
-        let is_resilvering = self.scan.as_ref().is_some_and(|scan| {
+        let is_resilvering = self.scans.present.as_ref().is_some_and(|scan| {
             scan.status.kind == ScanKind::Resilver && scan.status.state == ScanState::Running
         });
-        if is_resilvering || self.suspended.is_some() {
+        if is_resilvering || self.is_suspended() {
             return;
         }
         let leaves = self.incomplete_leaves();
-        if leaves.iter().any(|of| !self.unrebuilt.contains(&of.leaf)) {
+        if leaves
+            .iter()
+            .any(|of| !self.scans.unrebuilt.contains(&of.leaf))
+        {
             // Rebuilding goes first.
             self.interrupt_scrub();
             self.begin_scan(ScanKind::Resilver, leaves);
@@ -185,7 +194,9 @@ impl Pool {
     pub(super) fn scan_go_on(&mut self) {
         self.begin_due_scan();
         let checkpoints = self.schedule.made();
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         if scan.status.state != ScanState::Running || scan.awaited.is_some() {
             return;
         }
@@ -201,7 +212,9 @@ impl Pool {
             }
             self.scan_between_checkpoints();
         }
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         if !scan.has_begun {
             if checkpoints < scan.begins_with {
                 return;
@@ -214,7 +227,9 @@ impl Pool {
     /// Gives the scan the lists that belong to a checkpoint while one is being made.
     pub(super) fn scan_between_checkpoints(&mut self) {
         let (is_freeing, checkpoints) = (self.is_freeing(), self.schedule.made());
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         if scan.status.state != ScanState::Running {
             return;
         }
@@ -259,7 +274,7 @@ impl Pool {
             ]
         });
         let targets = std::iter::once(Target::Tables).chain(datasets).collect();
-        if let Some(scan) = &mut self.scan {
+        if let Some(scan) = &mut self.scans.present {
             scan.targets = targets;
             scan.has_begun = true;
         }
@@ -268,7 +283,9 @@ impl Pool {
     /// Moves the targets not yet visited from one dataset to another, which has its blocks from now
     /// on.
     pub(super) fn scan_follows(&mut self, from: DatasetId, to: DatasetId) {
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         let walking = scan.walking.iter_mut().map(|(target, _)| target);
         let waiting = scan.targets.iter_mut().chain(&mut scan.batch_targets);
         let named = waiting.chain(walking).filter_map(Target::dataset_mut);
@@ -287,11 +304,14 @@ impl Pool {
     /// Begins as many blocks of the batch as may be under way; gathers the next batch when all are
     /// done.
     fn work_off(&mut self) {
+        let limits = self.limits();
         loop {
             if self.is_batch_old() {
                 self.gather_again();
             }
-            let Some(scan) = &mut self.scan else { return };
+            let Some(scan) = &mut self.scans.present else {
+                return;
+            };
             let is_whole = !scan.is_gathering;
             if is_whole && scan.next < scan.batch.len() && scan.in_flight < IN_FLIGHT {
                 self.begin_block();
@@ -302,7 +322,7 @@ impl Pool {
                     return;
                 }
                 if !scan.batch.is_empty() && self.schedule.made() == scan.batch_checkpoints {
-                    scan.most = (scan.most * 2).min(self.limits.scan_batch);
+                    scan.most = (scan.most * 2).min(limits.scan_batch);
                 }
                 // When as many blocks were gathered as were thrown away, none of the latter is
                 // still to come.
@@ -314,7 +334,9 @@ impl Pool {
                 (scan.next, scan.batch_examined) = (0, 0);
                 self.tell_lost();
             }
-            let Some(scan) = &self.scan else { return };
+            let Some(scan) = &self.scans.present else {
+                return;
+            };
             let is_over =
                 scan.targets.is_empty() && scan.lists.is_empty() && scan.walking.is_none();
             if is_over {
@@ -329,7 +351,7 @@ impl Pool {
     /// Reports whether the batch is so old that its blocks may have been freed and their places
     /// reused.
     fn is_batch_old(&self) -> bool {
-        let scan = self.scan.as_ref();
+        let scan = self.scans.present.as_ref();
         scan.is_some_and(|scan| self.schedule.made() > scan.batch_checkpoints + 1)
     }
 
@@ -337,18 +359,25 @@ impl Pool {
     fn count_rebuilt(&mut self, leaves: &[LeafId], pointer: &Pointer) {
         let shares = leaves.iter().map(|leaf| self.share_of(*leaf, pointer));
         let bytes = shares.sum::<u64>() * SECTOR_SIZE as u64;
-        if let Some(scan) = &mut self.scan {
+        if let Some(scan) = &mut self.scans.present {
             scan.status.repaired_bytes += bytes;
         }
     }
 
     fn begin_block(&mut self) {
-        let Some(found) = self.scan.as_ref().map(|scan| scan.batch[scan.next]) else {
+        let Some(found) = self
+            .scans
+            .present
+            .as_ref()
+            .map(|scan| scan.batch[scan.next])
+        else {
             return;
         };
         let ScanTarget { pointer, place } = found;
         let (of, sectors) = (identity(&pointer), self.sectors_of(&pointer));
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         scan.next += 1;
         if scan.verified.contains(&of) {
             return;

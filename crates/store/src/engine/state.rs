@@ -1,6 +1,6 @@
 //! State of an open pool, and its entry points.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pages::Pages;
@@ -9,20 +9,20 @@ use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::making::Making;
 use super::checkpoint::schedule::Schedule;
+use super::condition::Condition;
 use super::config::PoolConfig;
 use super::contents::Contents;
 use super::limits::Limits;
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
-use super::scan::record::ScanRecord;
-use super::scan::status::ScanState;
-use super::scan::under_way::Scan;
-use super::tags::Tag;
+use super::scan::under_way::Scans;
 use super::trim::trims::Trims;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::engine::devices::caches::{self, CacheVdevs};
 use crate::engine::devices::disks::Disks;
+use crate::engine::devices::label_rounds::Labels;
 use crate::engine::devices::logs::LogVdevs;
+use crate::engine::devices::tags::Tag;
 use crate::engine::devices::tending::Tending;
 use crate::engine::io::block_reads::BlockReads;
 use crate::engine::io::change::Write;
@@ -85,29 +85,14 @@ pub struct Pool {
     pub(super) lists: Option<usize>,
     pub(super) destroyed: Destroyed,
     pub(super) config: PoolConfig,
-    /// Whether the configuration changed and the labels do not have it yet.
-    pub(super) is_config_new: bool,
-    /// Whether the labels are to say that any host may import the pool, when all else is written.
-    pub(super) is_export_wanted: bool,
-    /// Whether this host lets the pool go when all is written.
-    pub(super) is_closing: bool,
-    /// Write of the configuration into the labels that is under way.
-    pub(super) renewal: Option<crate::engine::devices::label_rounds::Renewal>,
+    pub(super) labels: Labels,
     pub(super) checkpoint: Option<Making>,
     pub(super) schedule: Schedule,
-    pub(super) scan: Option<Scan>,
-    /// Last scan that ended before the present one began, or before the pool was opened.
-    pub(super) ended_scan: Option<ScanRecord>,
-    /// Scrub, running or paused, that a resilver interrupted. It begins again when the resilver is
-    /// over.
-    pub(super) waiting_scrub: Option<ScanState>,
+    pub(super) scans: Scans,
     /// Leaves that came back older than the pool and are not rebuilt yet, by guid.
     pub(super) behind: BTreeMap<u64, super::open::leaves_behind::Behind>,
     /// Devices that were shorter than remembered when the pool was opened.
     pub(super) short: Vec<super::open::sizes::Short>,
-    /// Leaves that the last resilver could not rebuild in full. The resilver is not tried again
-    /// before something has changed.
-    pub(super) unrebuilt: BTreeSet<LeafId>,
     pub(super) tending: Tending,
     /// Counts of the failures of leaves.
     pub(super) failures: crate::engine::devices::failures::Failures,
@@ -120,17 +105,12 @@ pub struct Pool {
     pub(super) signposts: Signposts,
     pub(super) trims: Trims,
     pub(super) persisted: super::manifest::Persisted,
-    /// Reason why no changes are taken.
-    pub(super) suspended: Option<String>,
-    /// Whether changes are refused because the pool is open for reading only.
-    pub(super) is_read_only: bool,
+    pub(super) condition: Condition,
     /// Activity records with which this host claims the pool, if another host could reach its
     /// devices.
     pub(super) activity: Option<Box<super::activity::owner::Owner>>,
     /// Whether the records are to let the pool go, after which no more are written.
     pub(super) is_unprotecting: bool,
-    /// Reason for which all work ended, since another host has the pool or may have it.
-    pub(super) stopped: Option<super::activity::protection::Stop>,
     pub(super) output: Output,
 }
 
@@ -227,7 +207,7 @@ impl Pool {
         }
         for (io, outcome) in answers {
             self.heed_reservation(&outcome);
-            if self.stopped.is_some() {
+            if self.condition.stopped().is_some() {
                 return self.hand_out();
             }
             if caches::is_cache_io(io) {
@@ -267,7 +247,7 @@ impl Pool {
     pub fn work_due_us(&self) -> Option<u64> {
         // Changes may wait for a checkpoint; then making it serves requests.
         let serves = self.background.is_serving(self.now_us()) && self.stalled.is_empty();
-        let has_work = self.background.is_owed() && self.suspended.is_none() || self.has_work();
+        let has_work = self.background.is_owed() && !self.is_suspended() || self.has_work();
         has_work.then_some(if serves {
             self.background.next_us()
         } else {
@@ -278,11 +258,11 @@ impl Pool {
     /// Returns the time at which work is due that a request waits for, or that is promised for a
     /// time.
     pub fn service_due_us(&self) -> Option<u64> {
-        if self.stopped.is_some() {
+        if self.condition.stopped().is_some() {
             return None;
         }
         let activity = self.activity_due_us();
-        if self.suspended.is_some() {
+        if self.is_suspended() {
             return self.disks.deadline_us().into_iter().chain(activity).min();
         }
         let group = self.commit.deadline_us(&self.limits);
@@ -435,7 +415,7 @@ impl Pool {
         });
         let is_untended = self.tending.is_due() || self.spares_that_left().next().is_some();
         let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
-        self.suspended.is_none() && has_more || self.is_close_due()
+        !self.is_suspended() && has_more || self.is_close_due()
     }
 
     /// Reports whether a checkpoint is due for another reason than the age of the last one.
@@ -443,13 +423,18 @@ impl Pool {
         let is_long = self.schedule.is_long(&self.limits);
         // Writes that were under way when closing began come after the checkpoint that closing
         // asked for.
-        let is_last = self.is_closing && self.has_changed();
+        let is_last = self.condition.is_closing() && self.has_changed();
         self.schedule.is_wanted() || is_last || is_long || self.is_space_running_short()
     }
 
     /// Reports whether a checkpoint would find anything new.
     pub(super) fn has_changed(&self) -> bool {
         self.commit.chain.sealed_seq() > self.persisted.seq || !self.commit.group.is_empty()
+    }
+
+    /// Tells an event to whoever runs the pool.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.output.events.push(event);
     }
 
     pub(super) fn answer(&mut self, id: RequestId, result: Result<Answer, PoolError>) {
@@ -469,23 +454,49 @@ impl Pool {
 
     /// Takes no changes from now on. The data on the devices stays as it is.
     pub(super) fn suspend(&mut self, reason: String) {
-        if self.suspended.is_none() {
-            self.output.events.push(Event::Suspended {
-                reason: reason.clone(),
-            });
-            self.suspended = Some(reason);
+        if self.condition.suspend(&reason) {
+            self.tell(Event::Suspended { reason });
         }
     }
 
     /// Returns the error for changes that are no longer taken.
     pub(super) fn suspension(&self) -> Option<PoolError> {
-        let reason = self.suspended.as_ref()?;
-        let kind = match self.is_read_only {
-            true => PoolErrorKind::ReadOnly,
-            false => PoolErrorKind::Suspended,
-        };
-        let context = format!("the pool takes no changes: {reason}");
-        Some(PoolError::new(kind, context))
+        self.condition.refusal()
+    }
+
+    /// Reports whether no changes are taken.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.condition.suspended().is_some()
+    }
+
+    /// Returns the reason why no changes are taken; it is empty if they are.
+    pub(super) fn why_suspended(&self) -> String {
+        self.condition.suspended().unwrap_or_default().to_owned()
+    }
+
+    /// Reports whether requests wait that were taken.
+    pub(super) fn has_requests(&self) -> bool {
+        !(self.pending.is_empty() && self.stalled.is_empty() && self.waiting.is_empty())
+    }
+
+    /// Returns the wall clock in seconds since 1970.
+    pub(super) fn time_s(&self) -> u64 {
+        self.time_s
+    }
+
+    /// Returns the key that the pool's records are proven with.
+    pub(super) fn key(&self) -> PoolKey {
+        self.key
+    }
+
+    /// Returns the epoch in which blocks are born now.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Returns the bounds on the pool's memory and delays.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Returns the bytes of a block that is being written, by its future place.

@@ -30,7 +30,7 @@ use std::fmt;
 use super::properties::PoolProperty;
 use super::request::Event;
 use super::state::Pool;
-use super::tags::Tag;
+use crate::engine::devices::tags::Tag;
 use crate::format::SECTOR_SIZE;
 use crate::space::{Extent, Untold};
 use crate::vdev::{DeviceError, DeviceErrorKind, LeafId};
@@ -99,7 +99,7 @@ impl Pool {
             Some(TrimState::Suspended) => before.cloned(),
             _ => None,
         };
-        let mut record = record.unwrap_or_else(|| TrimRecord::new(guid, self.time_s));
+        let mut record = record.unwrap_or_else(|| TrimRecord::new(guid, self.time_s()));
         record.state = TrimState::Running;
         record.rate = rate;
         self.trim_changed(record);
@@ -133,7 +133,7 @@ impl Pool {
         };
         let mut record = record.filter(may).cloned().ok_or(TrimRefused::NotRunning)?;
         record.state = state;
-        record.ended_s = self.time_s;
+        record.ended_s = self.time_s();
         self.trim_changed(record);
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Pool {
             state: record.state,
             bytes: record.bytes,
         };
-        self.output.events.push(event);
+        self.tell(event);
         self.trims.by_leaf.insert(record.leaf, record);
         self.schedule.want();
         self.go_on();
@@ -187,8 +187,8 @@ impl Pool {
     /// Starts or stops noting freed space for `autotrim`. Called when the property is set, and when
     /// the pool is open.
     pub(super) fn heed_autotrim(&mut self) {
-        let is_on = self.config.properties.is_on(PoolProperty::Autotrim);
-        self.space.note_freed(is_on && !self.is_read_only);
+        let is_on = self.config().properties.is_on(PoolProperty::Autotrim);
+        self.space.note_freed(is_on && !self.is_read_only());
     }
 
     /// Stops new steps, or allows them again.
@@ -198,7 +198,7 @@ impl Pool {
 
     /// Begins the steps that are due.
     pub(super) fn trim_go_on(&mut self) {
-        if self.suspended.is_some() || self.trims.is_over || !self.space.may_hold() {
+        if self.is_suspended() || self.trims.is_over || !self.space.may_hold() {
             return;
         }
         for vdev in 0..self.space.vdevs() {
@@ -367,9 +367,7 @@ impl Pool {
         };
         self.trims.by_leaf.remove(&guid);
         if self.trims.unable.insert(guid) {
-            self.output
-                .events
-                .push(Event::TrimUnsupported { leaf: guid });
+            self.tell(Event::TrimUnsupported { leaf: guid });
         }
     }
 
@@ -379,13 +377,13 @@ impl Pool {
         };
         record.position = end;
         record.state = TrimState::Finished;
-        record.ended_s = self.time_s;
+        record.ended_s = self.time_s();
         let event = Event::Trim {
             leaf: guid,
             state: record.state,
             bytes: record.bytes,
         };
-        self.output.events.push(event);
+        self.tell(event);
         self.trims.by_leaf.insert(guid, record);
         self.schedule.want();
     }

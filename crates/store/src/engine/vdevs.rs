@@ -100,9 +100,9 @@ impl Pool {
             guid: self.config.guid,
             state: state.unwrap_or(VdevState::Online),
             suspended: self.suspended_because().map(str::to_owned),
-            stopped: self.stopped.clone(),
+            stopped: self.stopped().cloned(),
             protected: self.protected(),
-            is_read_only: self.is_read_only,
+            is_read_only: self.is_read_only(),
             top_levels,
             spares,
             leaving_spares: self.tending.leaving().collect(),
@@ -396,7 +396,7 @@ impl Pool {
     }
 
     pub(super) fn shape_changed(&mut self) {
-        self.is_config_new = true;
+        self.config_changed();
         self.schedule.want();
     }
 
@@ -425,7 +425,7 @@ impl Pool {
 
     /// Lets spares stand in for leaves that failed, and ends replacements that are complete.
     pub(super) fn tend_vdevs(&mut self) {
-        if self.suspended.is_some() {
+        if self.is_suspended() {
             return;
         }
         self.remove_logs();

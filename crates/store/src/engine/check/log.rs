@@ -55,7 +55,7 @@ impl Check<'_> {
         let Some((seq, address)) = records.places.pop() else {
             return;
         };
-        let (key, checksum) = (self.pool.key, records.checksum);
+        let (key, checksum) = (self.pool.key(), records.checksum);
         let is_it = move |data: &Pages| {
             Record::decode(&data.to_vec(), key).is_some_and(|(record, found)| {
                 record.seq == seq && checksum.is_none_or(|checksum| found == checksum)
@@ -77,7 +77,7 @@ impl Check<'_> {
     /// block of its own. An unreadable record is reported where its copies are verified.
     pub(super) fn take_record(&mut self, seq: u64, before: Records, sector: Option<Pages>) {
         let sector = sector.map(|sector| sector.to_vec());
-        let record = sector.and_then(|sector| Record::decode(&sector, self.pool.key));
+        let record = sector.and_then(|sector| Record::decode(&sector, self.pool.key()));
         let record = record.map(|(record, _)| record);
         for entry in record.iter().flat_map(|record| &record.entries) {
             if let Entry::StoredOperation { pointer, .. } = entry {

@@ -4,8 +4,8 @@ use super::super::contents::{Contents, Dying};
 use super::super::manifest::Job;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
-use super::super::tags::Tag;
 use super::making::{CheckpointStage, Walking};
+use crate::engine::devices::tags::Tag;
 use crate::engine::io::wanted::NodeWaiter;
 use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};
@@ -36,7 +36,7 @@ impl Pool {
 
     /// Does the next step of freeing.
     pub(super) fn free_step(&mut self) {
-        let mut budget = self.limits.budget;
+        let mut budget = self.limits().budget;
         while budget > 0 {
             let Some(making) = &mut self.checkpoint else {
                 return;

@@ -71,7 +71,7 @@ impl Pool {
     pub(super) fn merge_step(&mut self) {
         let making = self.checkpoint.as_ref();
         let bound = making.map_or(0, |making| making.nodes_to_go_on_with());
-        let mut budget = self.limits.budget.min(bound);
+        let mut budget = self.limits().budget.min(bound);
         while budget > 0 {
             let Some(making) = &mut self.checkpoint else {
                 return;

@@ -152,7 +152,7 @@ impl Pool {
                 places.manifest.push((place, sectors * SECTOR_SIZE));
                 room += sectors * SECTOR_SIZE;
             }
-            if self.suspended.is_some() {
+            if self.is_suspended() {
                 return Err(NoSpace);
             }
             let is_covered = places.chunks.len() * MAX_EXTENTS >= self.space.deferred().len();
@@ -220,12 +220,13 @@ impl Pool {
     }
 
     fn note_root(&mut self, manifest_len: u64, manifest: Vec<Pointer>) {
+        let time_s = self.time_s();
         let Some(making) = &mut self.checkpoint else {
             return;
         };
         making.root = Some(Root {
             epoch: making.epoch,
-            time_s: self.time_s,
+            time_s,
             seq: making.seq,
             log: making.log,
             previous: making.previous,
@@ -254,7 +255,7 @@ impl Pool {
         let birth = self
             .checkpoint
             .as_ref()
-            .map_or(self.epoch, |making| making.epoch);
+            .map_or(self.epoch(), |making| making.epoch);
         let mut node = Node::<FAN_OUT>::new(id, birth);
         let table = &self.persisted.pages[usize::from(vdev)];
         for (slot, pointer) in table

@@ -7,9 +7,9 @@ use pages::Pages;
 
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
-use super::super::tags::Tag;
 use super::making::{CheckpointStage, Making};
 use crate::engine::devices::label_rounds::ALL_ROUNDS;
+use crate::engine::devices::tags::Tag;
 use crate::format::{Epoch, Label};
 use crate::vdev::ArrayError;
 
@@ -37,13 +37,13 @@ impl Pool {
     pub(in super::super) fn next_root(&self) -> Epoch {
         let is_early = |making: &&Making| !matches!(making.stage, CheckpointStage::Labels { .. });
         let making = self.checkpoint.as_ref().filter(is_early);
-        making.map_or(self.epoch, |making| making.epoch)
+        making.map_or(self.epoch(), |making| making.epoch)
     }
 
     /// Reports whether the root of `epoch`, or a newer one, is in the labels.
     pub(in super::super) fn has_root(&self, epoch: Epoch) -> bool {
         let making = self.checkpoint.as_ref();
-        epoch < making.map_or(self.epoch, |making| making.epoch)
+        epoch < making.map_or(self.epoch(), |making| making.epoch)
     }
 
     /// Begins a round.
@@ -59,7 +59,7 @@ impl Pool {
             round,
             is_flushing: false,
         });
-        let sector = Pages::from_bytes(&root.encode(self.key));
+        let sector = Pages::from_bytes(&root.encode(self.key()));
         let mut count = 0;
         for (leaf, _) in self.labelled_leaves() {
             for copy in ALL_ROUNDS[usize::from(round)] {

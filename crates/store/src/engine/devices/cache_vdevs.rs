@@ -50,7 +50,7 @@ fn no_such_cache() -> PoolError {
 impl Pool {
     /// Begins to use the cache vdevs of the configuration, all of them empty.
     pub(in crate::engine) fn begin_caches(&mut self) {
-        for spec in self.config.caches.clone() {
+        for spec in self.config().caches.clone() {
             self.insert_cache(spec);
         }
     }
@@ -77,7 +77,7 @@ impl Pool {
             index_bytes: self.cache.cap() / (2 * SHARE),
             write_bytes_per_s: WRITE_RATE,
         };
-        let level = SecondLevel::new(limits, self.key.secret);
+        let level = SecondLevel::new(limits, self.key().secret);
         let most = self.cache.cap() / SHARE;
         self.cache.reserve(level.memory(), most).then_some(level)
     }
@@ -139,7 +139,7 @@ impl Pool {
     pub fn add_cache(&mut self, spec: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.check_cache(spec)?;
         let leaf = self.insert_cache(spec.clone());
-        self.config.caches = self.caches.specs();
+        self.note_caches();
         self.shape_changed();
         Ok(leaf)
     }
@@ -182,7 +182,7 @@ impl Pool {
         if let Some(device) = self.caches.device(leaf) {
             device.level = level;
         }
-        self.config.caches = self.caches.specs();
+        self.note_caches();
         self.shape_changed();
         self.go_on();
         Ok(())
@@ -198,7 +198,7 @@ impl Pool {
             return Err(no_such_cache());
         };
         self.stop_cache(leaf, LeafState::Detached, "detached");
-        self.config.caches = self.caches.specs();
+        self.note_caches();
         self.shape_changed();
         self.go_on();
         Ok(())
@@ -231,6 +231,11 @@ impl Pool {
                 Some(None)
             }
         }
+    }
+
+    /// Reports whether there are cache vdevs.
+    pub(in crate::engine) fn has_caches(&self) -> bool {
+        !self.caches.is_empty()
     }
 
     /// Offers blocks that memory gave up to the cache vdevs.
@@ -358,7 +363,7 @@ impl Pool {
             state,
             reason,
         };
-        self.output.events.push(Event::Vdev(event));
+        self.tell(Event::Vdev(event));
     }
 
     /// Forgets the contents of a cache vdev, and its requests under way. The pool serves the
@@ -387,7 +392,7 @@ impl Pool {
     /// Writes the labels of cache vdevs, once a new configuration is in all other labels. Nothing
     /// waits for these labels: a cache vdev that is not found by its label is merely not used.
     pub(in crate::engine) fn label_caches(&mut self, config: &[u8]) {
-        let generation = self.config.generation;
+        let generation = self.config().generation;
         let used = self.caches.devices.iter();
         let used = used.filter(|device| device.spec.state == LeafState::Online);
         let leaves: Vec<(LeafId, u64, u64)> = used
@@ -395,7 +400,7 @@ impl Pool {
             .collect();
         for (leaf, guid, size) in leaves {
             let label = Label {
-                pool: self.config.guid,
+                pool: self.config().guid,
                 leaf: guid,
                 generation,
                 config: config.to_vec(),

@@ -32,10 +32,9 @@ impl Pool {
     /// Returns a vdev to be added, with inner labels only if the pool may have them.
     pub(in crate::engine) fn with_known_labels(&mut self, top: &TopLevelSpec) -> TopLevelSpec {
         let mut top = top.clone();
-        let features = &mut self.config.features;
-        match features.state(Feature::InnerLabels) {
+        match self.config().features.state(Feature::InnerLabels) {
             FeatureState::Disabled => top.inner_labels = None,
-            _ if top.inner_labels.is_some() => features.require(Feature::InnerLabels),
+            _ if top.inner_labels.is_some() => self.require_feature(Feature::InnerLabels),
             _ => {}
         }
         top

@@ -28,9 +28,10 @@
 
 use pages::Pages;
 
-use super::label_rounds::{ALL_ROUNDS, Renewal};
+use super::label_rounds::ALL_ROUNDS;
+use crate::engine::devices::tags::Tag;
+use crate::engine::request::Event;
 use crate::engine::state::Pool;
-use crate::engine::tags::Tag;
 use crate::format::Label;
 use crate::vdev::{ArrayError, Class, LeafId, TopLevelStatus, VdevState};
 
@@ -43,7 +44,33 @@ impl Pool {
 
     /// Reports whether the labels have to be rewritten, as far as is known.
     pub(in crate::engine) fn are_labels_due(&self) -> bool {
-        self.is_config_new || self.renewal.is_some()
+        self.labels.is_new() || self.labels.round().is_some()
+    }
+
+    /// Notes that the labels do not have the present configuration.
+    pub(in crate::engine) fn config_changed(&mut self) {
+        self.labels.note_change();
+    }
+
+    /// Reports whether the configuration changed since a write of it into the labels began.
+    pub(in crate::engine) fn is_config_new(&self) -> bool {
+        self.labels.is_new()
+    }
+
+    /// Reports whether a configuration is being written into the labels.
+    pub(in crate::engine) fn is_labelling(&self) -> bool {
+        self.labels.round().is_some()
+    }
+
+    /// Notes that the labels will say that any host may import the pool.
+    pub(in crate::engine) fn note_exported(&mut self) {
+        self.config.is_exported = true;
+        self.labels.note_change();
+    }
+
+    /// Notes which caches the labels are to name.
+    pub(in crate::engine) fn note_caches(&mut self) {
+        self.config.caches = self.caches.specs();
     }
 
     /// Takes the array's events, before any of its answers is taken.
@@ -51,14 +78,14 @@ impl Pool {
         for event in self.take_disk_events() {
             self.observe(&event);
             self.note_repair(&event);
-            self.output.events.push(crate::engine::Event::Vdev(event));
+            self.tell(Event::Vdev(event));
         }
     }
 
     /// Begins to write the configuration into labels if it is new.
     pub(in crate::engine) fn labels_go_on(&mut self) {
         self.note_events();
-        if !self.is_config_new || self.renewal.is_some() || self.suspended.is_some() {
+        if !self.labels.is_new() || self.labels.round().is_some() || self.is_suspended() {
             return;
         }
         // Data that is only on log vdevs is found by the labels of the time when it was promised.
@@ -66,34 +93,30 @@ impl Pool {
             return;
         }
         self.logs.void_copies();
-        self.is_config_new = false;
+        self.labels.take_change();
         self.config.generation += 1;
         self.config.tree = self.vdev_tree();
-        self.config.caches = self.caches.specs();
+        self.note_caches();
         let Some(config) = self.config.encode_for_label() else {
             return self.suspend(
                 "labels have no room for the list of writes that the pool's devices missed".into(),
             );
         };
-        self.renewal = Some(Renewal {
-            config,
-            round: 0,
-            is_flushing: false,
-            waiting: 0,
-            good: 0,
-        });
+        self.labels.begin(config);
         self.write_configuration(0);
     }
 
     fn write_configuration(&mut self, round: usize) {
         let mut count = 0;
         for (leaf, guid) in self.labelled_leaves() {
-            let Some(renewal) = &self.renewal else { return };
+            let Some(config) = self.labels.config() else {
+                return;
+            };
             let label = Label {
                 pool: self.config.guid,
                 leaf: guid,
                 generation: self.config.generation,
-                config: renewal.config.clone(),
+                config: config.clone(),
             };
             let label = Pages::from_bytes(&label.encode());
             for copy in ALL_ROUNDS[round] {
@@ -115,10 +138,7 @@ impl Pool {
     }
 
     fn expect_configuration(&mut self, round: usize, is_flushing: bool, count: usize) {
-        if let Some(renewal) = &mut self.renewal {
-            (renewal.round, renewal.is_flushing) = (round, is_flushing);
-            (renewal.waiting, renewal.good) = (count, 0);
-        }
+        self.labels.expect(round, is_flushing, count);
         if count == 0 {
             self.suspend("no device can take the pool's configuration".into());
         }
@@ -127,29 +147,24 @@ impl Pool {
     /// Takes the end of a label's write or flush. If it failed, the array notes that, as long as
     /// another label succeeded.
     pub(in crate::engine) fn configuration_done(&mut self, result: &Result<(), ArrayError>) {
-        let Some(renewal) = &mut self.renewal else {
+        let Some(answered) = self.labels.answered(result.is_ok()) else {
             return;
         };
-        renewal.waiting -= 1;
-        renewal.good += usize::from(result.is_ok());
-        if renewal.waiting > 0 {
-            return;
-        }
-        if renewal.good == 0 {
+        if answered.good == 0 {
             return self.suspend("no device took the pool's configuration".into());
         }
-        match (renewal.round, renewal.is_flushing) {
+        match (answered.round, answered.is_flushing) {
             (round, false) => self.flush_configuration(round),
-            (0, true) if self.is_config_new => {
+            (0, true) if self.labels.is_new() => {
                 // A leaf that should have the configuration was lost, so no second round may show
                 // it.
-                self.renewal = None;
+                self.labels.end();
                 self.labels_go_on();
             }
             (0, true) => self.write_configuration(1),
             (_, true) => {
-                if let Some(renewal) = self.renewal.take() {
-                    self.label_caches(&renewal.config);
+                if let Some(config) = self.labels.end() {
+                    self.label_caches(&config);
                 }
                 self.labels_are_written();
             }

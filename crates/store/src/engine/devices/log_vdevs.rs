@@ -33,9 +33,9 @@
 use pages::Pages;
 
 use super::logs::{Copying, LogStatus, LogVdev, Recent};
+use crate::engine::devices::tags::Tag;
 use crate::engine::request::{Event, PoolErrorKind, RequestId};
 use crate::engine::state::Pool;
-use crate::engine::tags::Tag;
 use crate::format::{Address, Record, SECTOR_SIZE};
 use crate::vdev::{ArrayError, LeafId, Priority};
 
@@ -80,7 +80,7 @@ impl Pool {
     /// Reports whether promised groups must become durable in the chain first, since the labels are
     /// to change or a log vdev is to be removed.
     pub(in crate::engine) fn is_log_owing(&self) -> bool {
-        let is_due = self.is_config_new || !self.logs.removals.is_empty();
+        let is_due = self.is_config_new() || !self.logs.removals.is_empty();
         is_due && self.logs.promised_seq > self.commit.flushed_seq
     }
 
@@ -94,6 +94,11 @@ impl Pool {
     /// chain.
     pub fn promised_seq(&self) -> u64 {
         self.logs.promised_seq.max(self.commit.chain.durable_seq)
+    }
+
+    /// Notes that the log begins again after this group, for an opening.
+    pub(in crate::engine) fn log_opened_at(&mut self, seq: u64) {
+        self.logs.opened_at(seq);
     }
 
     /// Keeps a sealed group that may have to be copied.
@@ -144,7 +149,7 @@ impl Pool {
         log.status.records += count;
         log.status.bytes += bytes as u64;
         let vdev = log.status.vdev;
-        let blocks = self.logs.copies(self.key, Address::new(vdev, start), seq);
+        let blocks = self.logs.copies(self.key(), Address::new(vdev, start), seq);
         self.logs.copying = Some(Copying {
             vdev,
             seq,
@@ -187,7 +192,7 @@ impl Pool {
         }
         let reason = error.to_string();
         self.give_up_log(vdev, &reason);
-        self.output.events.push(Event::LogFailed { vdev, reason });
+        self.tell(Event::LogFailed { vdev, reason });
     }
 
     /// Removes a log vdev when all groups that it promised are durable elsewhere. Answers when

@@ -11,4 +11,5 @@ pub(crate) mod label_writes;
 pub(super) mod log_vdevs;
 pub(super) mod logs;
 pub(super) mod spares;
+pub(super) mod tags;
 pub(super) mod tending;

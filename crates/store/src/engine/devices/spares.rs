@@ -80,7 +80,7 @@ impl Pool {
         }
         self.allow_spare(leaf);
         let event = Event::SpareInUse { leaf: new, guid };
-        self.output.events.push(event);
+        self.tell(event);
         self.shape_changed();
         Ok(new)
     }
@@ -154,7 +154,7 @@ impl Pool {
             Some((new, spare.guid))
         });
         if let Some((leaf, guid)) = called {
-            self.output.events.push(Event::SpareInUse { leaf, guid });
+            self.tell(Event::SpareInUse { leaf, guid });
             self.shape_changed();
         }
     }

@@ -24,7 +24,7 @@ impl Pool {
         if self.checkpoint.is_some() {
             return None;
         }
-        let (has_changed, limits) = (self.has_changed(), &self.limits);
+        let (has_changed, limits) = (self.has_changed(), &self.limits());
         let is_waited_for = || self.schedule.rest().may_ask() && self.counts().deferred > 0;
         let old = has_changed.then(|| self.schedule.old_us(limits));
         let rested = (has_changed || is_waited_for()).then(|| self.schedule.rest().due_us(limits));

@@ -27,9 +27,9 @@ use pages::Pages;
 use super::log_end::GROUPS_IN_FLIGHT;
 use super::log_end::Start;
 use crate::catalog::SyncPolicy;
+use crate::engine::devices::tags::Tag;
 use crate::engine::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use crate::engine::state::Pool;
-use crate::engine::tags::Tag;
 use crate::format::{Address, DatasetId, Entry, Record};
 use crate::log::group::Change;
 use crate::log::replay;
@@ -46,7 +46,7 @@ const UNFLUSHED_GROUPS: u64 = 256;
 impl Pool {
     /// Answers the request when all that was answered before is durable.
     pub(in crate::engine) fn begin_flush(&mut self, id: RequestId, dataset: DatasetId) {
-        if self.is_read_only {
+        if self.is_read_only() {
             // There is nothing to flush.
             return self.answer(id, Ok(Answer::Done));
         }
@@ -72,13 +72,13 @@ impl Pool {
 
     /// Seals the open group if it is time, and flushes if a request waits.
     pub(in crate::engine) fn commit_go_on(&mut self) {
-        if self.suspended.is_some() {
+        if self.is_suspended() {
             return self.fail_waiters();
         }
         let commit = &self.commit;
         if !commit.group.is_empty() {
             let writing = commit.chain.being_written();
-            let is_ripe = self.now_us() >= commit.group.since_us + self.limits.gather_us;
+            let is_ripe = self.now_us() >= commit.group.since_us + self.limits().gather_us;
             // A waiting request shares the next write with all that come while other writes are
             // under way.
             let most = match self.has_log() {
@@ -91,7 +91,7 @@ impl Pool {
                 self.seal();
             }
         }
-        if self.suspended.is_some() {
+        if self.is_suspended() {
             return self.fail_waiters();
         }
         self.copy_to_log(self.commit.last_wanted());
@@ -148,7 +148,7 @@ impl Pool {
         let signpost = self.signpost(place, then);
         let record = Record {
             seq,
-            epoch: self.epoch,
+            epoch: self.epoch(),
             durable_seq: self.commit.chain.durable_seq,
             next: then,
             previous: self.commit.chain.previous,
@@ -156,7 +156,7 @@ impl Pool {
             copy: None,
             entries,
         };
-        let (sector, checksum) = record.encode(self.key);
+        let (sector, checksum) = record.encode(self.key());
         self.keep_for_log(&record, &blocks);
         let twice = replay::blocks(&record).zip(&blocks);
         let seconds = twice.filter_map(|(of, (_, data))| Some((of.second()?, data.clone())));
@@ -295,7 +295,7 @@ impl Pool {
 
     /// Fails all requests that wait for durability, since nothing becomes durable any more.
     fn fail_waiters(&mut self) {
-        let reason = self.suspended.clone().unwrap_or_default();
+        let reason = self.why_suspended();
         let stalled = self.stalled.give_up();
         let waiting = std::mem::take(&mut self.commit.waiters);
         let ids = waiting.into_iter().map(|(_, id)| id);

@@ -19,7 +19,7 @@ impl Pool {
     ///
     /// Blocks that are not kept in memory, and those that a cache vdev may have, are the engine's.
     pub(in crate::engine) fn publish(&mut self, dataset: DatasetId, block: u64) {
-        if !self.is_cached(dataset) || !self.caches.is_empty() {
+        if !self.is_cached(dataset) || self.has_caches() {
             return;
         }
         let Some(of) = self.contents.get(&dataset) else {

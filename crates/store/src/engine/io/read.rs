@@ -17,9 +17,9 @@ use crate::cache::{EvictedBlocks, Ticket};
 use crate::catalog::CachePolicy;
 use crate::compress;
 use crate::engine::contents::Contents;
+use crate::engine::devices::tags::Tag;
 use crate::engine::request::{Answer, Event, PoolError, PoolErrorKind, RequestId, Span};
 use crate::engine::state::Pool;
-use crate::engine::tags::Tag;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, Pointer};
 use crate::log::group::Held;
@@ -420,7 +420,7 @@ impl Pool {
         let at = |block: u64| block.saturating_mul(of.block_size.into()).min(of.size);
         let (offset, end) = (at(blocks.start), at(blocks.end));
         if offset < end {
-            self.output.events.push(Event::Unrecoverable(Span {
+            self.tell(Event::Unrecoverable(Span {
                 dataset,
                 offset,
                 len: end - offset,

@@ -25,7 +25,7 @@ impl Pool {
     /// reported if the checkpoint before had room.
     pub(in crate::engine) fn note_written_once(&mut self, blocks: u64) {
         if self.written_once.note(blocks) {
-            self.output.events.push(Event::WrittenOnce { blocks });
+            self.tell(Event::WrittenOnce { blocks });
         }
     }
 
@@ -48,15 +48,15 @@ impl Pool {
     pub(in crate::engine) fn want_second_copies(&mut self) {
         let mut settings = self.contents.values().map(|of| of.settings);
         let are_wanted = self.lacks_redundancy() || settings.any(|of| of.copies > 1);
-        if are_wanted && self.config.features.activate(Feature::TwoCopies) {
-            self.is_config_new = true;
+        if are_wanted && self.activate_feature(Feature::TwoCopies) {
+            self.config_changed();
         }
     }
 
     /// Notes that the labels say which features are active. So no program that lacks second copies
     /// meets one.
     pub(in crate::engine) fn use_second_copies(&mut self) {
-        self.may_lie_twice = self.config.features.is_active(Feature::TwoCopies);
+        self.may_lie_twice = self.config().features.is_active(Feature::TwoCopies);
     }
 
     /// Refuses an operation that needs second copies in a pool that may have none.
@@ -67,7 +67,7 @@ impl Pool {
         &self,
         operation: &Operation,
     ) -> Result<(), PoolError> {
-        let state = self.config.features.state(Feature::TwoCopies);
+        let state = self.config().features.state(Feature::TwoCopies);
         let of_new = |new: &NewDataset| new.properties.get(&Native::Copies.into()).cloned();
         let (folders, own) = match operation {
             Operation::CreateFolder { folders } => (&folders[..], None),
@@ -84,7 +84,7 @@ impl Pool {
         if state != FeatureState::Disabled || !wanted.any(|value| value == Value::Copies(2)) {
             return Ok(());
         }
-        let name = &self.config.name;
+        let name = &self.config().name;
         let context = format!(
             "copies=2 needs the format feature {}, which pool {name} does not use. Nothing was changed. \
              'sandstone pool upgrade {name}' enables the feature; older programs cannot open the pool \

@@ -139,7 +139,7 @@ impl Pool {
         if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
             self.stalled.lock(dataset, touched);
         }
-        self.stalled.stall(ready, self.limits.dirty_bytes);
+        self.stalled.stall(ready, self.limits().dirty_bytes);
     }
 
     /// Takes changes that waited for room.
@@ -392,7 +392,7 @@ impl Pool {
         let once = Pointer {
             address: extent.address(),
             second: Second::NONE,
-            birth: self.epoch,
+            birth: self.epoch(),
             sectors,
             compression,
             algorithm,

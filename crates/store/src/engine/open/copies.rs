@@ -181,7 +181,7 @@ impl Opening {
             let missing = self.pool.missing_of(leaf);
             let sectors = data.chunks().flat_map(|run| run.chunks_exact(SECTOR_SIZE));
             for (number, bytes) in (0..).zip(sectors) {
-                let Some((record, _)) = Record::decode(bytes, self.pool.key) else {
+                let Some((record, _)) = Record::decode(bytes, self.pool.key()) else {
                     continue;
                 };
                 let Some(promised) = record.copy else {
@@ -194,7 +194,7 @@ impl Opening {
                 let address = Address::new(vdev, sector + number);
                 let (seq, previous) = (record.seq, record.previous);
                 let proven_seq = promised.max(record.durable_seq);
-                let (_, checksum) = record.without_copy().encode(self.pool.key);
+                let (_, checksum) = record.without_copy().encode(self.pool.key());
                 let copies = self.copies.found.entry(seq).or_default();
                 if !copies.iter().any(|copy| copy.address == address) {
                     copies.push(Copy {
@@ -221,7 +221,7 @@ impl Opening {
         let Some(copy) = self.copies.choose(seq, |copy| copy.previous == previous) else {
             return false;
         };
-        let key = self.pool.key;
+        let key = self.pool.key();
         let is_it = move |data: &Pages| {
             chain_record(&data.to_vec(), key).is_some_and(|(_, checksum)| checksum == copy.checksum)
         };
@@ -239,7 +239,7 @@ impl Opening {
     /// Takes the record of a copy that was read. If there is none, the next copy is tried, or this
     /// is the end.
     pub(super) fn take_copy(&mut self, data: &Pages) -> Option<FoundGroup> {
-        let (sector, _) = chain_record(&data.to_vec(), self.pool.key)?;
+        let (sector, _) = chain_record(&data.to_vec(), self.pool.key())?;
         self.replay.replay.follow(&sector.to_vec())
     }
 
@@ -296,7 +296,7 @@ impl Opening {
             self.replay.stored = blocks.get(number).cloned();
         }
         self.do_group(&found)?;
-        let record = found.record.encode(self.pool.key).0;
+        let record = found.record.encode(self.pool.key()).0;
         let data = pointers.iter().zip(blocks).flat_map(|(pointer, data)| {
             let places = pointer.places();
             places.map(move |place| (place, data.clone()))

@@ -54,7 +54,7 @@ impl Opening {
     /// Asks whether there is a mark in the place of this group.
     pub(super) fn want_mark(&mut self, found: &FoundGroup) {
         self.stage = OpeningStage::Mark;
-        let (key, seq, previous) = (self.pool.key, found.record.seq, found.record.previous);
+        let (key, seq, previous) = (self.pool.key(), found.record.seq, found.record.previous);
         let is_mark = move |data: &Pages| {
             Record::decode(&data.to_vec(), key).is_some_and(|(record, _)| {
                 record.is_mark() && (record.seq, record.previous) == (seq, previous)
@@ -117,7 +117,7 @@ impl Opening {
                 let distance = |at: Extent| replay::distance(place, at.address());
                 let record = Record {
                     seq,
-                    epoch: self.pool.epoch,
+                    epoch: self.pool.epoch(),
                     // The groups found are flushed only after this record.
                     durable_seq,
                     next,
@@ -126,7 +126,7 @@ impl Opening {
                     copy: None,
                     entries: Vec::new(),
                 };
-                let (sector, checksum) = record.encode(self.pool.key);
+                let (sector, checksum) = record.encode(self.pool.key());
                 self.pool.records.extend(signpost.map(|at| (seq, at)));
                 self.pool.records.push_back((seq + 1, extent));
                 self.replay.new_mark = Some(NewMark {
@@ -160,7 +160,7 @@ impl Opening {
         if let Some(mark) = self.replay.new_mark.take() {
             let chain = Chain::new(mark.seq, mark.next, mark.checksum);
             self.pool.commit = Commit::new(chain, Start::Found);
-            self.pool.logs.opened_at(mark.seq);
+            self.pool.log_opened_at(mark.seq);
         }
     }
 }

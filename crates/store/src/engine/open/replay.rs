@@ -65,14 +65,14 @@ impl Opening {
     /// record.
     pub(super) fn want_record(&mut self) {
         let before = self.replay.waiting.back();
-        let epoch = before.map_or(self.pool.epoch, |found| found.record.epoch);
+        let epoch = before.map_or(self.pool.epoch(), |found| found.record.epoch);
         let replay = &self.replay.replay;
         let block = self.record_at(replay.address(), replay.seq(), replay.previous(), epoch);
         self.read(Wanted::Record, block);
     }
 
     fn record_at(&self, address: Address, seq: u64, previous: u128, birth: Epoch) -> Block {
-        let key = self.pool.key;
+        let key = self.pool.key();
         let is_it = move |data: &pages::Pages| {
             let sector = data.to_vec();
             match Record::decode(&sector, key) {
@@ -93,7 +93,7 @@ impl Opening {
     /// Returns the block of exactly the record that was found. Another record may fit as well and
     /// lie on another leaf: that of a cut group, over which this one was written.
     pub(super) fn record_of(&self, found: &FoundGroup) -> Block {
-        let (key, checksum, record) = (self.pool.key, found.checksum, &found.record);
+        let (key, checksum, record) = (self.pool.key(), found.checksum, &found.record);
         let is_it = move |data: &Pages| {
             Record::decode(&data.to_vec(), key).is_some_and(|(_, of)| of == checksum)
         };
@@ -119,7 +119,7 @@ impl Opening {
         let data = self.got.remove(&Wanted::Record).map(|data| data.to_vec());
         let later = data
             .as_ref()
-            .and_then(|sector| Record::later_version(sector, self.pool.key));
+            .and_then(|sector| Record::later_version(sector, self.pool.key()));
         if let Some(version) = later {
             return Err(OpenError::later("the log", version));
         }
@@ -276,7 +276,7 @@ impl Opening {
             // The data at the end of the log counts, though this leaf could not be brought to have
             // it. (Before the end was found, the leaf was believed about where the log ends.)
             if let VdevEvent::Unrepaired { leaf, birth, .. } = event
-                && birth <= pool.epoch
+                && birth <= pool.epoch()
             {
                 pool.note_lack(leaf, birth);
             }
@@ -303,10 +303,11 @@ impl Opening {
     /// that were given up.
     pub(super) fn end_with_labels(&mut self) -> Result<(), OpenError> {
         self.pool.labels_go_on();
-        if let Some(reason) = &self.pool.suspended {
-            return Err(OpenError::new(OpenErrorKind::Missing, reason.clone()));
+        if self.pool.is_suspended() {
+            let reason = self.pool.why_suspended();
+            return Err(OpenError::new(OpenErrorKind::Missing, reason));
         }
-        if self.pool.renewal.is_none() {
+        if !self.pool.is_labelling() {
             self.stage = OpeningStage::Done;
         }
         Ok(())
@@ -315,7 +316,7 @@ impl Opening {
     /// Does the changes of a group again.
     pub(super) fn do_group(&mut self, found: &FoundGroup) -> Result<(), OpenError> {
         let record = &found.record;
-        if record.epoch < self.pool.epoch {
+        if record.epoch < self.pool.epoch() {
             return Err(OpenError::damaged(format!(
                 "group {} of the log belongs to an older epoch",
                 record.seq
@@ -374,15 +375,15 @@ impl Opening {
                 || record.is_mark()
                 || self.copies.used.contains_key(&record.seq)
             {
-                let (sector, _) = record.encode(self.pool.key);
+                let (sector, _) = record.encode(self.pool.key());
                 self.replay.signposts.push((signpost, sector));
             }
         }
         self.note_record_place(record.seq + 1, record.next, true)?;
         self.replay.groups += 1;
-        match &self.pool.suspended {
-            Some(reason) => Err(OpenError::damaged(reason.clone())),
-            None => Ok(()),
+        match self.pool.is_suspended() {
+            true => Err(OpenError::damaged(self.pool.why_suspended())),
+            false => Ok(()),
         }
     }
 

@@ -185,8 +185,8 @@ impl Opening {
         if let Some((of, _)) = pool.records.back_mut() {
             *of = seq + 1;
         }
-        pool.logs.opened_at(seq);
-        pool.begin_epoch(epoch.max(pool.epoch.next()));
+        pool.log_opened_at(seq);
+        pool.begin_epoch(epoch.max(pool.epoch().next()));
         pool.schedule.want();
     }
 }

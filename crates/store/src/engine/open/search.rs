@@ -151,7 +151,7 @@ impl Opening {
         let (last, next) = (replay.seq() - 1, replay.address());
         let chain = Chain::new(last, next, replay.previous());
         self.pool.commit = Commit::new(chain, Start::Found);
-        self.pool.logs.opened_at(last);
+        self.pool.log_opened_at(last);
         self.make_rings_even()
     }
 }

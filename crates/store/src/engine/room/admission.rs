@@ -74,8 +74,8 @@ impl Pool {
     /// Reports whether a change may take effect now. If a change need not write the rest of blocks
     /// that it covers in part, it does not wait for room for them.
     pub(in crate::engine) fn may_take(&mut self, write: &mut Write) -> bool {
-        let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
-        if !has_memory || self.schedule.is_too_long(&self.limits) {
+        let has_memory = self.commit.dirty_bytes() < self.limits().dirty_bytes;
+        if !has_memory || self.schedule.is_too_long(&self.limits()) {
             return false;
         }
         let mut room = self.room_for(write);
@@ -675,7 +675,7 @@ impl Pool {
             let all = of.size.div_ceil(u64::from(of.block_size) * FAN_OUT as u64);
             all.min(of.referenced.blocks.unwrap_or(u64::MAX))
         });
-        let leaves = leaves.sum::<u64>().min(self.limits.updates);
+        let leaves = leaves.sum::<u64>().min(self.limits().updates);
         let kept = self.space.few_node_runs() / 2;
         let size = u128::from(self.space.counts().size.max(1));
         for vdev in 0..self.space.vdevs() {
@@ -689,7 +689,7 @@ impl Pool {
     /// too: in a full pool a part of the slop, otherwise also a part of the free space.
     pub(in crate::engine) fn groups_at_most(&self) -> u64 {
         let spare = self.space.counts().available.saturating_sub(self.slop());
-        self.limits.groups.min(self.slop() / 8 + spare / 16)
+        self.limits().groups.min(self.slop() / 8 + spare / 16)
     }
 
     /// Reports whether data took so much space since the last checkpoint began, or will in the

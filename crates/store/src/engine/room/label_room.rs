@@ -54,7 +54,7 @@ impl Pool {
     pub fn require_label_room(&self, devices: usize) -> Result<(), ShapeError> {
         let now = PoolConfig {
             tree: self.vdev_tree(),
-            ..self.config.clone()
+            ..self.config().clone()
         };
         match now.encode_without_paths().len() + devices * LEAF <= MOST {
             true => Ok(()),

@@ -124,7 +124,7 @@ impl Pool {
 
     /// Returns the length of the longest manifest that may be written, in bytes.
     pub(in crate::engine) fn longest_manifest(&self) -> usize {
-        self.limits.manifest_bytes.min(MAX_MANIFEST)
+        self.limits().manifest_bytes.min(MAX_MANIFEST)
     }
 
     /// Returns the greatest length of the space map's records, for the present vdevs.

@@ -6,9 +6,9 @@
 use pages::Pages;
 
 use super::targets::{Pause, Place, ScanTarget, Target, Walking};
+use crate::engine::devices::tags::Tag;
 use crate::engine::io::wanted::NodeWaiter;
 use crate::engine::state::Pool;
-use crate::engine::tags::Tag;
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
@@ -20,7 +20,7 @@ impl Pool {
     /// Fills the next batch, in the order of addresses.
     pub(super) fn gather(&mut self) -> Result<(), Pause> {
         let checkpoints = self.schedule.made();
-        let Some(scan) = &mut self.scan else {
+        let Some(scan) = &mut self.scans.present else {
             return Ok(());
         };
         if !std::mem::take(&mut scan.is_gathering) {
@@ -34,7 +34,7 @@ impl Pool {
             }
         }
         let gathered = self.gather_some();
-        if let Some(scan) = &mut self.scan {
+        if let Some(scan) = &mut self.scans.present {
             scan.is_gathering = gathered.is_err();
             let epoch = scan.epoch;
             scan.batch
@@ -46,7 +46,7 @@ impl Pool {
     }
 
     fn gather_some(&mut self) -> Result<(), Pause> {
-        while let Some(scan) = &mut self.scan {
+        while let Some(scan) = &mut self.scans.present {
             // A list is taken as a whole: the next batch could not continue from a place in it.
             let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
             if scan.batch.len() >= scan.most && !is_in_list {
@@ -86,7 +86,7 @@ impl Pool {
                 let pages = tables.pages.iter().chain(&tables.index).flatten();
                 let rest = tables.manifest.iter().chain(&tables.deferred);
                 let all = pages.chain(rest).filter(|pointer| !pointer.is_hole());
-                if let Some(scan) = &mut self.scan {
+                if let Some(scan) = &mut self.scans.present {
                     scan.batch.extend(all.copied().map(ScanTarget::elsewhere));
                     scan.batch_targets.push(target);
                 }
@@ -103,7 +103,7 @@ impl Pool {
             // Lists are walked between checkpoints.
             Target::Dead(_) => None,
         };
-        if let (Some(scan), Some(walking)) = (&mut self.scan, walking) {
+        if let (Some(scan), Some(walking)) = (&mut self.scans.present, walking) {
             scan.batch_targets.push(target.clone());
             scan.walking = Some((target, walking));
         }
@@ -131,7 +131,7 @@ impl Pool {
             let place = Some(place);
             found.push(ScanTarget { pointer, place });
         };
-        let mut budget = self.limits.budget;
+        let mut budget = self.limits().budget;
         let progress = walk.step(&mut self.nodes, &mut budget, &mut note);
         let (mut pause, mut lost) = (None, None);
         if let Err(missing) = progress {
@@ -146,7 +146,7 @@ impl Pool {
         if lost.is_some() {
             self.lose_all(lost);
         }
-        let scan = self.scan.as_mut()?;
+        let scan = self.scans.present.as_mut()?;
         scan.batch.append(&mut found);
         if progress != Ok(Progress::Done) {
             scan.walking = Some((target, Walking::Tree(walk)));
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     fn walk_list(&mut self, target: Target, mut list: Deadlist) -> Option<Pause> {
-        let scan = self.scan.as_mut()?;
+        let scan = self.scans.present.as_mut()?;
         let taken = list.take_next(|wanted| {
             let (_, chunk) = scan.chunk.take_if(|(of, _)| *of == identity(wanted))?;
             Some(chunk)
@@ -164,7 +164,7 @@ impl Pool {
         match taken {
             Ok(None) => return None,
             Ok(Some(taken)) => {
-                let scan = self.scan.as_mut()?;
+                let scan = self.scans.present.as_mut()?;
                 let chunks = taken.chunks.into_iter();
                 scan.batch.extend(chunks.map(ScanTarget::elsewhere));
             }
@@ -178,18 +178,20 @@ impl Pool {
                 return None;
             }
         }
-        self.scan.as_mut()?.walking = Some((target, Walking::Dead(list)));
+        self.scans.present.as_mut()?.walking = Some((target, Walking::Dead(list)));
         pause
     }
 
     /// Reports whether the block was found to be unreadable.
     fn is_unreadable(&self, pointer: &Pointer) -> bool {
-        let scan = self.scan.as_ref();
+        let scan = self.scans.present.as_ref();
         scan.is_some_and(|scan| scan.unreadable.contains(&identity(pointer)))
     }
 
     pub(super) fn wait_for_scan(&mut self, pause: Pause) {
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         scan.waits_for_checkpoint = matches!(pause, Pause::Checkpoint);
         scan.awaited = match &pause {
             Pause::Checkpoint => None,
@@ -215,7 +217,7 @@ impl Pool {
     ) {
         let chunk = result.ok().and_then(|block| Chunk::decode(&block));
         let awaited = self.scan_has_read(number, chunk.is_some());
-        if let (Some(scan), Some(of)) = (&mut self.scan, awaited) {
+        if let (Some(scan), Some(of)) = (&mut self.scans.present, awaited) {
             scan.chunk = chunk.map(|chunk| (of, chunk));
         }
     }
@@ -227,7 +229,11 @@ impl Pool {
         number: u64,
         is_readable: bool,
     ) -> Option<(Address, Epoch)> {
-        let scan = self.scan.as_mut().filter(|scan| scan.number == number)?;
+        let scan = self
+            .scans
+            .present
+            .as_mut()
+            .filter(|scan| scan.number == number)?;
         let awaited = scan.awaited.take()?;
         if !is_readable {
             scan.unreadable.insert(awaited);
@@ -237,7 +243,9 @@ impl Pool {
 
     /// Throws away a batch that took too long, since its places may hold other blocks by now.
     pub(super) fn gather_again(&mut self) {
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         scan.again = scan.again.max(scan.batch.len());
         scan.batch.clear();
         scan.next = 0;

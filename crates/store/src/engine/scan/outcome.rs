@@ -20,7 +20,9 @@ impl Pool {
             .flat_map(|slot| slot.leaves)
             .map(|leaf| leaf.leaf)
             .collect();
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         scan.batch_lost.push(place);
         // Log vdevs hold nothing that trees lead to.
         for of in scan.leaves.iter().filter(|of| !of_logs.contains(&of.leaf)) {
@@ -31,7 +33,12 @@ impl Pool {
     /// Takes the result of a block.
     pub(in crate::engine) fn scanned(&mut self, block: &ScanBlock, done: ArrayDone) {
         let number = block.number;
-        let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
+        let Some(scan) = self
+            .scans
+            .present
+            .as_mut()
+            .filter(|scan| scan.number == number)
+        else {
             return;
         };
         scan.in_flight = scan.in_flight.saturating_sub(block.sectors);
@@ -71,14 +78,16 @@ impl Pool {
     /// Counts the blocks of the batch that could not be read or written, and reports which bytes
     /// cannot be read.
     pub(super) fn tell_lost(&mut self) {
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         let lost = std::mem::take(&mut scan.batch_lost);
         for (leaf, short) in std::mem::take(&mut scan.batch_short) {
             keep_worst(&mut scan.short, leaf, short);
         }
         let blocks = lost.iter().map(|place| self.blocks_lost_with(*place));
         let blocks: u64 = blocks.sum();
-        if let Some(scan) = &mut self.scan {
+        if let Some(scan) = &mut self.scans.present {
             scan.status.unrecoverable += blocks;
         }
         for place in lost.into_iter().flatten() {
@@ -102,13 +111,16 @@ impl Pool {
     /// flushed it.
     pub(super) fn end_scan(&mut self) {
         let under_way = u64::from(self.checkpoint.is_some());
-        let Some(scan) = &mut self.scan else { return };
+        let time_s = self.time_s();
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         if scan.status.kind == ScanKind::Scrub {
             scan.status.state = ScanState::Finished;
-            scan.status.ended_s = self.time_s;
+            scan.status.ended_s = time_s;
             if scan.status.unrecoverable == 0 {
                 // Data that could not be rebuilt before can be now, or is gone.
-                self.unrebuilt.clear();
+                self.scans.unrebuilt.clear();
             }
             // The checkpoint will record the new state.
             self.schedule.want();
@@ -120,14 +132,17 @@ impl Pool {
 
     /// Ends a resilver whose blocks are durable.
     pub(super) fn complete_resilver(&mut self) {
-        let Some(scan) = &mut self.scan else { return };
+        let time_s = self.time_s();
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         scan.ends_with = None;
         let is_refused = scan.short.values().any(|short| *short == Short::Refused);
         scan.status.state = match is_refused || scan.has_left {
             true => ScanState::Canceled,
             false => ScanState::Finished,
         };
-        scan.status.ended_s = self.time_s;
+        scan.status.ended_s = time_s;
         // The checkpoint will record the new state, and which leaves are whole.
         self.schedule.want();
         let short = std::mem::take(&mut scan.short);
@@ -135,7 +150,7 @@ impl Pool {
         let (left, rebuilt): (Vec<Resilver>, Vec<Resilver>) = std::mem::take(&mut scan.leaves)
             .into_iter()
             .partition(is_short);
-        self.unrebuilt = match scan.is_to_be_repeated {
+        self.scans.unrebuilt = match scan.is_to_be_repeated {
             true => BTreeSet::new(),
             false => left.into_iter().map(|resilver| resilver.leaf).collect(),
         };
@@ -146,14 +161,14 @@ impl Pool {
                 self.is_current(resilver.leaf);
             }
         }
-        self.is_config_new = true;
+        self.config_changed();
     }
 
     /// Lets a resilver try again, since something has changed: data that could not be rebuilt
     /// before may be now.
     pub(in crate::engine) fn rebuild_again(&mut self) {
-        self.unrebuilt.clear();
-        if let Some(scan) = &mut self.scan {
+        self.scans.unrebuilt.clear();
+        if let Some(scan) = &mut self.scans.present {
             scan.is_to_be_repeated = true;
         }
     }
@@ -162,7 +177,9 @@ impl Pool {
     /// when the leaf is back, it is rebuilt anew.
     pub(in crate::engine) fn scan_without(&mut self, leaf: LeafId) {
         let is_detached = !self.leaf_statuses().any(|status| status.leaf == leaf);
-        let Some(scan) = &mut self.scan else { return };
+        let Some(scan) = &mut self.scans.present else {
+            return;
+        };
         let before = scan.leaves.len();
         scan.leaves.retain(|of| of.leaf != leaf);
         scan.has_left |= scan.leaves.len() < before && !is_detached;
@@ -171,11 +188,12 @@ impl Pool {
             return;
         }
         self.tell_lost();
-        if let Some(scan) = &mut self.scan {
+        let time_s = self.time_s();
+        if let Some(scan) = &mut self.scans.present {
             (scan.ends_with, scan.is_gathering) = (None, false);
             scan.batch.clear();
             scan.status.state = ScanState::Canceled;
-            scan.status.ended_s = self.time_s;
+            scan.status.ended_s = time_s;
         }
         // The checkpoint will record the new state.
         self.schedule.want();

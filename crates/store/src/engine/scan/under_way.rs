@@ -2,12 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::record::ScanRecord;
 use super::status::{ScanState, ScanStatus};
 use super::targets::{Place, ScanBlock, ScanTarget, Target, Walking};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch};
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::{LeafId, Resilver};
+
+/// Scan under way, and what is known of others.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Scans {
+    /// Scan under way, or the last one since the pool was opened.
+    pub(super) present: Option<Scan>,
+    /// Last scan that ended before the present one began, or before the pool was opened.
+    pub(super) ended: Option<ScanRecord>,
+    /// Scrub, running or paused, that a resilver interrupted. It begins again when the resilver is
+    /// over.
+    pub(super) waiting_scrub: Option<ScanState>,
+    /// Leaves that the last resilver could not rebuild in full. The resilver is not tried again
+    /// before something has changed.
+    pub(super) unrebuilt: BTreeSet<LeafId>,
+}
 
 /// Scan under way.
 #[derive(Debug)]

@@ -271,7 +271,7 @@ fn a_full_pool_writes_one_copy_where_there_is_no_room_for_two_and_says_so() {
         taken.push(extent.expect("it is free"));
     }
     world.advance();
-    assert_eq!(world.pool.suspended, None);
+    assert_eq!(world.pool.condition.suspended(), None);
     let once = world.pool.status().written_once;
     // The event comes once, for the first checkpoint that had no room.
     let told = world.events.iter().filter_map(|event| match event {

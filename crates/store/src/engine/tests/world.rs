@@ -199,7 +199,7 @@ impl World {
             };
             self.perform_one(request);
         }
-        let (suspended, scan) = (&self.pool.suspended, self.pool.scan_status());
+        let (suspended, scan) = (self.pool.condition.suspended(), self.pool.scan_status());
         panic!("the pool does not come to rest: {suspended:?}, {scan:?}");
     }
 
@@ -411,7 +411,7 @@ impl World {
         self.pool.schedule.want();
         self.pool.tick(self.now_us, 1_000);
         while self.pool.persisted.epoch == before {
-            assert!(self.do_one(), "{:?}", self.pool.suspended);
+            assert!(self.do_one(), "{:?}", self.pool.condition.suspended());
         }
     }
 
@@ -464,7 +464,7 @@ impl World {
         assert!(
             self.pool.persisted.epoch > before,
             "{:?}",
-            self.pool.suspended
+            self.pool.condition.suspended()
         );
     }
 

@@ -407,7 +407,7 @@ fn an_old_copy_of_a_leaf_that_was_being_rebuilt_lacks_what_it_lacked_then() {
     story.sync(2);
     let now = story.world.now_us;
     story.world.pool.online(leaf, now).expect("is used again");
-    while story.world.pool.renewal.is_some() || story.world.pool.is_config_new {
+    while story.world.pool.are_labels_due() {
         assert!(story.world.do_one());
     }
     let copy = story.world.disks[1].clone();
@@ -437,7 +437,7 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
     story.world.pool.schedule.unwant();
     let now = story.world.now_us;
     story.world.pool.tick(now, 1_000);
-    while story.world.pool.renewal.is_some() {
+    while story.world.pool.is_labelling() {
         story.world.pool.schedule.unwant();
         assert!(story.world.do_one(), "labels are written");
     }

@@ -74,7 +74,7 @@ impl World {
             match self.try_write(volume, at, &noise(step, at + 1)) {
                 Ok(()) => at += step,
                 Err(kind) => {
-                    let why = &self.pool.suspended;
+                    let why = self.pool.condition.suspended();
                     assert_eq!(kind, PoolErrorKind::NoSpace, "{why:?}");
                     return at;
                 }

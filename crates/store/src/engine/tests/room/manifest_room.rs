@@ -65,7 +65,7 @@ impl World {
         assert!(
             self.pool.schedule.made() > before,
             "{:?}",
-            self.pool.suspended
+            self.pool.condition.suspended()
         );
     }
 
@@ -250,7 +250,12 @@ fn rollbacks_wait_for_what_is_being_freed() {
     }
     let answers = world.settle();
     let done = answers.iter().filter(|(_, result)| result.is_ok());
-    assert_eq!(done.count() as u64, asked, "{:?}", world.pool.suspended);
+    assert_eq!(
+        done.count() as u64,
+        asked,
+        "{:?}",
+        world.pool.condition.suspended()
+    );
     assert_eq!(world.read(volume, 0, BLOCK as u32), [1; BLOCK as usize]);
     world.checkpoint();
     let flush = Request::Flush { dataset: volume };

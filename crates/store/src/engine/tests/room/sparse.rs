@@ -48,7 +48,7 @@ fn a_pool_that_scattered_writes_filled_says_so_and_can_be_emptied() {
             match world.try_write(volume, scattered(written), &bytes) {
                 Ok(()) => written += 1,
                 Err(kind) => {
-                    let why = &world.pool.suspended;
+                    let why = world.pool.condition.suspended();
                     break assert_eq!(kind, PoolErrorKind::NoSpace, "{why:?}");
                 }
             }
@@ -56,7 +56,7 @@ fn a_pool_that_scattered_writes_filled_says_so_and_can_be_emptied() {
                 let _ = world.snapshot_of(&format!("a@{written}"));
             }
         }
-        assert_eq!(world.pool.suspended, None);
+        assert_eq!(world.pool.condition.suspended(), None);
         assert!(written > 1000, "{kind:?}: {written}");
         world.reopen().expect("a full pool opens");
         for number in 0..written {
@@ -151,7 +151,7 @@ impl Sparse {
     }
 
     fn note(&mut self, kind: PoolErrorKind) {
-        let why = &self.world.pool.suspended;
+        let why = self.world.pool.condition.suspended();
         assert_eq!(kind, PoolErrorKind::NoSpace, "{why:?}");
     }
 
@@ -217,7 +217,7 @@ impl Sparse {
             _ if self.is_durable => self.crash(),
             _ => self.world.reopen().expect("opens"),
         }
-        assert_eq!(self.world.pool.suspended, None);
+        assert_eq!(self.world.pool.condition.suspended(), None);
     }
 
     /// Makes the power fail, perhaps in the middle of a checkpoint.
