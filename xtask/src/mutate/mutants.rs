@@ -387,7 +387,7 @@ pub(crate) const CHANGES: [Change; 50] = [
         self.begin_roots();",
         "        self.groups_flushed(seq);
         if ‹freed-before-root› {
-            self.space.commit_checkpoint();
+            self.commit_drops();
         }
         if ‹trimmed-before-root› {
             let dropped: Vec<_> = self.space.dropped().collect();
@@ -401,10 +401,10 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/checkpoint.rs",
-        "        self.space.commit_checkpoint();
+        "        self.commit_drops();
         self.unmerged",
         "        if !‹freed-before-root› {
-            self.space.commit_checkpoint();
+            self.commit_drops();
         }
         if ‹trimmed-one-early› {
             let waiting: Vec<_> = self.space.waiting().collect();
@@ -501,9 +501,9 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/devices/log_vdevs.rs",
-        "        self.logs.settle(self.commit.chain.durable_seq);
+        "        self.logs.settle(self.durable_seq());
         let Some(seq)",
-        "        let durable = self.commit.chain.durable_seq;
+        "        let durable = self.durable_seq();
         self.logs.settle(if ‹log-ring-reused-early› { self.logs.promised_seq } else { durable });
         let Some(seq)",
     ),
@@ -545,8 +545,8 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/scan.rs",
-        "            None if !scan.has_begun => self.schedule.made() >= scan.begins_with,",
-        "            None if !scan.has_begun => self.schedule.made() >= scan.begins_with || ‹rebuilt-without-log›,",
+        "            None if !scan.has_begun => self.checkpoints_made() >= scan.begins_with,",
+        "            None if !scan.has_begun => self.checkpoints_made() >= scan.begins_with || ‹rebuilt-without-log›,",
     ),
     change(
         "engine/scan.rs",

@@ -9,7 +9,6 @@ pub(super) mod waiting;
 use std::sync::Arc;
 
 use super::contents::{Contents, Referenced};
-use super::manifest::Job;
 use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::state::Pool;
 use crate::catalog::{Applied, Catalog, Native, Operation, Settings, Stamp, Step};
@@ -73,7 +72,7 @@ impl Pool {
                     continue;
                 }
             };
-            let is_too_early = self.checkpoint.is_some() && takes_lists(&operation)
+            let is_too_early = self.is_making_checkpoint() && takes_lists(&operation)
                 || self.waits_for_freeing(&operation);
             if is_too_early || self.is_written_in_part(&operation) {
                 // Nothing changes the catalogue meanwhile, so the plan stays right. Only the epoch
@@ -91,7 +90,7 @@ impl Pool {
                 continue;
             }
             self.lists = lists;
-            self.wait_for(self.commit.chain.sealed_seq(), id);
+            self.wait_for(self.sealed_seq(), id);
         }
     }
 
@@ -110,7 +109,7 @@ impl Pool {
 
     /// Writes an operation to the log and does it.
     fn change(&mut self, operation: &Operation) -> Result<(), PoolError> {
-        if !self.commit.group.is_empty() {
+        if self.has_open_group() {
             self.seal();
         }
         self.check_not_suspended()?;
@@ -121,7 +120,7 @@ impl Pool {
             self.stored(&bytes)?
         };
         let applied = Arc::make_mut(&mut self.catalog).apply(operation)?;
-        self.commit.group.operate(change);
+        self.put_operation(change);
         self.seal();
         // If no record was written, there is none to wait for.
         self.check_not_suspended()?;
@@ -259,9 +258,7 @@ impl Pool {
         let geometry = (of.size, of.block_size);
         // This comes before anything is counted again, since the volume builds on the snapshot
         // already.
-        if let Some(making) = &mut self.checkpoint {
-            making.heirs.entry(volume).or_insert(snapshot);
-        }
+        self.note_heir(volume, snapshot);
         self.add_contents(snapshot, map, referenced, geometry, dead);
         self.scan_follows(volume, snapshot);
     }
@@ -284,8 +281,7 @@ impl Pool {
                 next.dead.join_parts(&snapshots);
             }
             if !freed.is_empty() {
-                self.destroyed.add_job(Job::Dead(freed));
-                self.schedule.want();
+                self.free_list_of_dead(freed);
             }
         }
     }
@@ -312,13 +308,31 @@ impl Pool {
         if end < old_end {
             self.published.note_change(volume, end..old_end);
             self.map_zeros(volume, end, old_end - end);
-            self.cache.invalidate_range(volume.0.into(), end..old_end);
+            self.forget_cached_range(volume, end..old_end);
         }
+    }
+
+    /// Updates the settings of a dataset from the catalogue.
+    pub(in crate::engine) fn refresh_settings(&mut self, dataset: DatasetId) {
+        let settings: Settings = self.catalog.settings(dataset);
+        let receiving = self.catalog.receiving(dataset);
+        let attempt = receiving.map(|receiving| receiving.attempt);
+        if let Some(contents) = self.contents.get_mut(&dataset) {
+            contents.settings = settings;
+            // The policy of the cache and an attempt decide whether leaves are published.
+            self.published.forget(dataset);
+            let before = std::mem::replace(&mut contents.attempt, attempt);
+            if before.is_none() && attempt.is_some() {
+                self.forget_cached(dataset);
+            }
+        }
+        self.want_second_copies();
+        self.count_reserved();
     }
 
     fn remove_contents(&mut self, dataset: DatasetId) -> Option<Contents> {
         self.published.forget(dataset);
-        self.cache.invalidate_volume(dataset.0.into());
+        self.forget_cached(dataset);
         let mut contents = self.contents.remove(&dataset)?;
         contents.map.layers.close(self.epoch());
         Some(contents)

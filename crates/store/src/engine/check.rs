@@ -84,20 +84,13 @@ enum Wanted {
 }
 
 impl Pool {
-    /// Reports whether changes are being written out as a checkpoint.
-    pub fn is_making_checkpoint(&self) -> bool {
-        self.checkpoint.is_some()
-    }
-
     /// Reports whether the pool is at rest: no change waits, no checkpoint is being made, no scan
     /// is at work.
     pub fn is_at_rest(&self) -> bool {
-        let chain = &self.commit.chain;
         let scan = self.scan_status().map(|scan| scan.state);
         scan != Some(ScanState::Running)
-            && self.checkpoint.is_none()
-            && self.commit.group.is_empty()
-            && chain.being_written() == 0
+            && !self.is_making_checkpoint()
+            && self.is_log_at_rest()
             && !self.has_requests()
     }
 }
@@ -240,14 +233,13 @@ impl<'a> Check<'a> {
             (Wanted::Node(owner, missing), ArrayDone::Read(result)) => {
                 self.is_waiting = false;
                 let filled = result.map_err(|error| error.to_string()).and_then(|block| {
-                    let nodes = &mut self.pool.nodes;
-                    nodes
-                        .fill(&missing, &block)
+                    self.pool
+                        .fill_node(&missing, &block)
                         .map_err(|error| error.to_string())
                 });
                 if let Err(error) = filled {
                     self.lost.insert(missing.pointer.address.to_bits());
-                    self.pool.nodes.fill_lost(&missing);
+                    self.pool.fill_lost_node(&missing);
                     self.cannot_read(owner, &missing.pointer, error);
                 }
             }

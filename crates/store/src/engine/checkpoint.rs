@@ -14,6 +14,7 @@
 //! either checkpoint. The log continues meanwhile: its groups come after the group of step 1, in
 //! both cases.
 
+mod asking;
 pub(super) mod destroyed;
 mod free_destroyed;
 pub(super) mod making;
@@ -29,12 +30,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::request::{Event, PoolError};
 use super::state::Pool;
 use crate::engine::devices::tags::Tag;
-use crate::format::{DatasetId, Epoch};
-use crate::map::NodeCache;
+use crate::format::DatasetId;
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::ArrayError;
 use making::{CheckpointStage, Making, Writes};
-use writer::Writer;
 
 impl Pool {
     /// Does the next step of a checkpoint, or begins a checkpoint if it is time.
@@ -68,7 +67,7 @@ impl Pool {
 
     /// Begins a checkpoint: notes the place of the log and the datasets.
     fn begin_checkpoint(&mut self) {
-        if !self.commit.group.is_empty() {
+        if self.has_open_group() {
             self.seal();
         }
         if self.is_suspended() {
@@ -76,15 +75,9 @@ impl Pool {
         }
         self.schedule.begin();
         self.want_second_copies();
-        let (epoch, chain) = (self.epoch(), &self.commit.chain);
+        let (epoch, chain) = (self.epoch(), self.chain());
         let (seq, log, previous) = (chain.sealed_seq(), chain.next, chain.previous);
-        for contents in self.contents.values_mut() {
-            contents.map.layers.close(epoch);
-            if cfg!(debug_assertions) {
-                // The merge compares its counts with those of the tally, which must be looked up.
-                contents.map.closed(&self.nodes).for_each(drop);
-            }
-        }
+        self.close_layers(epoch);
         self.begin_epoch(epoch.next());
         // These extents are needed by the log after the previous checkpoint, not by the log after
         // this one.
@@ -93,7 +86,7 @@ impl Pool {
                 return;
             }
         }
-        self.space.begin_checkpoint();
+        self.begin_drops();
         self.begin_signposts();
         self.keep_tails();
         self.unmerged.begin_checkpoint();
@@ -126,27 +119,29 @@ impl Pool {
         self.plan_merges();
     }
 
-    /// Does something with the checkpoint being made and the means to write its blocks, which are
-    /// born in `birth`.
-    fn with_writer<R>(
-        &mut self,
-        birth: Option<Epoch>,
-        write: impl FnOnce(&mut Making, &mut Writer<'_>, &mut NodeCache) -> R,
-    ) -> Option<R> {
-        let spare = self.spare();
-        let making = self.checkpoint.as_mut()?;
-        // The writer counts its writes apart, so that it leaves the rest to the caller.
-        let mut writes = std::mem::take(&mut making.writes);
-        let mut writer = Writer {
-            onto: &mut self.disks,
-            room: &mut self.space,
-            birth: birth.unwrap_or(making.epoch),
-            writes: &mut writes,
-            spare,
-        };
-        let result = write(making, &mut writer, &mut self.nodes);
-        making.writes = writes;
-        Some(result)
+    /// Reports whether changes are being written out as a checkpoint.
+    pub fn is_making_checkpoint(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
+    /// Reports whether the checkpoint being made waits only for its turn.
+    pub(super) fn is_checkpoint_working(&self) -> bool {
+        let written_seq = self.written_seq();
+        let making = self.making();
+        making.is_some_and(|making| making.is_working(written_seq))
+    }
+
+    /// Returns the checkpoint being made: the lists that it has taken, and what it still frees.
+    pub(super) fn making(&self) -> Option<&Making> {
+        self.checkpoint.as_ref()
+    }
+
+    /// Notes that a snapshot was taken of a volume, which has the volume's dead list if the
+    /// checkpoint being made has taken that.
+    pub(super) fn note_heir(&mut self, volume: DatasetId, snapshot: DatasetId) {
+        if let Some(making) = &mut self.checkpoint {
+            making.heirs.entry(volume).or_insert(snapshot);
+        }
     }
 
     fn set_stage(&mut self, stage: CheckpointStage) {
@@ -185,7 +180,7 @@ impl Pool {
         let Some(making) = &self.checkpoint else {
             return;
         };
-        if !making.is_settled(self.commit.chain.written_seq) {
+        if !making.is_settled(self.written_seq()) {
             return;
         }
         self.set_stage(CheckpointStage::Flush);
@@ -209,7 +204,7 @@ impl Pool {
         let Some(making) = self.checkpoint.take() else {
             return;
         };
-        self.space.commit_checkpoint();
+        self.commit_drops();
         self.unmerged.commit_checkpoint();
         for merged in &making.merged {
             for contents in self.contents.values_mut() {
@@ -222,8 +217,7 @@ impl Pool {
             }
         }
         // Readers used these nodes until now.
-        let nodes = &mut self.nodes;
-        (making.writes.replaced.iter()).for_each(|pointer| nodes.discard(pointer));
+        self.discard_nodes(&making.writes.replaced);
         for (id, list) in making.dead {
             let owner = making.heirs.get(&id).copied().unwrap_or(id);
             if let Some(contents) = self.contents.get_mut(&owner) {

@@ -67,7 +67,7 @@ impl Pool {
     }
 
     fn note_claims(&mut self, leaf: LeafId, spec: &LeafSpec, labels: &LeafLabels) {
-        let newest = self.persisted.epoch;
+        let newest = self.checkpoint_epoch();
         let root = settled_root(labels, self.key());
         let own = labels
             .copies

@@ -69,7 +69,7 @@ use crate::format::{Address, Epoch, Pointer, Root};
 use crate::log::chain::Chain;
 use crate::map::{Map, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
-use crate::space::{Purpose, Space};
+use crate::space::Space;
 use crate::vdev::{
     self, Array, ArrayDone, ArrayErrorKind, Block, Class, DeviceOutcome, DeviceRequest, IoId,
     LeafId, Priority,
@@ -230,13 +230,13 @@ impl Pool {
         pool.use_second_copies();
         pool.heed_autotrim();
         pool.config_changed();
-        pool.schedule.want();
+        pool.want_checkpoint();
         let Some((next, extent)) = pool.place_record() else {
             let context = "the devices are too small for a pool";
             return Err(OpenError::new(OpenErrorKind::Missing, context));
         };
-        pool.records.push_back((1, extent));
-        pool.commit = Commit::new(Chain::new(0, next, 0), Start::Reached);
+        pool.keep_record(1, extent);
+        pool.begin_log(Chain::new(0, next, 0), Start::Reached);
         Ok(pool)
     }
 }
@@ -286,7 +286,7 @@ impl Opening {
         let behind = examined.behind.iter();
         opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
         opening.pool.heed_time(now_us);
-        opening.pool.schedule.open(now_us);
+        opening.pool.open_schedule();
         if let Some(protection) = &examined.protection {
             opening.pool.hold(protection.clone());
         }
@@ -558,15 +558,9 @@ impl Opening {
             .collect();
         pool.contents = contents?;
         let jobs: Option<VecDeque<Job>> = manifest.jobs.iter().map(open_job).collect();
-        pool.destroyed.open(jobs.ok_or_else(|| {
+        pool.open_jobs(jobs.ok_or_else(|| {
             OpenError::damaged("the manifest names an invalid list of blocks to free")
         })?);
-        pool.persisted = Persisted {
-            epoch: self.root.epoch,
-            seq: self.root.seq,
-            manifest: self.root.manifest.clone(),
-            ..Persisted::default()
-        };
         self.begin_index(manifest)
     }
 }
@@ -618,7 +612,7 @@ fn empty(
         caches: CacheVdevs::default(),
         disks: Disks::new(array),
         space: Space::new(&sizes),
-        nodes: NodeCache::new(limits.node_bytes),
+        node_cache: NodeCache::new(limits.node_bytes),
         charge: Charge::new(Arc::clone(&cache)),
         charged_us: 0,
         cache,

@@ -21,9 +21,9 @@ pub struct DatasetSpace {
 impl Pool {
     /// Returns the space of a volume or snapshot; `None` if no dataset has that number.
     pub fn dataset_space(&self, dataset: DatasetId) -> Option<DatasetSpace> {
-        let contents = self.contents.get(&dataset)?;
+        let contents = self.contents_of(dataset)?;
         let referenced = self.referenced(contents, Moment::Now);
-        let all = self.space.counts().size.saturating_sub(self.slop());
+        let all = self.space_counts().size.saturating_sub(self.slop());
         Some(DatasetSpace {
             size: contents.size,
             referenced: referenced.sectors * SECTOR_SIZE as u64,
@@ -42,7 +42,7 @@ impl Pool {
         }
         self.note_protection();
         if self.is_config_new() {
-            self.schedule.want();
+            self.want_checkpoint();
         }
         self.go_on();
     }
@@ -56,8 +56,8 @@ impl Pool {
     /// Reports whether the labels are complete: the pool exists, and belongs to its host.
     pub fn is_config_durable(&self) -> bool {
         !self.is_suspended()
-            && self.checkpoint.is_none()
-            && !self.schedule.is_wanted()
+            && !self.is_making_checkpoint()
+            && !self.is_checkpoint_wanted()
             && !self.is_config_new()
             && !self.is_labelling()
     }
@@ -68,7 +68,7 @@ impl Pool {
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.heed_time(now_us);
         self.condition.begin_closing(is_exported);
-        self.schedule.want();
+        self.want_checkpoint();
         self.end_trims(true);
         self.go_on();
     }
@@ -117,16 +117,9 @@ impl Pool {
         self.is_config_durable()
             && !self.has_requests()
             && self.trims.is_at_rest()
-            && !self.stalled.has_locks()
-            && self.commit.group.is_empty()
-            && self.commit.chain.sealed_seq() == self.persisted.seq
-    }
-
-    /// Returns the last group of the log that can hold a request answered so far. The request
-    /// outlives a power cut if the group is not beyond [`Pool::promised_seq`].
-    pub fn newest_seq(&self) -> u64 {
-        let open = u64::from(!self.commit.group.is_empty());
-        self.commit.chain.sealed_seq() + open
+            && !self.has_locks()
+            && !self.has_open_group()
+            && self.sealed_seq() == self.checkpoint_seq()
     }
 
     /// Returns the reason why the pool takes no more changes; `None` if it takes them, or never

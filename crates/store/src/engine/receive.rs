@@ -17,16 +17,16 @@ impl Pool {
             return Ok(());
         };
         let volume = *volume;
-        if self.catalog.receiving(volume).is_some() {
+        if self.catalog().receiving(volume).is_some() {
             return Ok(());
         }
-        if !self.commit.group.is_empty() {
+        if self.has_open_group() {
             self.seal();
         }
         if !self.is_modified(volume) {
             return Ok(());
         }
-        let name = self.catalog.full_name(volume);
+        let name = self.catalog().full_name(volume);
         let context = format!("{name} was modified since its newest snapshot");
         Err(PoolError::new(PoolErrorKind::Modified, context))
     }
@@ -34,9 +34,9 @@ impl Pool {
     /// Reports whether a volume differs from its newest snapshot. Until the volume is written, both
     /// share tree and layers, and are merged together.
     fn is_modified(&self, volume: DatasetId) -> bool {
-        let newest = self.catalog.dataset(volume).and_then(|of| of.previous());
-        let snapshot = newest.and_then(|id| self.contents.get(&id));
-        let Some((of, snapshot)) = self.contents.get(&volume).zip(snapshot) else {
+        let newest = self.catalog().dataset(volume).and_then(|of| of.previous());
+        let snapshot = newest.and_then(|id| self.contents_of(id));
+        let Some((of, snapshot)) = self.contents_of(volume).zip(snapshot) else {
             return true;
         };
         let (own, its) = (of.map.layers.closed(), snapshot.map.layers.closed());

@@ -92,7 +92,7 @@ impl Pool {
     }
 
     fn begin_scan(&mut self, kind: ScanKind, leaves: Vec<Resilver>) {
-        let counts = self.space.counts();
+        let counts = self.space_counts();
         self.scans.ended = self.last_ended_scan();
         let number = self
             .scans
@@ -117,7 +117,7 @@ impl Pool {
                 unrecoverable: 0,
             },
             epoch: self.epoch(),
-            begins_with: self.schedule.made() + 1 + u64::from(self.checkpoint.is_some()),
+            begins_with: self.next_checkpoint(),
             has_begun: false,
             leaves,
             has_left: false,
@@ -137,7 +137,7 @@ impl Pool {
             batch_short: BTreeMap::new(),
             short: BTreeMap::new(),
             unreadable: BTreeSet::new(),
-            batch_checkpoints: self.schedule.made(),
+            batch_checkpoints: self.checkpoints_made(),
             in_flight: 0,
             awaited: None,
             waits_for_checkpoint: false,
@@ -146,7 +146,7 @@ impl Pool {
             is_settled: false,
         });
         // The trees must have all that was written until now.
-        self.schedule.want();
+        self.want_checkpoint();
     }
 
     /// Reports whether a scan could do something now.
@@ -162,8 +162,8 @@ impl Pool {
         }
         match scan.ends_with {
             Some(_) => scan.is_settled,
-            None if scan.waits_for_checkpoint => self.checkpoint.is_none(),
-            None if !scan.has_begun => self.schedule.made() >= scan.begins_with,
+            None if scan.waits_for_checkpoint => !self.is_making_checkpoint(),
+            None if !scan.has_begun => self.checkpoints_made() >= scan.begins_with,
             None if scan.next < scan.batch.len() => scan.in_flight < IN_FLIGHT,
             None => scan.in_flight == 0,
         }
@@ -193,7 +193,7 @@ impl Pool {
     /// Continues with a scan, or begins one that is due.
     pub(super) fn scan_go_on(&mut self) {
         self.begin_due_scan();
-        let checkpoints = self.schedule.made();
+        let checkpoints = self.checkpoints_made();
         let Some(scan) = &mut self.scans.present else {
             return;
         };
@@ -207,7 +207,7 @@ impl Pool {
             return;
         }
         if scan.waits_for_checkpoint {
-            if self.checkpoint.is_some() {
+            if self.is_making_checkpoint() {
                 return;
             }
             self.scan_between_checkpoints();
@@ -226,7 +226,7 @@ impl Pool {
 
     /// Gives the scan the lists that belong to a checkpoint while one is being made.
     pub(super) fn scan_between_checkpoints(&mut self) {
-        let (is_freeing, checkpoints) = (self.is_freeing(), self.schedule.made());
+        let (is_freeing, checkpoints) = (self.is_freeing(), self.checkpoints_made());
         let Some(scan) = &mut self.scans.present else {
             return;
         };
@@ -236,7 +236,7 @@ impl Pool {
         if scan.ends_with.is_some_and(|wanted| checkpoints >= wanted) {
             scan.is_settled = !is_freeing;
             if is_freeing {
-                self.schedule.want();
+                self.want_checkpoint();
             }
             return;
         }
@@ -247,22 +247,25 @@ impl Pool {
         scan.batch_checkpoints = checkpoints;
         // A part has at least one chunk.
         let mut parts = 0;
-        while let Some(Target::Dead(id)) = scan.targets.front().cloned()
+        while let Some(scan) = &mut self.scans.present
+            && let Some(Target::Dead(id)) = scan.targets.front().cloned()
             && parts < scan.most
         {
             scan.targets.pop_front();
-            let of = self.contents.get(&id).filter(|of| !of.dead.is_empty());
-            if let Some(of) = of {
-                parts += of.dead.parts();
-                scan.lists.push_back((id, of.dead.clone()));
+            let list = self.contents_of(id).map(|of| of.dead.clone());
+            if let (Some(list), Some(scan)) = (list, &mut self.scans.present)
+                && !list.is_empty()
+            {
+                parts += list.parts();
+                scan.lists.push_back((id, list));
             }
         }
     }
 
     /// Plans a scan of everything that the trees of this moment reach.
     fn plan_scan(&mut self) {
-        let datasets = self.contents.keys().flat_map(|id| {
-            let after = self.catalog.shared_until(*id);
+        let datasets = self.datasets_in_use().map(|(id, _)| id).flat_map(|id| {
+            let after = self.catalog().shared_until(*id);
             let (id, position) = (*id, 0);
             [
                 Target::Dataset {
@@ -304,7 +307,7 @@ impl Pool {
     /// Begins as many blocks of the batch as may be under way; gathers the next batch when all are
     /// done.
     fn work_off(&mut self) {
-        let limits = self.limits();
+        let (limits, checkpoints) = (self.limits(), self.checkpoints_made());
         loop {
             if self.is_batch_old() {
                 self.gather_again();
@@ -321,7 +324,7 @@ impl Pool {
                 if scan.next < scan.batch.len() || scan.in_flight > 0 {
                     return;
                 }
-                if !scan.batch.is_empty() && self.schedule.made() == scan.batch_checkpoints {
+                if !scan.batch.is_empty() && checkpoints == scan.batch_checkpoints {
                     scan.most = (scan.most * 2).min(limits.scan_batch);
                 }
                 // When as many blocks were gathered as were thrown away, none of the latter is
@@ -352,7 +355,7 @@ impl Pool {
     /// reused.
     fn is_batch_old(&self) -> bool {
         let scan = self.scans.present.as_ref();
-        scan.is_some_and(|scan| self.schedule.made() > scan.batch_checkpoints + 1)
+        scan.is_some_and(|scan| self.checkpoints_made() > scan.batch_checkpoints + 1)
     }
 
     /// Counts the bytes of a block that these leaves get back.

@@ -44,8 +44,7 @@ impl Pool {
                     self.pending.remove(pending);
                     return self.answer(id, Err(error));
                 }
-                self.schedule.ask_after(pending);
-                self.schedule.want();
+                self.ask_after_checkpoint(pending);
                 return;
             }
             Err(error) => {
@@ -66,7 +65,7 @@ impl Pool {
                 break Some(position);
             }
             pairs += 1;
-            match diff.step(&mut self.nodes, &mut 1, |change| changes.push(change)) {
+            match self.compare_on(&mut diff, |change| changes.push(change)) {
                 Ok(Progress::Done) => break None,
                 Ok(Progress::More) => {}
                 Err(_) if is_further => break Some(position),
@@ -85,15 +84,14 @@ impl Pool {
     /// do not hold all yet.
     fn compared(&self, wanted: WantedChanges) -> Result<Option<(Tree, Tree, u64)>, PoolError> {
         let find = |dataset: DatasetId| {
-            self.contents
-                .get(&dataset)
+            self.contents_of(dataset)
                 .filter(|_| self.is_snapshot(dataset))
                 .ok_or_else(gone)
         };
         let to = find(wanted.to)?;
         let from = wanted.from.map(find).transpose()?;
         if let Some(id) = wanted.from
-            && !self.catalog.chain(wanted.to).any(|older| older.id == id)
+            && !self.catalog().chain(wanted.to).any(|older| older.id == id)
         {
             let context = "the snapshot does not build on the snapshot that it is compared with";
             return Err(PoolError::new(PoolErrorKind::Invalid, context));
@@ -108,20 +106,20 @@ impl Pool {
     }
 
     fn is_snapshot(&self, dataset: DatasetId) -> bool {
-        let found = self.catalog.dataset(dataset);
+        let found = self.catalog().dataset(dataset);
         found.is_some_and(|of| of.as_snapshot().is_some())
     }
 
     /// Resumes the questions that waited for a checkpoint.
     pub(in crate::engine) fn changes_are_settled(&mut self) {
-        for pending in self.schedule.take_questions() {
+        for pending in self.take_questions() {
             self.tell_changes(pending);
         }
     }
 
     /// Takes the questions that wait for a checkpoint, since none will be made any more.
     pub(in crate::engine) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
-        let waiting = self.schedule.take_questions().into_iter();
+        let waiting = self.take_questions().into_iter();
         let given_up = waiting.filter_map(|pending| self.pending.remove(pending)?.questioner());
         given_up.collect()
     }
@@ -150,12 +148,10 @@ impl Pool {
         };
         let (dataset, block) = (*dataset, *block);
         let is_snapshot = self.is_snapshot(dataset);
-        let Some(contents) = self.contents.get(&dataset).filter(|_| is_snapshot) else {
-            return self.answer_stored(pending, Err(gone()));
-        };
-        let found = match contents.map.look_up(&mut self.nodes, block) {
-            Ok(found) => found,
-            Err(missing) => return self.read_node(missing, NodeWaiter::Stored(pending)),
+        let found = match is_snapshot.then(|| self.look_up(dataset, block)).flatten() {
+            None => return self.answer_stored(pending, Err(gone())),
+            Some(Ok(found)) => found,
+            Some(Err(missing)) => return self.read_node(missing, NodeWaiter::Stored(pending)),
         };
         if found.is_hole() {
             let context = format!("block {block} is not stored: it is a hole");
@@ -210,7 +206,7 @@ impl Pool {
             return self.find_stored(pending);
         }
         // A dataset that was destroyed meanwhile may have been overwritten.
-        let stored = match self.contents.contains_key(dataset) {
+        let stored = match self.contents_of(*dataset).is_some() {
             false => Err(gone()),
             true => result
                 .map(|payload| Stored {

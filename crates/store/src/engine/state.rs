@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pages::Pages;
-
 use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::making::Making;
@@ -31,7 +29,7 @@ use crate::engine::io::pending::PendingRequests;
 use crate::engine::io::signpost_places::Signposts;
 use crate::engine::io::stalled::Stalled;
 use crate::engine::io::unmerged::Unmerged;
-use crate::format::{Address, DatasetId, Epoch, PoolKey};
+use crate::format::{DatasetId, Epoch, PoolKey};
 use crate::map::NodeCache;
 use crate::published::Published;
 use crate::space::{Extent, Space};
@@ -51,7 +49,7 @@ pub struct Pool {
     pub(super) limits: Limits,
     pub(super) disks: Disks,
     pub(super) space: Space,
-    pub(super) nodes: NodeCache,
+    pub(super) node_cache: NodeCache,
     pub(super) cache: Arc<Cache>,
     /// Places of blocks that readers find by themselves.
     pub(super) published: Arc<Published>,
@@ -265,7 +263,7 @@ impl Pool {
         if self.is_suspended() {
             return self.disks.deadline_us().into_iter().chain(activity).min();
         }
-        let group = self.commit.deadline_us(&self.limits);
+        let group = self.group_due_us();
         let copies = self.logs.deadline_us(self.now_us());
         let caches = self.caches.deadline_us();
         let checkpoint = self.timed_checkpoint_us();
@@ -294,7 +292,7 @@ impl Pool {
         self.checkpoint_go_on();
         self.scan_go_on();
         self.tend_vdevs();
-        self.space.settle(SETTLE_AT_ONCE);
+        self.settle_space(SETTLE_AT_ONCE);
         self.trim_go_on();
         self.export_go_on();
         self.close_go_on();
@@ -307,19 +305,18 @@ impl Pool {
     /// and lists of space waiting to be free.
     fn charge_memory(&mut self) {
         // Each dataset is looked at, so a pool with many of them counts less often.
-        let shares = 1 + (self.contents.len() / CHARGE_DATASETS) as u64;
+        let shares = 1 + (self.datasets_in_use().len() / CHARGE_DATASETS) as u64;
         if self.now_us() < self.charged_us + shares * CHARGE_EVERY_US {
             return;
         }
         self.charged_us = self.now_us();
-        let layers = self.contents.values().map(|of| of.map.layers.bytes());
-        let maps = self.nodes.bytes() + layers.sum::<usize>();
-        let records = self.records.capacity() * size_of::<(u64, Extent)>();
-        let lists = self.space.lists_memory() + records;
+        let layers = self.datasets_in_use().map(|(_, of)| of.map.layers.bytes());
+        let maps = self.node_bytes() + layers.sum::<usize>();
+        let lists = self.space_lists_memory() + self.records_memory();
         // This counts the free pages between those of blocks. Evicting blocks may make more of
         // them, so the count is capped.
         let idle = pages::idle_bytes().min(self.cache.cap() / pages::IDLE_SHARE);
-        let dirty = self.commit.dirty_bytes() + self.stalled.kept_packed();
+        let dirty = self.dirty_bytes() + self.stalled.kept_packed();
         self.charge.set(maps + dirty + lists + idle);
     }
 
@@ -408,28 +405,13 @@ impl Pool {
 
     /// Reports whether there is work that waits only for its turn.
     fn has_work(&self) -> bool {
-        let making = self.checkpoint.as_ref();
-        let is_due = self.is_checkpoint_due();
-        let is_making = making.map_or(is_due, |making| {
-            making.is_working(self.commit.chain.written_seq)
-        });
+        let is_making = match self.is_making_checkpoint() {
+            true => self.is_checkpoint_working(),
+            false => self.is_checkpoint_due(),
+        };
         let is_untended = self.tending.is_due() || self.spares_that_left().next().is_some();
         let has_more = is_making || is_untended || self.is_scan_working() || self.is_export_due();
         !self.is_suspended() && has_more || self.is_close_due()
-    }
-
-    /// Reports whether a checkpoint is due for another reason than the age of the last one.
-    pub(super) fn is_checkpoint_due(&self) -> bool {
-        let is_long = self.schedule.is_long(&self.limits);
-        // Writes that were under way when closing began come after the checkpoint that closing
-        // asked for.
-        let is_last = self.condition.is_closing() && self.has_changed();
-        self.schedule.is_wanted() || is_last || is_long || self.is_space_running_short()
-    }
-
-    /// Reports whether a checkpoint would find anything new.
-    pub(super) fn has_changed(&self) -> bool {
-        self.commit.chain.sealed_seq() > self.persisted.seq || !self.commit.group.is_empty()
     }
 
     /// Tells an event to whoever runs the pool.
@@ -449,7 +431,7 @@ impl Pool {
     /// the last checkpoint: the epoch that ended with the layer from which the tree is made.
     pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
-        self.disks.set_epochs(self.persisted.epoch.next(), epoch);
+        self.disks.set_epochs(self.checkpoint_epoch().next(), epoch);
     }
 
     /// Takes no changes from now on. The data on the devices stays as it is.
@@ -472,6 +454,11 @@ impl Pool {
     /// Returns the reason why no changes are taken; it is empty if they are.
     pub(super) fn why_suspended(&self) -> String {
         self.condition.suspended().unwrap_or_default().to_owned()
+    }
+
+    /// Reports whether this host lets the pool go when all is written.
+    pub(super) fn is_closing(&self) -> bool {
+        self.condition.is_closing()
     }
 
     /// Reports whether requests wait that were taken.
@@ -497,10 +484,5 @@ impl Pool {
     /// Returns the bounds on the pool's memory and delays.
     pub(super) fn limits(&self) -> Limits {
         self.limits
-    }
-
-    /// Returns the bytes of a block that is being written, by its future place.
-    pub(super) fn in_flight(&self, address: Address) -> Option<&Pages> {
-        self.commit.in_flight.get(&address.to_bits())
     }
 }

@@ -158,7 +158,7 @@ impl Pool {
         };
         self.tell(event);
         self.trims.by_leaf.insert(record.leaf, record);
-        self.schedule.want();
+        self.want_checkpoint();
         self.go_on();
     }
 
@@ -385,7 +385,7 @@ impl Pool {
         };
         self.tell(event);
         self.trims.by_leaf.insert(guid, record);
-        self.schedule.want();
+        self.want_checkpoint();
     }
 
     /// Forgets the trims of leaves that have left the pool.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::activity::protection::{Protected, Stop};
 use super::config::PoolConfig;
-use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
+use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::scan::status::{ScanState, ScanStatus};
 use super::state::Pool;
 use crate::engine::devices::caches::CacheStatus;
@@ -119,18 +119,11 @@ impl Pool {
             counts: self.counts(),
             available: self.unreserved(),
             is_full: self.is_full(),
-            space: self.space.by_vdev(),
+            space: self.space_by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),
             written_once: self.written_once.all(),
         }
-    }
-
-    /// Returns the fragmentation of the worst vdev in per cent, as FRAG of zpool. Looks at some
-    /// hundred regions of each vdev.
-    pub fn fragmentation(&self) -> u8 {
-        let all = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
-        all.max().unwrap_or(0)
     }
 
     /// Returns the pool's identity and its vdevs, as the labels say or will say.
@@ -175,19 +168,8 @@ impl Pool {
             return self.answer(id, Err(error));
         }
         self.await_checkpoint(id);
-        self.schedule.want();
+        self.want_checkpoint();
         self.go_on();
-    }
-
-    /// Answers the request when a checkpoint is durable that begins after this call.
-    pub(super) fn await_checkpoint(&mut self, id: RequestId) {
-        self.schedule.wait_for(self.next_checkpoint(), id);
-    }
-
-    /// Returns the count of checkpoints at which the first one that begins after this call is
-    /// durable.
-    fn next_checkpoint(&self) -> u64 {
-        self.schedule.made() + 1 + u64::from(self.checkpoint.is_some())
     }
 
     /// Notes that this host exports or imports the pool. [`Pool::sync`] makes the change durable.
@@ -195,12 +177,6 @@ impl Pool {
         self.config.is_exported = is_exported;
         self.config.host = host.to_owned();
         self.shape_changed();
-    }
-
-    pub(super) fn answer_syncs(&mut self) {
-        for id in self.schedule.take_over() {
-            self.answer(id, Ok(Answer::Done));
-        }
     }
 
     /// Takes a leaf offline. The leaf keeps its data, and misses all later writes.
@@ -397,7 +373,7 @@ impl Pool {
 
     pub(super) fn shape_changed(&mut self) {
         self.config_changed();
-        self.schedule.want();
+        self.want_checkpoint();
     }
 
     /// Takes an event of a device or vdev. Notes whether a leaf fails too often.

@@ -65,7 +65,7 @@ impl Check<'_> {
             address,
             second: None,
             sectors: 1,
-            birth: self.pool.persisted.epoch.next(),
+            birth: self.pool.checkpoint_epoch().next(),
             verify: Verify::Record(Arc::new(is_it)),
         };
         let owner = Owner::Record { seq };

@@ -47,8 +47,7 @@ impl Check<'_> {
     pub(super) fn begin_walk(&mut self) {
         self.claim_persisted();
         self.claim_log();
-        let space = &self.pool.space;
-        let dropped: Vec<Extent> = space.dropped().chain(space.waiting()).collect();
+        let dropped: Vec<Extent> = self.pool.extents_being_freed().collect();
         for extent in dropped {
             if extent.sectors > 0 {
                 self.claim(Owner::Dropped, extent);
@@ -60,7 +59,7 @@ impl Check<'_> {
                 self.claim(Owner::InnerLabels { vdev }, extent);
             }
         }
-        let datasets: Vec<DatasetId> = self.pool.contents.keys().copied().collect();
+        let datasets: Vec<DatasetId> = self.pool.datasets_in_use().map(|(id, _)| *id).collect();
         for dataset in datasets {
             self.plan_dataset(dataset);
         }
@@ -133,7 +132,7 @@ impl Check<'_> {
     /// Claims blocks that the log put above the trees. Layers that several datasets share count
     /// once.
     fn claim_layers(&mut self) {
-        let maps = self.pool.contents.iter().map(|(id, of)| (*id, &of.map));
+        let maps = self.pool.datasets_in_use().map(|(id, of)| (*id, &of.map));
         let dying = self.pool.destroyed.dying().iter();
         let maps = maps.chain(dying.map(|dying| (dying.map.tree.volume, &dying.map)));
         let mut seen = std::collections::BTreeSet::new();
@@ -158,18 +157,18 @@ impl Check<'_> {
     }
 
     fn plan_dataset(&mut self, dataset: DatasetId) {
-        let Some(of) = self.pool.contents.get(&dataset) else {
+        let Some(of) = self.pool.contents_of(dataset) else {
             return;
         };
-        let mut chain = self.pool.catalog.chain(dataset);
+        let mut chain = self.pool.catalog().chain(dataset);
         let before_id = chain.next().map(|before| before.id);
-        let before = before_id.and_then(|id| self.pool.contents.get(&id));
-        let after = self.pool.catalog.shared_until(dataset);
+        let before = before_id.and_then(|id| self.pool.contents_of(id));
+        let after = self.pool.catalog().shared_until(dataset);
         let old = before.map_or(Tree::new(of.map.tree.volume), |of| of.map.tree);
         let shared = before.map_or(Referenced::NOTHING, |of| of.referenced);
         let descent = Descent::new((dataset, of.map.tree), (before_id, old), after);
         let mut epochs = vec![Epoch(0)];
-        epochs.extend(self.pool.catalog.shared_epochs(dataset));
+        epochs.extend(self.pool.catalog().shared_epochs(dataset));
         let said = epochs.iter().map(|epoch| of.dead.after(*epoch));
         let (list, said) = (of.dead.clone(), said.collect());
         let sectors = epochs.into_iter().map(|epoch| (epoch, 0)).collect();
@@ -217,7 +216,7 @@ impl Check<'_> {
     fn walk_tree(&mut self, mut descent: Descent, shared: Referenced) -> Option<Task> {
         let (dataset, after) = (descent.dataset, descent.after);
         let mut found = Vec::new();
-        match descent.step(&mut self.pool.nodes, &self.lost, &mut found) {
+        match descent.step(&mut self.pool.node_cache, &self.lost, &mut found) {
             Err(missing) => {
                 let owner = node_owner(descent.owner_of(&missing), missing.id);
                 self.want_node(owner, missing);
@@ -274,7 +273,7 @@ impl Check<'_> {
     }
 
     fn end_tree(&mut self, descent: &Descent, shared: Referenced) {
-        let said = self.pool.contents.get(&descent.dataset);
+        let said = self.pool.contents_of(descent.dataset);
         let said = said.map_or(Referenced::NOTHING, |of| of.referenced);
         let sectors = (shared.sectors + descent.own_sectors).saturating_sub(descent.dead_sectors);
         let blocks = (shared.blocks)
@@ -427,7 +426,7 @@ impl Check<'_> {
     fn walk_freeing(&mut self, mut walk: Walk) -> Option<Task> {
         let mut found: Vec<Pointer> = Vec::new();
         let mut one = 1;
-        let progress = walk.step(&mut self.pool.nodes, &mut one, |visit| {
+        let progress = self.pool.walk_on(&mut walk, &mut one, |visit| {
             let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
             found.push(pointer);
         });

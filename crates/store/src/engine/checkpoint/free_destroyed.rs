@@ -1,10 +1,12 @@
 //! Frees blocks of deleted datasets, a part of them in each checkpoint.
 
+use std::collections::VecDeque;
+
 use super::super::contents::{Contents, Dying};
 use super::super::manifest::Job;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
-use super::making::{CheckpointStage, Walking};
+use super::making::{CheckpointStage, Making, Walking};
 use crate::engine::devices::tags::Tag;
 use crate::engine::io::wanted::NodeWaiter;
 use crate::format::list::Chunk;
@@ -24,13 +26,45 @@ impl Pool {
         if !contents.dead.is_empty() {
             self.destroyed.add_job(Job::Chunks(contents.dead));
         }
-        self.schedule.want();
+        self.want_checkpoint();
+    }
+
+    /// Reports whether blocks of deleted datasets are still to be freed. While a checkpoint is
+    /// made, it has a part of them.
+    pub fn is_freeing(&self) -> bool {
+        let making = self.checkpoint.as_ref();
+        !self.destroyed.is_empty() || making.is_some_and(Making::is_freeing)
+    }
+
+    /// Frees the blocks on a dead list, from the next checkpoint on.
+    pub(in crate::engine) fn free_list_of_dead(&mut self, list: Deadlist) {
+        self.destroyed.add_job(Job::Dead(list));
+        self.want_checkpoint();
+    }
+
+    /// Restores the structures that the last checkpoint did not free.
+    pub(in crate::engine) fn open_jobs(&mut self, jobs: VecDeque<Job>) {
+        self.destroyed.open(jobs);
+    }
+
+    /// Returns the structures being freed, of the checkpoint being made and after it.
+    pub(in crate::engine) fn jobs_being_freed(&self) -> impl Iterator<Item = &Job> {
+        let making = self.checkpoint.iter();
+        let own = making.flat_map(|making| making.jobs());
+        own.chain(self.destroyed.jobs())
+    }
+
+    /// Returns the number of trees that will be freed but are no jobs, or none that can be listed.
+    pub(in crate::engine) fn trees_being_freed(&self) -> usize {
+        let making = self.checkpoint.as_ref();
+        let is_walking = making.is_some_and(|making| making.is_walking());
+        self.destroyed.dying().len() + usize::from(is_walking)
     }
 
     /// Turns deleted datasets whose layers are all merged into jobs.
     pub(super) fn bury(&mut self) {
         if self.destroyed.bury() {
-            self.schedule.want();
+            self.want_checkpoint();
         }
     }
 
@@ -112,11 +146,14 @@ impl Pool {
         // The walk takes one leaf at a time, since one checkpoint frees only a bounded number of
         // blocks.
         let mut one = 1;
-        let progress = walking.walk.step(&mut self.nodes, &mut one, |visit| {
+        let progress = self.walk_on(&mut walking.walk, &mut one, |visit| {
             let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
             found.push(pointer);
         });
         *budget = budget.saturating_sub(1 + found.len() / 16);
+        let Some(making) = &mut self.checkpoint else {
+            return true;
+        };
         making.to_free = making.to_free.saturating_sub(found.len());
         if !matches!(progress, Ok(Progress::Done)) {
             making.walking = Some(walking);

@@ -21,7 +21,7 @@ const NODES_AHEAD: usize = 8;
 impl Pool {
     /// Finds the layers to be merged, each once, however many datasets share it.
     pub(super) fn plan_merges(&mut self) {
-        let Some(making) = &mut self.checkpoint else {
+        let Some(making) = &self.checkpoint else {
             return;
         };
         let mut tasks: Vec<Task> = Vec::new();
@@ -41,7 +41,7 @@ impl Pool {
             }
         };
         let catalog = &making.catalog;
-        for (id, contents) in &self.contents {
+        for (id, contents) in self.datasets_in_use() {
             let owner = |closed: &Closed| owner_of(catalog, *id, closed.epoch);
             plan(&contents.map, contents.referenced, &owner);
         }
@@ -64,7 +64,9 @@ impl Pool {
         for dying in all {
             plan(&dying.map, Referenced::NOTHING, &owner);
         }
-        making.tasks = tasks.into();
+        if let Some(making) = &mut self.checkpoint {
+            making.tasks = tasks.into();
+        }
     }
 
     /// Does the next step of merging.
@@ -102,9 +104,7 @@ impl Pool {
 
     /// Reads together the nodes that the merge will ask for next.
     fn read_nodes_ahead(&mut self) {
-        let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
-        let upcoming = running.map(|of| of.merge.upcoming(&self.nodes, NODES_AHEAD));
-        for missing in upcoming.into_iter().flatten() {
+        for missing in self.upcoming_nodes(NODES_AHEAD) {
             self.read_node(missing, NodeWaiter::Nobody);
         }
     }

@@ -18,13 +18,14 @@ use super::super::manifest::{
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
 use super::making::{CheckpointStage, Making};
+use super::writer::Writer;
 use crate::catalog::Catalog;
 use crate::engine::io::second_place::Site;
 use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
 use crate::format::node::FAN_OUT;
-use crate::format::{Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
-use crate::map::Map;
+use crate::format::{Compression, DatasetId, Epoch, Node, NodeId, Pointer, Root, SECTOR_SIZE};
 use crate::map::merge::NoSpace;
+use crate::map::{Map, Missing, NodeCache};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::Page;
 
@@ -167,6 +168,36 @@ impl Pool {
             .unwrap_or(Err(NoSpace))
     }
 
+    /// Returns the next nodes that the merge will ask for and that are not in memory.
+    pub(super) fn upcoming_nodes(&self, most: usize) -> Vec<Missing> {
+        let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
+        let upcoming = running.map(|of| of.merge.upcoming(&self.node_cache, most));
+        upcoming.into_iter().flatten().collect()
+    }
+
+    /// Does something with the checkpoint being made and the means to write its blocks, which are
+    /// born in `birth`.
+    pub(super) fn with_writer<R>(
+        &mut self,
+        birth: Option<Epoch>,
+        write: impl FnOnce(&mut Making, &mut Writer<'_>, &mut NodeCache) -> R,
+    ) -> Option<R> {
+        let spare = self.spare();
+        let making = self.checkpoint.as_mut()?;
+        // The writer counts its writes apart, so that it leaves the rest to the caller.
+        let mut writes = std::mem::take(&mut making.writes);
+        let mut writer = Writer {
+            onto: &mut self.disks,
+            room: &mut self.space,
+            birth: birth.unwrap_or(making.epoch),
+            writes: &mut writes,
+            spare,
+        };
+        let result = write(making, &mut writer, &mut self.node_cache);
+        making.writes = writes;
+        Some(result)
+    }
+
     /// Returns the greatest length of the manifest. All pointers have one length, and the needs of
     /// the space map are unknown until everything has its place.
     fn manifest_len(&self, manifest: &Manifest) -> usize {
@@ -217,6 +248,16 @@ impl Pool {
             rest = behind;
         }
         self.note_root(len, pointers);
+    }
+
+    /// Returns the epoch of the last checkpoint.
+    pub(in crate::engine) fn checkpoint_epoch(&self) -> Epoch {
+        self.persisted.epoch
+    }
+
+    /// Returns the last group of the log that the last checkpoint has.
+    pub(in crate::engine) fn checkpoint_seq(&self) -> u64 {
+        self.persisted.seq
     }
 
     fn note_root(&mut self, manifest_len: u64, manifest: Vec<Pointer>) {

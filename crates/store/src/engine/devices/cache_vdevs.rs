@@ -246,18 +246,18 @@ impl Pool {
         for evicted in evicted {
             let key = evicted.key;
             let dataset = DatasetId(key.volume as u32);
-            let Some(contents) = self.contents.get(&dataset) else {
+            let Some(contents) = self.contents_of(dataset) else {
                 continue;
             };
             let is_wanted = contents.settings.secondary_cache == CachePolicy::All;
             // A block that is still to be written has its place, but may lose it to a later write
             // of its group.
-            let is_new = self.commit.group.look_up(dataset, key.block).is_some();
+            let is_new = self.is_in_group(dataset, key.block);
             if !is_wanted || is_new {
                 continue;
             }
-            let pointer = contents.map.look_up(&mut self.nodes, key.block);
-            let Some(pointer) = pointer.ok().filter(|pointer| !pointer.is_hole()) else {
+            let pointer = self.look_up(dataset, key.block).and_then(Result::ok);
+            let Some(pointer) = pointer.filter(|pointer| !pointer.is_hole()) else {
                 continue;
             };
             let now_us = self.now_us();

@@ -11,7 +11,6 @@
 use crate::engine::features::{Feature, FeatureState};
 use crate::engine::state::Pool;
 use crate::format::Extent;
-use crate::space::Purpose;
 use crate::vdev::TopLevelSpec;
 
 impl Pool {
@@ -25,7 +24,7 @@ impl Pool {
             .collect();
         for extent in extents {
             // Sectors in use already hold these labels, or a check finds out what they hold.
-            let _ = self.space.mark_allocated(extent, Purpose::Young);
+            let _ = self.mark_in_use(extent);
         }
     }
 

@@ -195,11 +195,11 @@ impl Pool {
             self.logs.grow(log.vdev, log.sectors);
         }
         for (vdev, sectors) in sizes {
-            if vdev >= self.space.vdevs() {
-                self.space.add_vdev(sectors);
+            if vdev >= self.space_vdevs() {
+                self.add_space(sectors);
                 self.keep_inner_labels();
-            } else if sectors > self.space.size(vdev) {
-                self.space.grow(vdev, sectors);
+            } else if sectors > self.space_of(vdev) {
+                self.grow_space(vdev, sectors);
             } else {
                 continue;
             }

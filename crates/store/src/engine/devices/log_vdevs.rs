@@ -59,7 +59,7 @@ impl Pool {
     fn may_copy_to(&self, log: &LogVdev) -> bool {
         !log.is_leaving
             && !self.are_labels_due()
-            && self.commit.chain.durable_seq > self.logs.opened_seq
+            && self.durable_seq() > self.logs.opened_seq
             && self.takes_log(log.status.vdev)
             // An opening takes a log device without the newest root for an old copy of itself.
             && self.has_root(self.joined(log.status.vdev))
@@ -81,7 +81,7 @@ impl Pool {
     /// to change or a log vdev is to be removed.
     pub(in crate::engine) fn is_log_owing(&self) -> bool {
         let is_due = self.is_config_new() || !self.logs.removals.is_empty();
-        is_due && self.logs.promised_seq > self.commit.flushed_seq
+        is_due && self.logs.promised_seq > self.flushed_seq()
     }
 
     /// Reports whether a log vdev is more than half full of groups that the chain could flush.
@@ -93,7 +93,7 @@ impl Pool {
     /// Returns the last group such that all groups up to it are durable, on a log vdev or in the
     /// chain.
     pub fn promised_seq(&self) -> u64 {
-        self.logs.promised_seq.max(self.commit.chain.durable_seq)
+        self.logs.promised_seq.max(self.durable_seq())
     }
 
     /// Notes that the log begins again after this group, for an opening.
@@ -127,7 +127,7 @@ impl Pool {
 
     /// Copies all groups up to `wanted` that are durable nowhere, if a log vdev can take them.
     pub(in crate::engine) fn copy_to_log(&mut self, wanted: Option<u64>) {
-        self.logs.settle(self.commit.chain.durable_seq);
+        self.logs.settle(self.durable_seq());
         let Some(seq) = wanted.filter(|seq| *seq > self.logs.promised_seq) else {
             return;
         };
@@ -222,7 +222,7 @@ impl Pool {
 
     /// Removes log vdevs that nothing needs any more.
     pub(in crate::engine) fn remove_logs(&mut self) {
-        self.logs.settle(self.commit.chain.durable_seq);
+        self.logs.settle(self.durable_seq());
         for (vdev, id) in std::mem::take(&mut self.logs.removals) {
             let is_copying = self.logs.copying.is_some_and(|of| of.vdev == vdev);
             let log = self.logs.vdev_mut(vdev);

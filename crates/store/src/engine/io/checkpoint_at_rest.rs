@@ -21,7 +21,7 @@ impl Pool {
     /// Returns the time at which a checkpoint is to be made even if none was asked for; `None` if
     /// none is due, or one is being made.
     pub(in crate::engine) fn timed_checkpoint_us(&self) -> Option<u64> {
-        if self.checkpoint.is_some() {
+        if self.is_making_checkpoint() {
             return None;
         }
         let (has_changed, limits) = (self.has_changed(), &self.limits());
@@ -33,7 +33,7 @@ impl Pool {
 
     /// Returns the counts of the pool's sectors. Tables that checkpoints replaced count as in use.
     pub(in crate::engine) fn counts(&self) -> Counts {
-        let counts = self.space.counts();
+        let counts = self.space_counts();
         let tables = self.schedule.rest().tables();
         let tables = tables.min(counts.deferred);
         Counts {

@@ -24,15 +24,16 @@
 
 use pages::Pages;
 
-use super::log_end::GROUPS_IN_FLIGHT;
-use super::log_end::Start;
+use super::log_end::{Commit, GROUPS_IN_FLIGHT, Start};
 use crate::catalog::SyncPolicy;
 use crate::engine::devices::tags::Tag;
 use crate::engine::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use crate::engine::state::Pool;
 use crate::format::{Address, DatasetId, Entry, Record};
+use crate::log::chain::Chain;
 use crate::log::group::Change;
 use crate::log::replay;
+use crate::space::Extent;
 use crate::vdev::{ArrayError, Priority};
 
 /// Groups being written at which an awaited group is left to gather, if a log vdev has the groups.
@@ -53,12 +54,11 @@ impl Pool {
         if let Some(error) = self.suspension() {
             return self.answer(id, Err(error));
         }
-        let of = self.contents.get(&dataset);
+        let of = self.contents_of(dataset);
         if of.is_some_and(|of| of.settings.sync == SyncPolicy::Disabled) {
             return self.answer(id, Ok(Answer::Done));
         }
-        let open = u64::from(!self.commit.group.is_empty());
-        self.wait_for(self.commit.chain.sealed_seq() + open, id);
+        self.wait_for(self.newest_seq(), id);
     }
 
     /// Answers a request when a group is durable.
@@ -130,15 +130,14 @@ impl Pool {
         };
         let is_wanted = self.commit.is_group_wanted();
         let bytes = self.commit.group.payload_bytes();
-        let now_us = self.now_us();
-        self.schedule.rest_mut().note_change(now_us);
+        self.note_change();
         let changes: Vec<Change> = self.commit.group.take().collect();
         for change in &changes {
             if let Change::Block { dataset, block, .. } = change {
                 self.foresee_mapping(*dataset, *block);
             }
         }
-        self.schedule.note_updates(changes.len() as u64);
+        self.note_updates(changes.len());
         let mut blocks = Vec::with_capacity(changes.len() + 1);
         let entries = changes
             .into_iter()
@@ -188,8 +187,8 @@ impl Pool {
         if !is_durable {
             self.commit.chain.needs_flush();
         }
-        if self.commit.chain.next_seq - self.persisted.seq > self.groups_at_most() {
-            self.schedule.want();
+        if self.commit.chain.next_seq - self.checkpoint_seq() > self.groups_at_most() {
+            self.want_checkpoint();
         }
     }
 
@@ -239,7 +238,109 @@ impl Pool {
             }
         }
     }
+}
 
+/// End of the log.
+impl Pool {
+    /// Returns the last group of the log that can hold a request answered so far. The request
+    /// outlives a power cut if the group is not beyond [`Pool::promised_seq`].
+    pub fn newest_seq(&self) -> u64 {
+        let open = u64::from(self.has_open_group());
+        self.sealed_seq() + open
+    }
+
+    /// Begins the log at an end that was found, or that is new.
+    pub(in crate::engine) fn begin_log(&mut self, chain: Chain, start: Start) {
+        self.commit = Commit::new(chain, start);
+    }
+
+    /// Returns the chain of the log's groups.
+    pub(in crate::engine) fn chain(&self) -> &Chain {
+        &self.commit.chain
+    }
+
+    pub(in crate::engine) fn sealed_seq(&self) -> u64 {
+        self.commit.chain.sealed_seq()
+    }
+
+    /// Returns the last group such that all groups up to it are on the devices.
+    pub(in crate::engine) fn written_seq(&self) -> u64 {
+        self.commit.chain.written_seq
+    }
+
+    /// Returns the last group such that all groups up to it are flushed.
+    pub(in crate::engine) fn flushed_seq(&self) -> u64 {
+        self.commit.flushed_seq
+    }
+
+    /// Returns the last group such that all groups up to it are durable in the chain.
+    pub(in crate::engine) fn durable_seq(&self) -> u64 {
+        self.commit.chain.durable_seq
+    }
+
+    /// Returns the place of the next record.
+    pub(in crate::engine) fn next_record(&self) -> Address {
+        self.commit.chain.next
+    }
+
+    /// Reports whether there are changes that are in no sealed group.
+    pub(in crate::engine) fn has_open_group(&self) -> bool {
+        !self.commit.group.is_empty()
+    }
+
+    /// Reports whether the open group changes a block.
+    pub(in crate::engine) fn is_in_group(&self, dataset: DatasetId, block: u64) -> bool {
+        self.commit.group.look_up(dataset, block).is_some()
+    }
+
+    /// Returns the number of a dataset's blocks in the open group.
+    pub(in crate::engine) fn blocks_in_group(&self, dataset: DatasetId) -> u64 {
+        self.commit.group.blocks_of(dataset)
+    }
+
+    /// Puts an operation on datasets into the open group.
+    pub(in crate::engine) fn put_operation(&mut self, operation: Change) {
+        self.commit.group.operate(operation);
+    }
+
+    /// Returns the bytes of a block that is being written, by its future place.
+    pub(in crate::engine) fn in_flight(&self, address: Address) -> Option<&Pages> {
+        self.commit.in_flight.get(&address.to_bits())
+    }
+
+    /// Returns the bytes of changes that are not on the devices yet.
+    pub(in crate::engine) fn dirty_bytes(&self) -> usize {
+        self.commit.dirty_bytes()
+    }
+
+    /// Returns the time at which the open group is to be sealed even if no request waits for it.
+    pub(in crate::engine) fn group_due_us(&self) -> Option<u64> {
+        self.commit.deadline_us(&self.limits())
+    }
+
+    /// Reports whether no change waits to be written, and no group is being written.
+    pub(in crate::engine) fn is_log_at_rest(&self) -> bool {
+        self.commit.chain.being_written() == 0 && !self.has_open_group()
+    }
+
+    /// Notes an extent that the log needs as long as group `seq` is in no checkpoint.
+    pub(in crate::engine) fn keep_record(&mut self, seq: u64, extent: Extent) {
+        self.records.push_back((seq, extent));
+    }
+
+    /// Reports whether the log has extents.
+    pub(in crate::engine) fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// Returns the bytes that the list of the log's extents takes.
+    pub(in crate::engine) fn records_memory(&self) -> usize {
+        self.records.capacity() * size_of::<(u64, Extent)>()
+    }
+}
+
+/// Durability.
+impl Pool {
     /// Takes the end of a group's write.
     pub(in crate::engine) fn group_written(&mut self, seq: u64, result: Result<(), ArrayError>) {
         if let Err(error) = result {
@@ -299,7 +400,7 @@ impl Pool {
         let stalled = self.stalled.give_up();
         let waiting = std::mem::take(&mut self.commit.waiters);
         let ids = waiting.into_iter().map(|(_, id)| id);
-        let syncs = self.schedule.give_up_waiting();
+        let syncs = self.give_up_syncs();
         let removals = self.give_up_removals();
         let unsettled = self.give_up_unsettled();
         let stalled_ids = stalled.iter().map(|ready| ready.id);

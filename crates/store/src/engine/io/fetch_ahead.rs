@@ -27,7 +27,7 @@ impl Pool {
     /// beyond its end are ignored.
     pub fn read_ahead(&mut self, dataset: DatasetId, bytes: Range<u64>, now_us: u64) {
         self.heed_time(now_us);
-        let contents = self.contents.get(&dataset);
+        let contents = self.contents_of(dataset);
         let Some(of) = contents
             .filter(|of| of.attempt.is_none() && of.settings.primary_cache == CachePolicy::All)
         else {
@@ -90,7 +90,7 @@ impl Pool {
 
     /// Publishes the leaves for these blocks, up to the first that must be read before.
     pub(in crate::engine) fn bring_leaves(&mut self, ahead: Ahead) {
-        let contents = self.contents.get(&ahead.dataset);
+        let contents = self.contents_of(ahead.dataset);
         let Some(of) = contents.filter(|of| of.attempt.is_none()) else {
             return;
         };

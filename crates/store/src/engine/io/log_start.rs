@@ -20,7 +20,7 @@ impl Pool {
     pub(in crate::engine) fn note_start(&mut self, seq: u64) {
         if self.commit.start == Start::Found {
             self.commit.start = Start::Anew(seq);
-            self.schedule.want();
+            self.want_checkpoint();
         }
     }
 

@@ -1,15 +1,136 @@
-//! Enters changes into the maps, and counts what each costs a checkpoint.
+//! Finds blocks in the maps, enters changes into them, and counts what each costs a checkpoint.
+
+use std::ops::Range;
+
+use pages::Pages;
+use smallvec::{SmallVec, smallvec};
 
 use super::change::Write;
 use super::unmerged::{Cost, Work};
 use crate::engine::contents::Contents;
 use crate::engine::state::Pool;
 use crate::format::node::FAN_OUT;
-use crate::format::{DatasetId, Pointer};
-use crate::map::Tree;
+use crate::format::{DatasetId, Epoch, NodeError, Pointer};
 use crate::map::touched::nodes_over;
+use crate::map::walk::{Progress, Visit, Walk};
+use crate::map::{self, Diff, Missing, Tree};
 
+/// Contents of datasets.
 impl Pool {
+    /// Returns the contents of a volume or snapshot in use.
+    pub(in crate::engine) fn contents_of(&self, dataset: DatasetId) -> Option<&Contents> {
+        self.contents.get(&dataset)
+    }
+
+    /// Returns all volumes and snapshots in use.
+    pub(in crate::engine) fn datasets_in_use(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&DatasetId, &Contents)> {
+        self.contents.iter()
+    }
+
+    /// Looks up a block in the map of a dataset; `None` if there is no such dataset.
+    pub(in crate::engine) fn look_up(
+        &mut self,
+        dataset: DatasetId,
+        block: u64,
+    ) -> Option<Result<Pointer, Missing>> {
+        let contents = self.contents.get(&dataset)?;
+        Some(contents.map.look_up(&mut self.node_cache, block))
+    }
+
+    /// Looks up neighbouring blocks in the map. The nodes are searched once for the run, not once
+    /// for each block.
+    pub(in crate::engine) fn look_up_run(
+        &mut self,
+        dataset: DatasetId,
+        blocks: &Range<u64>,
+    ) -> Result<SmallVec<[Pointer; 1]>, Missing> {
+        let mut found = smallvec![Pointer::HOLE; (blocks.end - blocks.start) as usize];
+        if let Some(contents) = self.contents.get(&dataset) {
+            match &mut found[..] {
+                [one] => *one = contents.map.look_up(&mut self.node_cache, blocks.start)?,
+                run => (contents.map).look_up_run(&mut self.node_cache, blocks.start, run)?,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets the leaf of a dataset's map that leads to a block.
+    pub(super) fn forget_leaf(&mut self, dataset: DatasetId, block: u64) {
+        if let Some(of) = self.contents.get(&dataset) {
+            of.map.tree.forget_leaf(&mut self.node_cache, block);
+        }
+    }
+
+    /// Takes the bytes of a node that was not in memory.
+    ///
+    /// # Errors
+    /// The bytes are not that node.
+    pub(in crate::engine) fn fill_node(
+        &mut self,
+        missing: &Missing,
+        block: &Pages,
+    ) -> Result<(), NodeError> {
+        self.node_cache.fill(missing, block)
+    }
+
+    /// Takes a node that cannot be read for one whose blocks are all lost.
+    pub(in crate::engine) fn fill_lost_node(&mut self, missing: &Missing) {
+        self.node_cache.fill_lost(missing);
+    }
+
+    /// Continues a walk through a tree.
+    ///
+    /// # Errors
+    /// A node is not in memory.
+    pub(in crate::engine) fn walk_on(
+        &mut self,
+        walk: &mut Walk,
+        budget: &mut usize,
+        visit: impl FnMut(Visit),
+    ) -> Result<Progress, Missing> {
+        walk.step(&mut self.node_cache, budget, visit)
+    }
+
+    /// Continues to compare two trees.
+    ///
+    /// # Errors
+    /// A node is not in memory.
+    pub(in crate::engine) fn compare_on(
+        &mut self,
+        diff: &mut Diff,
+        tell: impl FnMut(map::Change),
+    ) -> Result<Progress, Missing> {
+        diff.step(&mut self.node_cache, &mut 1, tell)
+    }
+
+    /// Returns the bytes of map nodes in memory.
+    pub(in crate::engine) fn node_bytes(&self) -> usize {
+        self.node_cache.bytes()
+    }
+}
+
+/// Changes of maps.
+impl Pool {
+    /// Closes the layers of all maps at the end of an epoch.
+    pub(in crate::engine) fn close_layers(&mut self, epoch: Epoch) {
+        for contents in self.contents.values_mut() {
+            contents.map.layers.close(epoch);
+            if cfg!(debug_assertions) {
+                // The merge compares its counts with those of the tally, which must be looked up.
+                contents.map.closed(&self.node_cache).for_each(drop);
+            }
+        }
+    }
+
+    /// Forgets nodes that no tree has any more.
+    pub(in crate::engine) fn discard_nodes(&mut self, places: &[Pointer]) {
+        places
+            .iter()
+            .for_each(|pointer| self.node_cache.discard(pointer));
+    }
+
     /// Prefetches the memory that mapping a block will need soon.
     pub(in crate::engine) fn foresee_mapping(&self, dataset: DatasetId, block: u64) {
         if let Some(of) = self.contents.get(&dataset) {
@@ -30,7 +151,7 @@ impl Pool {
         let height = height_of(of);
         let before = of.map.layers.top().touched_nodes(height);
         let snapshots = || self.catalog.epochs_beneath(dataset);
-        let old = of.map.insert(&self.nodes, snapshots, block, pointer);
+        let old = of.map.insert(&self.node_cache, snapshots, block, pointer);
         let after = of.map.layers.top().touched_nodes(height);
         self.unmerged.note_sealed(before, after, 1);
         if let Some(old) = old {
@@ -54,7 +175,7 @@ impl Pool {
         let mut dropped: Vec<Pointer> = Vec::new();
         let range = block..block.saturating_add(count);
         let snapshots = || self.catalog.epochs_beneath(dataset);
-        of.map.clear(&self.nodes, snapshots, range, |pointer| {
+        of.map.clear(&self.node_cache, snapshots, range, |pointer| {
             dropped.push(pointer);
         });
         let after = of.map.layers.top().touched_nodes(height);
@@ -90,7 +211,7 @@ impl Pool {
     }
 
     fn cost(&self, work: Work) -> Cost {
-        self.unmerged.cost(work, self.space.counts().allocated)
+        self.unmerged.cost(work, self.space_counts().allocated)
     }
 
     fn work_of(&self, write: &Write) -> Work {

@@ -72,7 +72,7 @@ impl Pool {
     /// the default size, and all of it is reserved.
     pub(in crate::engine) fn room_for_volume(&self, folder: DatasetId) -> u64 {
         let block_size = self.default_block_size();
-        let copies = u64::from(self.catalog.settings(folder).copies);
+        let copies = u64::from(self.catalog().settings(folder).copies);
         let data = self.data_in(self.reservable(), block_size) / copies;
         data - data % u64::from(block_size)
     }
@@ -81,7 +81,7 @@ impl Pool {
     /// blocks. The worst vdev counts.
     fn percent_of_ideal(&self, block_size: u32) -> u64 {
         let sectors = (block_size as usize).div_ceil(SECTOR_SIZE) as u16;
-        let percent = (0..self.space.vdevs()).map(|vdev| {
+        let percent = (0..self.space_vdevs()).map(|vdev| {
             let [long, these] =
                 [LONG, sectors].map(|of| u64::from(self.footprint(vdev, of)).max(1));
             (100 * u64::from(sectors) * long) / (these * u64::from(LONG))

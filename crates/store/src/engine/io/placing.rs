@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::second_place::{Spare, place_apart};
 use crate::engine::state::Pool;
-use crate::format::{Address, Pointer};
+use crate::format::{Address, Pointer, SECTOR_SIZE};
 use crate::log::replay;
-use crate::space::{Claim, Extent, Purpose, Stream};
+use crate::space::{Claim, Counts, Extent, Fault, Page, Purpose, Stream, VdevSpace};
 
 /// Sectors that should be free after a record, for its data.
 const ROOM_BEHIND_RECORD: u32 = 16;
@@ -142,5 +142,101 @@ impl Pool {
             self.suspend(format!("the space map is wrong: {fault}"));
         }
         dropped.is_ok()
+    }
+}
+
+/// Space of vdevs.
+impl Pool {
+    /// Returns the counts of all sectors, as the space map has them.
+    pub(in crate::engine) fn space_counts(&self) -> Counts {
+        self.space.counts()
+    }
+
+    /// Returns the number of vdevs that the space map knows.
+    pub(in crate::engine) fn space_vdevs(&self) -> u16 {
+        self.space.vdevs()
+    }
+
+    /// Returns the sectors of a vdev.
+    pub(in crate::engine) fn space_of(&self, vdev: u16) -> u64 {
+        self.space.size(vdev)
+    }
+
+    /// Returns the sectors of each vdev, by their use.
+    pub(in crate::engine) fn space_by_vdev(&self) -> Vec<VdevSpace> {
+        self.space.by_vdev()
+    }
+
+    /// Returns the fragmentation of the worst vdev in per cent, as FRAG of zpool. Looks at some
+    /// hundred regions of each vdev.
+    pub fn fragmentation(&self) -> u8 {
+        let all = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
+        all.max().unwrap_or(0)
+    }
+
+    /// Returns the number of pages of a vdev's bitmap.
+    pub(in crate::engine) fn space_pages(&self, vdev: u16) -> u32 {
+        self.space.pages(vdev)
+    }
+
+    /// Returns the free runs below which nodes of maps are short of places.
+    pub(super) fn few_node_runs(&self) -> u64 {
+        self.space.few_node_runs()
+    }
+
+    /// Returns the bytes that lists of extents take which wait to be free.
+    pub(in crate::engine) fn space_lists_memory(&self) -> usize {
+        self.space.lists_memory()
+    }
+
+    /// Adds a vdev.
+    pub(in crate::engine) fn add_space(&mut self, sectors: u64) {
+        self.space.add_vdev(sectors);
+    }
+
+    pub(in crate::engine) fn grow_space(&mut self, vdev: u16, sectors: u64) {
+        self.space.grow(vdev, sectors);
+    }
+}
+
+/// Space of an opening, and what checkpoints free.
+impl Pool {
+    /// Takes a page of the space map.
+    pub(in crate::engine) fn load_space_page(
+        &mut self,
+        page: Page,
+        bytes: &[u8; SECTOR_SIZE],
+    ) -> Result<(), Fault> {
+        self.space.load_page(page, bytes)
+    }
+
+    /// Takes an extent that the last checkpoint dropped.
+    pub(in crate::engine) fn load_dropped(&mut self, extent: Extent) -> Result<(), Fault> {
+        self.space.load_deferred(extent)
+    }
+
+    /// Notes that an extent is in use which no checkpoint knows.
+    pub(in crate::engine) fn mark_in_use(&mut self, extent: Extent) -> Result<(), Fault> {
+        self.space.mark_allocated(extent, Purpose::Young)
+    }
+
+    /// Returns the extents that were dropped and are not free yet.
+    pub(in crate::engine) fn extents_being_freed(&self) -> impl Iterator<Item = Extent> {
+        self.space.dropped().chain(self.space.waiting())
+    }
+
+    /// Notes that extents dropped from now on belong to the next checkpoint.
+    pub(in crate::engine) fn begin_drops(&mut self) {
+        self.space.begin_checkpoint();
+    }
+
+    /// Notes that a checkpoint is durable, so that space becomes free.
+    pub(in crate::engine) fn commit_drops(&mut self) {
+        self.space.commit_checkpoint();
+    }
+
+    /// Frees some of the extents that may be free now.
+    pub(in crate::engine) fn settle_space(&mut self, most: usize) {
+        self.space.settle(most);
     }
 }

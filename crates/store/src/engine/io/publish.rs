@@ -22,11 +22,11 @@ impl Pool {
         if !self.is_cached(dataset) || self.has_caches() {
             return;
         }
-        let Some(of) = self.contents.get(&dataset) else {
+        let Some(of) = self.contents_of(dataset) else {
             return;
         };
         let number = block / FAN_OUT as u64;
-        let Some((pointer, node)) = of.map.tree.peek(&self.nodes).node(number) else {
+        let Some((pointer, node)) = of.map.tree.peek(&self.node_cache).node(number) else {
             return;
         };
         if self.published.has(dataset, number, node) {
@@ -39,12 +39,12 @@ impl Pool {
         of.map.layers.get_run(first, &mut hits);
         for (slot, hit) in hits.iter().enumerate() {
             let block = first + slot as u64;
-            let is_held = || self.commit.group.look_up(dataset, block).is_some();
+            let is_held = || self.is_in_group(dataset, block);
             if *hit != Hit::Absent || is_held() {
                 changed.note(slot);
             }
         }
-        if let Some(used) = self.nodes.used_flag(&pointer) {
+        if let Some(used) = self.node_cache.used_flag(&pointer) {
             let leaf = Leaf::new(&node, used, changed);
             self.published.publish(dataset, number, leaf);
         }

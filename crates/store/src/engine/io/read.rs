@@ -23,7 +23,7 @@ use crate::engine::state::Pool;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, Pointer};
 use crate::log::group::Held;
-use crate::map::{Missing, NodeCache, Tree};
+use crate::map::{Missing, Tree};
 use crate::vdev::{ArrayError, ArrayErrorKind, Block, Priority};
 use crate::volume::blocks::{self, Part};
 
@@ -100,7 +100,7 @@ impl Pool {
     }
 
     fn in_range(&self, dataset: DatasetId, offset: u64, len: u64) -> Result<&Contents, PoolError> {
-        let contents = self.contents.get(&dataset).ok_or_else(|| {
+        let contents = self.contents_of(dataset).ok_or_else(|| {
             PoolError::new(
                 PoolErrorKind::NotFound,
                 format!("dataset {} does not exist", dataset.0),
@@ -156,11 +156,10 @@ impl Pool {
         if let Some(held) = self.held(dataset, block) {
             return Ok(held);
         }
-        let Some(contents) = self.contents.get(&dataset) else {
-            return Ok(BlockSource::Zeros);
-        };
-        let pointer = contents.map.look_up(&mut self.nodes, block)?;
-        Ok(self.found_at(pointer))
+        match self.look_up(dataset, block) {
+            None => Ok(BlockSource::Zeros),
+            Some(found) => found.map(|pointer| self.found_at(pointer)),
+        }
     }
 
     /// Returns the open group's data for a block. It is newer than the map.
@@ -178,23 +177,6 @@ impl Pool {
         }
         let in_flight = self.in_flight(pointer.address).cloned();
         in_flight.map_or(BlockSource::At(pointer), BlockSource::Data)
-    }
-
-    /// Looks up neighbouring blocks in the map. The nodes are searched once for the run, not once
-    /// for each block.
-    pub(in crate::engine) fn look_up_run(
-        &mut self,
-        dataset: DatasetId,
-        blocks: &Range<u64>,
-    ) -> Result<SmallVec<[Pointer; 1]>, Missing> {
-        let mut found = smallvec![Pointer::HOLE; (blocks.end - blocks.start) as usize];
-        if let Some(contents) = self.contents.get(&dataset) {
-            match &mut found[..] {
-                [one] => *one = contents.map.look_up(&mut self.nodes, blocks.start)?,
-                run => (contents.map).look_up_run(&mut self.nodes, blocks.start, run)?,
-            }
-        }
-        Ok(found)
     }
 
     /// Waits with others for a block that is being read. Returns whether it is being read.
@@ -324,7 +306,7 @@ impl Pool {
     /// received into the dataset: the cache answers any reader, and no reader may see a
     /// half-received volume.
     pub(in crate::engine) fn is_cached(&self, dataset: DatasetId) -> bool {
-        let contents = self.contents.get(&dataset);
+        let contents = self.contents_of(dataset);
         contents
             .is_some_and(|of| of.attempt.is_none() && of.settings.primary_cache == CachePolicy::All)
     }
@@ -335,10 +317,10 @@ impl Pool {
             let key = wanted.cache_key();
             self.cache
                 .fill(key, ticket, data.clone(), |of| evicted.push(of));
-        } else if let Some(of) = self.contents.get(&wanted.dataset)
+        } else if let Some(of) = self.contents_of(wanted.dataset)
             && of.settings.primary_cache == CachePolicy::None
         {
-            of.map.tree.forget_leaf(&mut self.nodes, wanted.block);
+            self.forget_leaf(wanted.dataset, wanted.block);
         }
         self.keep_evicted(evicted);
     }
@@ -366,7 +348,7 @@ impl Pool {
         let is_overwritten = is_overwritten(&result);
         let result = match result {
             Ok(block) => {
-                let filled: Result<(), _> = NodeCache::fill(&mut self.nodes, missing, &block);
+                let filled = self.fill_node(missing, &block);
                 filled.map_err(|fault| PoolError::new(PoolErrorKind::Damaged, fault.to_string()))
             }
             // The waiters look up the node again, since another one may have replaced it.
@@ -414,7 +396,7 @@ impl Pool {
         dataset: DatasetId,
         blocks: Option<Range<u64>>,
     ) {
-        let Some((of, blocks)) = self.contents.get(&dataset).zip(blocks) else {
+        let Some((of, blocks)) = self.contents_of(dataset).zip(blocks) else {
             return;
         };
         let at = |block: u64| block.saturating_mul(of.block_size.into()).min(of.size);
@@ -498,17 +480,17 @@ impl Pool {
             return;
         };
         let (id, dataset, offset, len) = (*id, *dataset, *offset, *len);
-        let Some(contents) = self.contents.get(&dataset) else {
+        let Some(contents) = self.contents_of(dataset) else {
             self.pending.remove(pending);
             return self.fail(id, PoolErrorKind::NotFound, "the dataset was destroyed");
         };
         let size = u64::from(contents.block_size);
         let first = offset / size;
         let count = ((offset + len).div_ceil(size) - first).min(EXTENT_BLOCKS);
-        let mut found = vec![Pointer::HOLE; count as usize];
-        if let Err(missing) = contents.map.look_up_run(&mut self.nodes, first, &mut found) {
-            return self.read_node(missing, NodeWaiter::Extents(pending));
-        }
+        let found = match self.look_up_run(dataset, &(first..first + count)) {
+            Ok(found) => found,
+            Err(missing) => return self.read_node(missing, NodeWaiter::Extents(pending)),
+        };
         self.pending.remove(pending);
         let mut runs: Vec<(u64, bool)> = Vec::new();
         for (number, pointer) in found.iter().enumerate() {

@@ -16,6 +16,7 @@
 
 use super::second_place::Spare;
 use crate::catalog::{Native, NewDataset, Operation, Value};
+use crate::engine::contents::Contents;
 use crate::engine::features::{Feature, FeatureState};
 use crate::engine::request::{Event, PoolError, PoolErrorKind};
 use crate::engine::state::Pool;
@@ -37,17 +38,17 @@ impl Pool {
     /// Reports whether blocks lie on a vdev that has no redundancy.
     fn lacks_redundancy(&self) -> bool {
         let has_none = |vdev: u16| {
-            let is_used = self.space.size(vdev) > 0;
+            let is_used = self.space_of(vdev) > 0;
             is_used && self.redundancy(vdev) == 0
         };
-        (0..self.space.vdevs()).any(has_none)
+        (0..self.space_vdevs()).any(has_none)
     }
 
     /// Begins to use second copies if something is to have one. The labels say so first
     /// ([`Pool::use_second_copies`]).
     pub(in crate::engine) fn want_second_copies(&mut self) {
-        let mut settings = self.contents.values().map(|of| of.settings);
-        let are_wanted = self.lacks_redundancy() || settings.any(|of| of.copies > 1);
+        let has_two = |(_, of): (_, &Contents)| of.settings.copies > 1;
+        let are_wanted = self.lacks_redundancy() || self.datasets_in_use().any(has_two);
         if are_wanted && self.activate_feature(Feature::TwoCopies) {
             self.config_changed();
         }
@@ -100,7 +101,7 @@ impl Pool {
         Spare {
             is_wanted: self.is_metadata_double(),
             kept: 3 * self.slop() / 4 + self.reserved + cost.sectors,
-            kept_runs: self.space.few_node_runs() / 2 + cost.runs,
+            kept_runs: self.few_node_runs() / 2 + cost.runs,
         }
     }
 }

@@ -53,6 +53,6 @@ impl Pool {
         for extent in kept {
             self.make_young(extent);
         }
-        self.keep_signpost(self.commit.chain.next);
+        self.keep_signpost(self.next_record());
     }
 }

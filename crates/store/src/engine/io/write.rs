@@ -5,6 +5,8 @@
 //! contents or for room, its blocks are locked. No other change may alter them or read them, since
 //! it would keep contents from before the waiting change.
 
+use std::ops::Range;
+
 use pages::Pages;
 use smallvec::SmallVec;
 
@@ -38,7 +40,7 @@ impl Pool {
         if let Err(error) = self.check_write(&write) {
             return self.answer(id, Err(error));
         }
-        let Some(contents) = self.contents.get(&write.dataset) else {
+        let Some(contents) = self.contents_of(write.dataset) else {
             return;
         };
         let (dataset, size) = (write.dataset, u64::from(contents.block_size));
@@ -71,7 +73,7 @@ impl Pool {
             return Err(error);
         }
         let block_size = self.check_range(write.dataset, write.offset, write.len())?;
-        let contents = self.contents.get(&write.dataset);
+        let contents = self.contents_of(write.dataset);
         let attempt = contents.and_then(|of| of.attempt);
         if attempt != write.attempt {
             return Err(crate::engine::receive::out_of_turn(attempt));
@@ -134,7 +136,7 @@ impl Pool {
             }
         }
         let dataset = ready.write.dataset;
-        let size = self.contents.get(&dataset).map(|of| of.block_size.into());
+        let size = self.contents_of(dataset).map(|of| of.block_size.into());
         let touched = size.map(|size| ready.write.touched(size));
         if let Some(touched) = touched.filter(|_| ready.olds.is_empty()) {
             self.stalled.lock(dataset, touched);
@@ -147,7 +149,7 @@ impl Pool {
         while let Some(mut ready) = self.stalled.next() {
             let scattered = ready.scattered;
             // If enough sectors are free but scattered, only a checkpoint makes room.
-            let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
+            let is_news = scattered.is_none_or(|epoch| epoch < self.checkpoint_epoch());
             if is_news && self.may_take(&mut ready.write) {
                 if let Some(unplaced) = self.carry_out(ready) {
                     self.stalled.put_back(unplaced);
@@ -170,8 +172,8 @@ impl Pool {
         }
         if matches!(done, Ok(Put::Unplaced)) {
             ready.write.zero_edges();
-            ready.scattered = Some(self.persisted.epoch);
-            self.schedule.want();
+            ready.scattered = Some(self.checkpoint_epoch());
+            self.want_checkpoint();
             return Some(ready);
         }
         self.let_go_on(&ready);
@@ -180,7 +182,7 @@ impl Pool {
             self.answer(id, Err(error));
             return None;
         }
-        let of = self.contents.get(&write.dataset);
+        let of = self.contents_of(write.dataset);
         let sync = of.map(|of| of.settings.sync);
         if !of.is_some_and(|of| write.is_nothing(of.block_size.into())) {
             self.note_taken(&write);
@@ -192,8 +194,7 @@ impl Pool {
             _ => write.is_durable,
         };
         if is_durable {
-            let open = u64::from(!self.commit.group.is_empty());
-            self.wait_for(self.commit.chain.sealed_seq() + open, id);
+            self.wait_for(self.newest_seq(), id);
         } else {
             self.answer(id, Ok(Answer::Done));
         }
@@ -203,7 +204,7 @@ impl Pool {
     /// Puts the blocks of a change into the open group. If one group can hold them, all go into
     /// one, so all have their places before the first is seen.
     fn put(&mut self, write: &Write, olds: &[(u64, Pages)]) -> Result<Put, PoolError> {
-        let Some(contents) = self.contents.get(&write.dataset) else {
+        let Some(contents) = self.contents_of(write.dataset) else {
             return Err(PoolError::new(
                 PoolErrorKind::NotFound,
                 "the dataset was destroyed",
@@ -314,7 +315,7 @@ impl Pool {
         data: Pages,
         made: Option<&PreparedBlock>,
     ) -> Result<Option<Placed>, PoolError> {
-        let Some(contents) = self.contents.get(&dataset) else {
+        let Some(contents) = self.contents_of(dataset) else {
             return Err(PoolError::new(
                 PoolErrorKind::NotFound,
                 "the dataset was destroyed",
@@ -375,11 +376,11 @@ impl Pool {
         let checksum = checksum.unwrap_or_else(of_payload);
         let vdev = self.commit.chain.next.vdev();
         let extent = self.place_data(claim, vdev, sectors)?;
-        self.schedule.note_taken(extent.sectors.into());
+        self.note_data(extent.sectors);
         let second = match settings.copies {
             2 if self.may_lie_twice => match self.place_second(extent, sectors, claim) {
                 Some(second) => {
-                    self.schedule.note_taken(second.sectors.into());
+                    self.note_data(second.sectors);
                     Some(second)
                 }
                 None => {
@@ -439,11 +440,30 @@ impl Pool {
         self.cache.invalidate_range(dataset.0.into(), all);
     }
 
+    /// Forgets the blocks of a dataset that are in memory.
+    pub(in crate::engine) fn forget_cached(&mut self, dataset: DatasetId) {
+        self.cache.invalidate_volume(dataset.0.into());
+    }
+
+    /// Forgets those of these blocks that are in memory.
+    pub(in crate::engine) fn forget_cached_range(
+        &mut self,
+        dataset: DatasetId,
+        blocks: Range<u64>,
+    ) {
+        self.cache.invalidate_range(dataset.0.into(), blocks);
+    }
+
+    /// Reports whether changes wait for others that touch the same blocks.
+    pub(in crate::engine) fn has_locks(&self) -> bool {
+        self.stalled.has_locks()
+    }
+
     fn open_group(&mut self) {
         if self.commit.group.is_empty() {
             let now_us = self.now_us();
             self.commit.group.since_us = now_us;
-            self.schedule.rest_mut().note_change(now_us);
+            self.note_change();
         }
     }
 
@@ -451,7 +471,7 @@ impl Pool {
     pub(in crate::engine) fn let_go_on(&mut self, ready: &Ready) {
         self.stalled.forget_packed(ready);
         let write = &ready.write;
-        let waiting = match self.contents.get(&write.dataset) {
+        let waiting = match self.contents_of(write.dataset) {
             Some(contents) => {
                 let touched = write.touched(contents.block_size.into());
                 self.stalled.unlock(write.dataset, touched.start)

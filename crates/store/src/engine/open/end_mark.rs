@@ -28,7 +28,6 @@ use std::sync::Arc;
 use pages::{PAGE_SIZE, Page, Pages};
 
 use super::{Block, OpenError, Opening, OpeningStage, Wanted};
-use crate::engine::io::log_end::Commit;
 use crate::engine::io::log_end::Start;
 use crate::format::{Address, Record};
 use crate::log::chain::Chain;
@@ -127,8 +126,10 @@ impl Opening {
                     entries: Vec::new(),
                 };
                 let (sector, checksum) = record.encode(self.pool.key());
-                self.pool.records.extend(signpost.map(|at| (seq, at)));
-                self.pool.records.push_back((seq + 1, extent));
+                if let Some(at) = signpost {
+                    self.pool.keep_record(seq, at);
+                }
+                self.pool.keep_record(seq + 1, extent);
                 self.replay.new_mark = Some(NewMark {
                     seq,
                     checksum,
@@ -159,7 +160,7 @@ impl Opening {
     pub(super) fn go_on_behind_mark(&mut self) {
         if let Some(mark) = self.replay.new_mark.take() {
             let chain = Chain::new(mark.seq, mark.next, mark.checksum);
-            self.pool.commit = Commit::new(chain, Start::Found);
+            self.pool.begin_log(chain, Start::Found);
             self.pool.log_opened_at(mark.seq);
         }
     }

@@ -16,7 +16,7 @@ use pages::Pages;
 
 use super::end_mark::NewMark;
 use super::space::fault;
-use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Purpose, Wanted};
+use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::catalog::Operation;
 use crate::engine::state::Pool;
 use crate::format::{Address, Entry, Epoch, Pointer, PoolKey, Record, Root};
@@ -104,7 +104,7 @@ impl Opening {
     }
 
     pub(super) fn take_record(&mut self) -> Result<(), OpenError> {
-        if self.replay.groups == 0 && self.pool.records.is_empty() {
+        if self.replay.groups == 0 && !self.pool.has_records() {
             self.note_record_place(self.root.seq + 1, self.root.log, false)?;
         }
         let operation = self.got.remove(&Wanted::Operation);
@@ -291,8 +291,8 @@ impl Opening {
         self.go_on_above();
         let pool = &mut self.pool;
         // Frees that were under way continue.
-        if pool.destroyed.has_jobs() {
-            pool.schedule.want();
+        if pool.jobs_being_freed().next().is_some() {
+            pool.want_checkpoint();
         }
         self.stage = OpeningStage::Labels;
         self.end_with_labels()
@@ -325,7 +325,7 @@ impl Opening {
         self.pool.begin_epoch(record.epoch);
         let place = found.address;
         self.replay.last.insert(place.vdev(), place.sector());
-        self.pool.schedule.note_updates(record.entries.len() as u64);
+        self.pool.note_updates(record.entries.len());
         for entry in &record.entries {
             if let Entry::Map { dataset, block, .. } = entry {
                 self.pool.foresee_mapping(*dataset, *block);
@@ -356,7 +356,7 @@ impl Opening {
                 Entry::StoredOperation { len, pointer } => {
                     self.mark(pointer)?;
                     for extent in self.pool.extents_of(pointer) {
-                        self.pool.records.push_back((record.seq, extent));
+                        self.pool.keep_record(record.seq, extent);
                     }
                     let mut bytes = self.replay.stored.take().unwrap_or_default().to_vec();
                     bytes.truncate(usize::try_from(*len).unwrap_or(usize::MAX));
@@ -401,7 +401,7 @@ impl Opening {
 
     fn mark(&mut self, pointer: &Pointer) -> Result<(), OpenError> {
         for extent in self.pool.extents_of(pointer) {
-            let marked = self.pool.space.mark_allocated(extent, Purpose::Young);
+            let marked = self.pool.mark_in_use(extent);
             marked.map_err(fault)?;
         }
         Ok(())
@@ -424,7 +424,7 @@ impl Opening {
             self.mark(&place)?;
         }
         for extent in self.pool.extents_of(&place) {
-            self.pool.records.push_back((seq, extent));
+            self.pool.keep_record(seq, extent);
         }
         Ok(())
     }

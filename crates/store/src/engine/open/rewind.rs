@@ -22,7 +22,6 @@ use std::sync::Arc;
 use super::{Candidate, Examined, OpenError, OpenErrorKind, Opening};
 use crate::cache::Cache;
 use crate::catalog::Catalog;
-use crate::engine::io::log_end::Commit;
 use crate::engine::io::log_end::Start;
 use crate::format::Epoch;
 use crate::log::chain::Chain;
@@ -135,8 +134,8 @@ impl Opening {
     /// Returns the datasets of the checkpoint that is opened, with the changes of the log so far;
     /// `None` while they are unknown.
     pub fn catalog(&self) -> Option<&Catalog> {
-        let is_known = self.pool.persisted.epoch == self.root.epoch;
-        is_known.then_some(&self.pool.catalog)
+        let is_known = self.pool.checkpoint_epoch() == self.root.epoch;
+        is_known.then_some(self.pool.catalog())
     }
 
     /// Reports whether the next record belongs to the groups that are given up.
@@ -180,13 +179,13 @@ impl Opening {
         let (epoch, seq) = rewind.goes_on;
         let (next, previous) = (self.replay.replay.address(), self.replay.replay.previous());
         let pool = &mut self.pool;
-        pool.commit = Commit::new(Chain::new(seq, next, previous), Start::Anew(seq));
+        pool.begin_log(Chain::new(seq, next, previous), Start::Anew(seq));
         // The place of the next record is in use until that record is no longer needed.
         if let Some((of, _)) = pool.records.back_mut() {
             *of = seq + 1;
         }
         pool.log_opened_at(seq);
         pool.begin_epoch(epoch.max(pool.epoch().next()));
-        pool.schedule.want();
+        pool.want_checkpoint();
     }
 }

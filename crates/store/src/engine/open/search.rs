@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::{OpenError, Opening, OpeningStage, Wanted};
-use crate::engine::io::log_end::Commit;
 use crate::engine::io::log_end::Start;
 use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;
@@ -81,7 +80,7 @@ impl Opening {
         let Some(top) = (self.pool.tops()).nth(vdev.into()) else {
             return Vec::new();
         };
-        let sectors = sectors.start..sectors.end.min(self.pool.space.size(vdev));
+        let sectors = sectors.start..sectors.end.min(self.pool.space_of(vdev));
         let rows = match top.kind {
             TopLevelKind::Raidz { .. } => {
                 let slots = top.slots.len() as u64;
@@ -150,7 +149,7 @@ impl Opening {
         let replay = &self.replay.replay;
         let (last, next) = (replay.seq() - 1, replay.address());
         let chain = Chain::new(last, next, replay.previous());
-        self.pool.commit = Commit::new(chain, Start::Found);
+        self.pool.begin_log(chain, Start::Found);
         self.pool.log_opened_at(last);
         self.make_rings_even()
     }

@@ -1,6 +1,6 @@
 //! Loads the space map of a checkpoint, and the lists of blocks that it dropped.
 
-use super::super::manifest::{Hex, Manifest, space_map};
+use super::super::manifest::{Hex, Manifest, Persisted, space_map};
 use super::{Block, OpenError, Opening, OpeningStage, Pointer, Wanted};
 use crate::format::list::{Chunk, Entries};
 use crate::format::node::FAN_OUT;
@@ -9,7 +9,13 @@ use crate::space::{Fault, Page};
 
 impl Opening {
     pub(super) fn begin_index(&mut self, manifest: Manifest) -> Result<(), OpenError> {
-        let vdevs = self.pool.space.vdevs();
+        let vdevs = self.pool.space_vdevs();
+        self.pool.persisted = Persisted {
+            epoch: self.root.epoch,
+            seq: self.root.seq,
+            manifest: self.root.manifest.clone(),
+            ..Persisted::default()
+        };
         // A vdev that was added since then may be in the labels already, and is all free.
         if manifest.space.len() > usize::from(vdevs) {
             let context = format!(
@@ -19,7 +25,7 @@ impl Opening {
             return Err(OpenError::damaged(context));
         }
         for (vdev, record) in (0..).zip(&manifest.space) {
-            if record.sectors > self.pool.space.size(vdev) {
+            if record.sectors > self.pool.space_of(vdev) {
                 let context = format!("top-level vdev {vdev} is smaller than it was");
                 return Err(OpenError::damaged(context));
             }
@@ -66,7 +72,7 @@ impl Opening {
                 table[number * FAN_OUT + slot] = pointer;
             }
         }
-        for vdev in 0..self.pool.space.vdevs() {
+        for vdev in 0..self.pool.space_vdevs() {
             let table = self.pool.persisted.pages[usize::from(vdev)].clone();
             for (number, pointer) in table.iter().enumerate() {
                 if !pointer.is_hole() {
@@ -87,8 +93,7 @@ impl Opening {
             data.copy_to(&mut bytes);
             let number = number as u32;
             self.pool
-                .space
-                .load_page(Page { vdev, number }, &bytes)
+                .load_space_page(Page { vdev, number }, &bytes)
                 .map_err(fault)?;
         }
         self.pool.keep_inner_labels();
@@ -114,7 +119,11 @@ impl Opening {
     /// wrong place. Checksums prove all that the root leads to. Volumes and snapshots are read
     /// later, so their topmost nodes are read here.
     fn prove_root(&mut self) -> Result<(), OpenError> {
-        let roots = self.pool.contents.values().map(|of| of.map.tree.root);
+        let roots = self
+            .pool
+            .datasets_in_use()
+            .map(|(_, of)| of)
+            .map(|of| of.map.tree.root);
         let roots: Vec<Pointer> = roots
             .filter(|root| self.is_lone && !root.is_hole())
             .collect();
@@ -140,7 +149,7 @@ impl Opening {
             return Err(damaged());
         };
         for extent in extents {
-            self.pool.space.load_deferred(extent).map_err(fault)?;
+            self.pool.load_dropped(extent).map_err(fault)?;
         }
         self.want_chunk(chunk.next)
     }

@@ -12,7 +12,6 @@ use crate::catalog::size::print_size;
 use crate::catalog::{
     Catalog, DatasetKind, Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value,
 };
-use crate::engine::checkpoint::making::Making;
 use crate::engine::contents::Contents;
 use crate::engine::io::change::Write;
 use crate::engine::io::unmerged::{NODE_SIZE, Widths};
@@ -74,8 +73,8 @@ impl Pool {
     /// Reports whether a change may take effect now. If a change need not write the rest of blocks
     /// that it covers in part, it does not wait for room for them.
     pub(in crate::engine) fn may_take(&mut self, write: &mut Write) -> bool {
-        let has_memory = self.commit.dirty_bytes() < self.limits().dirty_bytes;
-        if !has_memory || self.schedule.is_too_long(&self.limits()) {
+        let has_memory = self.dirty_bytes() < self.limits().dirty_bytes;
+        if !has_memory || self.has_too_many_updates() {
             return false;
         }
         let mut room = self.room_for(write);
@@ -86,7 +85,7 @@ impl Pool {
             }
         }
         if room != Room::Enough {
-            self.schedule.want();
+            self.want_checkpoint();
         }
         room == Room::Enough
     }
@@ -98,7 +97,7 @@ impl Pool {
         write: &mut Write,
         is_unplaced: bool,
     ) -> Option<String> {
-        let of = self.contents.get(&write.dataset);
+        let of = self.contents_of(write.dataset);
         let most = match is_unplaced && of.is_some_and(has_reserved) {
             true => VAIN_CHECKPOINTS_OF_RESERVED,
             false => VAIN_CHECKPOINTS,
@@ -142,7 +141,7 @@ impl Pool {
     /// Other runs are kept for the lists of checkpoints. If runs are few, half of them are kept
     /// from data, and most of that half is not kept from clearings.
     fn room_for(&mut self, write: &Write) -> Room {
-        let Some(of) = self.contents.get(&write.dataset) else {
+        let Some(of) = self.contents_of(write.dataset) else {
             return Room::Enough;
         };
         if write.is_nothing(of.block_size.into()) {
@@ -203,7 +202,7 @@ impl Pool {
     /// checkpoints have freed the old blocks. For that the volume may take five eighths of the
     /// slop.
     pub(in crate::engine) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
-        let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
+        let own = self.contents_of(dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
         let slop = match own {
             Some(_) => 3 * self.slop() / 8,
@@ -241,24 +240,24 @@ impl Pool {
 
     /// Returns the volumes that hosts may write to.
     fn volumes(&self) -> impl Iterator<Item = DatasetId> {
-        let volumes = self.catalog.datasets();
+        let volumes = self.catalog().datasets();
         let volumes = volumes.filter(|of| matches!(of.kind, DatasetKind::Volume(_)));
         let ids = volumes.map(|of| of.id);
-        ids.filter(|id| self.contents.get(id).is_some_and(|of| of.attempt.is_none()))
+        ids.filter(|id| self.contents_of(*id).is_some_and(|of| of.attempt.is_none()))
     }
 
     /// Adds up the reservations of volumes, after these or the volumes' sizes changed.
     pub(in crate::engine) fn count_reserved(&mut self) {
-        let all = || self.contents.iter().filter(|(_, of)| has_reserved(of));
-        self.has_promised = all().next().is_some();
-        self.reserved = all().map(|(id, of)| self.unused_reservation(*id, of)).sum();
+        let all = || self.datasets_in_use().filter(|(_, of)| has_reserved(of));
+        let reserved = all().map(|(id, of)| self.unused_reservation(*id, of)).sum();
+        (self.has_promised, self.reserved) = (all().next().is_some(), reserved);
         self.keep_runs_for_reserved();
     }
 
     /// Keeps runs of free sectors whole for volumes with large blocks that reserved their space. As
     /// slop, more runs are kept so that overwritten blocks find new places.
     fn keep_runs_for_reserved(&mut self) {
-        let large = self.contents.iter().filter(|(_, of)| {
+        let large = self.datasets_in_use().filter(|(_, of)| {
             let is_large = of.block_size as usize > SECTOR_SIZE;
             has_reserved(of) && is_large
         });
@@ -442,7 +441,7 @@ impl Pool {
     /// Returns the least reserved space, without what volumes may have taken of it since the last
     /// checkpoint.
     fn still_reserved(&self) -> u64 {
-        let thick = self.contents.iter().filter(|(_, of)| has_reserved(of));
+        let thick = self.datasets_in_use().filter(|(_, of)| has_reserved(of));
         let left = thick.map(|(id, of)| {
             let written = self.written_since_checkpoint(*id, of);
             let unused = self.unused_reservation(*id, of);
@@ -453,8 +452,8 @@ impl Pool {
     }
 
     fn promised_by(&self, operation: &Operation) -> Promise {
-        let size_of = |dataset| {
-            let of = self.contents.get(dataset);
+        let size_of = |dataset: &DatasetId| {
+            let of = self.contents_of(*dataset);
             of.map_or(MIN_BLOCK_SIZE, |of| of.block_size)
         };
         match operation {
@@ -487,7 +486,7 @@ impl Pool {
             Operation::Rename { renames, .. } => {
                 // A name alone changes nothing that is inherited.
                 let is_moved = |id, parent| {
-                    let before = self.catalog.dataset(id);
+                    let before = self.catalog().dataset(id);
                     before.is_some_and(|before| before.parent != parent)
                 };
                 let moved = renames.iter().filter(|to| is_moved(to.id, to.parent));
@@ -531,7 +530,7 @@ impl Pool {
     fn promised_by_snapshots(&self, new: &NewSnapshots, reserved: Option<u64>) -> Promise {
         let volumes = new.snapshots.iter();
         let needs = volumes.filter_map(|new| {
-            let of = self.contents.get(&new.volume)?;
+            let of = self.contents_of(new.volume)?;
             let reserved = reserved.unwrap_or(of.settings.refreservation);
             let all = self.reservation(reserved, (of.block_size, of.settings.copies));
             let unused = self.unused_reservation(new.volume, of);
@@ -550,7 +549,7 @@ impl Pool {
 
     /// Returns the most blocks that can have been written since the last durable checkpoint.
     fn written_since_checkpoint(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        of.map.layers.written() + self.commit.group.blocks_of(dataset)
+        of.map.layers.written() + self.blocks_in_group(dataset)
     }
 
     /// Reports whether free space lies in pieces too small for a promise. Room for earlier promises
@@ -559,7 +558,7 @@ impl Pool {
         if promise.more == 0 || promise.block_size as usize <= SECTOR_SIZE {
             return false;
         }
-        let large = self.contents.iter().filter(|(_, of)| {
+        let large = self.datasets_in_use().filter(|(_, of)| {
             let is_large = of.block_size as usize > SECTOR_SIZE;
             has_reserved(of) && is_large
         });
@@ -584,7 +583,7 @@ impl Pool {
 
     /// Returns the bytes that a volume reserves in addition with another reservation.
     fn additional(&self, dataset: DatasetId, reservation: Option<u64>) -> u64 {
-        let of = self.contents.get(&dataset);
+        let of = self.contents_of(dataset);
         let Some((of, bytes)) = of.zip(reservation) else {
             return 0;
         };
@@ -598,15 +597,15 @@ impl Pool {
     /// after the operation. They may reserve it for themselves, or for a second place of each
     /// block.
     fn promised_by_settings(&self, operation: &Operation, ids: &[DatasetId]) -> Promise {
-        let mut then = Catalog::clone(&self.catalog);
+        let mut then = Catalog::clone(self.catalog());
         if then.apply(operation).is_err() {
             // The catalogue will refuse the operation, and say why.
             return Promise::default();
         }
-        let below = ids.iter().flat_map(|id| self.catalog.subtree(*id));
+        let below = ids.iter().flat_map(|id| self.catalog().subtree(*id));
         let affected: BTreeSet<DatasetId> = below.map(|dataset| dataset.id).collect();
         let each = affected.into_iter().filter_map(|id| {
-            let of = self.contents.get(&id)?;
+            let of = self.contents_of(id)?;
             let reserved = |settings: &Settings| {
                 let blocks = (of.block_size, settings.copies);
                 self.reservation(settings.refreservation, blocks)
@@ -623,7 +622,7 @@ impl Pool {
         let own = new.properties.get(&property);
         match own.or(new.received.get(&property)) {
             Some(Value::Copies(copies)) => *copies,
-            _ => self.catalog.settings(new.parent).copies,
+            _ => self.catalog().settings(new.parent).copies,
         }
     }
 
@@ -667,8 +666,8 @@ impl Pool {
     /// volumes' maps find room there twice: for the checkpoint that begins, and for the work of the
     /// next one. Runs that are kept anyway come on top.
     pub(in crate::engine) fn keep_tails(&mut self) {
-        let volumes = self.contents.iter().filter(|(id, _)| {
-            let dataset = self.catalog.dataset(**id);
+        let volumes = self.datasets_in_use().filter(|(id, _)| {
+            let dataset = self.catalog().dataset(**id);
             dataset.is_some_and(|of| of.as_snapshot().is_none())
         });
         let leaves = volumes.map(|(_, of)| {
@@ -698,38 +697,13 @@ impl Pool {
     pub(in crate::engine) fn is_space_running_short(&self) -> bool {
         let counts = self.space.counts();
         let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
-        let spent = self.schedule.taken() + self.cost_of_next().sectors;
+        let spent = self.data_taken() + self.cost_of_next().sectors;
         spent > left / 4 && spent > counts.size / 64
     }
 
     /// Notes that a checkpoint is durable, so that there may be room now.
     pub(in crate::engine) fn count_vain_checkpoint(&mut self) {
         self.stalled.count_vain_checkpoint(self.is_freeing());
-    }
-
-    /// Reports whether blocks of deleted datasets are still to be freed. While a checkpoint is
-    /// made, it has a part of them.
-    pub fn is_freeing(&self) -> bool {
-        let making = self.checkpoint.as_ref();
-        !self.destroyed.is_empty() || making.is_some_and(Making::is_freeing)
-    }
-
-    /// Updates the settings of a dataset from the catalogue.
-    pub(in crate::engine) fn refresh_settings(&mut self, dataset: DatasetId) {
-        let settings: Settings = self.catalog.settings(dataset);
-        let receiving = self.catalog.receiving(dataset);
-        let attempt = receiving.map(|receiving| receiving.attempt);
-        if let Some(contents) = self.contents.get_mut(&dataset) {
-            contents.settings = settings;
-            // The policy of the cache and an attempt decide whether leaves are published.
-            self.published.forget(dataset);
-            if contents.attempt.is_none() && attempt.is_some() {
-                self.cache.invalidate_volume(dataset.0.into());
-            }
-            contents.attempt = attempt;
-        }
-        self.want_second_copies();
-        self.count_reserved();
     }
 }
 

@@ -59,7 +59,7 @@ impl Pool {
         &self,
         operation: &Operation,
     ) -> Result<Option<usize>, PoolError> {
-        let more = growth(&self.catalog, operation);
+        let more = growth(self.catalog(), operation);
         if more == 0 {
             return Ok(self.lists);
         }
@@ -69,11 +69,11 @@ impl Pool {
         {
             return Ok(Some(after));
         }
-        let before = self.count_lists(&self.catalog);
+        let before = self.count_lists(self.catalog());
         if before + more <= most {
             return Ok(Some(before + more));
         }
-        let mut catalog = Catalog::clone(&self.catalog);
+        let mut catalog = Catalog::clone(self.catalog());
         if catalog.apply(operation).is_err() {
             // The code that carries the operation out will say why it fails.
             return Ok(Some(before + more));
@@ -106,11 +106,11 @@ impl Pool {
         }
         let lists = match self.lists {
             Some(lists) => lists,
-            None => self.count_lists(&self.catalog),
+            None => self.count_lists(self.catalog()),
         };
         self.lists = Some(lists);
-        let listed = self.contents.get(volume).map_or(0, |of| of.dead.parts());
-        let more = left_by_rollback(listed.max(self.catalog.chain(*volume).count()));
+        let listed = self.contents_of(*volume).map_or(0, |of| of.dead.parts());
+        let more = left_by_rollback(listed.max(self.catalog().chain(*volume).count()));
         lists + self.freeing_len() + more > self.room_for_lists()
     }
 
@@ -129,10 +129,10 @@ impl Pool {
 
     /// Returns the greatest length of the space map's records, for the present vdevs.
     pub(in crate::engine) fn space_records_len(&self) -> usize {
-        let vdevs = 0..self.space.vdevs();
+        let vdevs = 0..self.space_vdevs();
         let lens = vdevs.map(|vdev| {
             let written = self.persisted.index.get(usize::from(vdev));
-            let nodes = (self.space.pages(vdev) as usize).div_ceil(FAN_OUT);
+            let nodes = (self.space_pages(vdev) as usize).div_ceil(FAN_OUT);
             SPACE + nodes.max(written.map_or(0, Vec::len)) * SPACE_NODE
         });
         lens.sum()
@@ -140,13 +140,8 @@ impl Pool {
 
     /// Returns the most bytes that the records of structures being freed take.
     fn freeing_len(&self) -> usize {
-        let making = self.checkpoint.as_ref();
-        let jobs = making.into_iter().flat_map(|making| making.jobs());
-        let jobs = jobs
-            .chain(self.destroyed.jobs())
-            .map(crate::engine::manifest::Job::most_bytes);
-        let walking = making.is_some_and(|making| making.is_walking());
-        jobs.sum::<usize>() + (self.destroyed.dying().len() + usize::from(walking)) * TREE
+        let jobs = (self.jobs_being_freed()).map(crate::engine::manifest::Job::most_bytes);
+        jobs.sum::<usize>() + self.trees_being_freed() * TREE
     }
 
     /// Returns the most bytes that the records of these datasets can take, after any writes,
@@ -196,25 +191,25 @@ struct Owners<'a> {
 
 impl<'a> Owners<'a> {
     fn of(pool: &'a Pool) -> Self {
-        let making = pool.checkpoint.iter();
+        let making = pool.making().into_iter();
         let heirs = making.flat_map(|making| &making.heirs);
         let heirs = heirs.map(|(volume, heir)| (*heir, *volume)).collect();
         Self { pool, heirs }
     }
 
     fn lists(&self, dataset: DatasetId) -> impl Iterator<Item = &'a Deadlist> {
-        let making = self.pool.checkpoint.as_ref();
+        let making = self.pool.making();
         let own = making.filter(|making| !making.heirs.contains_key(&dataset));
         let own = own.and_then(|making| making.dead.get(&dataset));
         let inherited = making.zip(self.heirs.get(&dataset));
         let inherited = inherited.and_then(|(making, volume)| making.dead.get(volume));
-        let listed = self.pool.contents.get(&dataset).map(|of| &of.dead);
+        let listed = self.pool.contents_of(dataset).map(|of| &of.dead);
         listed.into_iter().chain(own).chain(inherited)
     }
 
     /// Reports whether only destructions can still add to the list of a snapshot.
     fn is_settled(&self, snapshot: DatasetId) -> bool {
-        let of = self.pool.contents.get(&snapshot);
+        let of = self.pool.contents_of(snapshot);
         let is_merged = of.is_some_and(|of| of.map.layers.closed().is_empty());
         is_merged && !self.heirs.contains_key(&snapshot)
     }

@@ -136,7 +136,7 @@ impl Pool {
         with_snapshots: bool,
     ) -> BTreeMap<DatasetId, DatasetUsage> {
         let mut all = BTreeMap::new();
-        let mut datasets = self.catalog.subtree(start);
+        let mut datasets = self.catalog().subtree(start);
         // Datasets below a folder now come before the folder.
         datasets.reverse();
         for dataset in datasets {
@@ -157,7 +157,7 @@ impl Pool {
         folder: DatasetId,
         below: &BTreeMap<DatasetId, DatasetUsage>,
     ) -> Option<DatasetUsage> {
-        let children = self.catalog.children(folder);
+        let children = self.catalog().children(folder);
         // A folder's snapshots have no blocks of their own.
         let children: Vec<_> = children.filter_map(|child| below.get(&child.id)).collect();
         let by_children = children.iter().map(|usage| usage.used).sum();
@@ -179,11 +179,11 @@ impl Pool {
     }
 
     fn volume_usage(&self, volume: DatasetId) -> Option<DatasetUsage> {
-        let contents = self.contents.get(&volume)?;
+        let contents = self.contents_of(volume)?;
         let own = self.own(volume, contents, Moment::Now);
-        let origin = self.catalog.origin(volume);
+        let origin = self.catalog().origin(volume);
         let since = origin.map_or(Epoch(0), |origin| self.epoch_of(origin));
-        let snapshots = self.catalog.snapshots(volume);
+        let snapshots = self.catalog().snapshots(volume);
         let lists: Vec<DatasetId> = snapshots.iter().map(|of| of.id).chain([volume]).collect();
         // Every block that the volume has lost is on one of these lists.
         let sum = |after| {
@@ -196,7 +196,7 @@ impl Pool {
             None => lost,
             Some(_) => sum(since),
         };
-        let origin_has = origin.and_then(|origin| self.contents.get(&origin));
+        let origin_has = origin.and_then(|origin| self.contents_of(origin));
         let origin_has = origin_has.map(|of| self.referenced(of, Moment::Now));
         let shared = origin_has.map_or(0, |of| of.sectors);
         let shared = shared.saturating_sub(lost.sectors.saturating_sub(by_snapshots.sectors));
@@ -228,10 +228,10 @@ impl Pool {
     }
 
     fn snapshot_usage(&self, snapshot: &Dataset) -> Option<DatasetUsage> {
-        let contents = self.contents.get(&snapshot.id)?;
+        let contents = self.contents_of(snapshot.id)?;
         let own = self.own(snapshot.id, contents, Moment::Now);
-        let next = self.catalog.next_of_volume(snapshot);
-        let before = self.catalog.shared_until(snapshot.id);
+        let next = self.catalog().next_of_volume(snapshot);
+        let before = self.catalog().shared_until(snapshot.id);
         Some(DatasetUsage {
             used: bytes(self.dead(next, before, Moment::Now).sectors),
             referenced: bytes(own.referenced.sectors),
@@ -256,8 +256,8 @@ impl Pool {
         contents: &Contents,
         at: Moment,
     ) -> Own {
-        let before = self.catalog.chain(dataset).next();
-        let before = before.and_then(|of| self.contents.get(&of.id));
+        let before = self.catalog().chain(dataset).next();
+        let before = before.and_then(|of| self.contents_of(of.id));
         Own {
             referenced: self.referenced(contents, at),
             before: before.map(|of| self.referenced(of, at)),
@@ -270,7 +270,7 @@ impl Pool {
         match at {
             Moment::Checkpoint => of.referenced,
             Moment::Now => {
-                let now = of.map.count(&self.nodes, counted(of), places(of));
+                let now = of.map.count(&self.node_cache, counted(of), places(of));
                 let then = of.referenced;
                 Referenced {
                     sectors: now.sectors,
@@ -292,8 +292,8 @@ impl Pool {
 
     /// Counts the dead list as of the last checkpoint. A checkpoint being made has taken that list.
     fn listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
-        let listed = self.contents.get(&dataset).map(|of| of.dead.after(after));
-        let making = self.checkpoint.iter().flat_map(|making| {
+        let listed = self.contents_of(dataset).map(|of| of.dead.after(after));
+        let making = self.making().into_iter().flat_map(|making| {
             let own = Some(dataset).filter(|of| !making.heirs.contains_key(of));
             let inherited = making.heirs.iter().filter(|(_, heir)| **heir == dataset);
             let lists = own.into_iter().chain(inherited.map(|(volume, _)| *volume));
@@ -310,17 +310,17 @@ impl Pool {
     /// replace them, and the snapshot before it holds them.
     fn to_be_listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let (Some(of), Some(before)) = (
-            self.contents.get(&dataset),
-            self.catalog.chain(dataset).next(),
+            self.contents_of(dataset),
+            self.catalog().chain(dataset).next(),
         ) else {
             return Figure::default();
         };
         let since = self.epoch_of(before.id);
         let mut beneath = counted(of);
         let mut sum = Count::default();
-        let closed = of.map.closed(&self.nodes);
+        let closed = of.map.closed(&self.node_cache);
         let closed = closed.map(|(closed, tally)| (closed.epoch > since, tally));
-        let top = of.map.tally(&self.nodes);
+        let top = of.map.tally(&self.node_cache);
         for (is_own, tally) in closed.chain([(true, &*top)]) {
             if is_own {
                 let held = tally.held_until(since).filter(|(born, _)| *born >= after);
@@ -347,7 +347,7 @@ impl Pool {
         if tally.is_exact() {
             return Count::default();
         }
-        let shared = self.contents.get(&snapshot).map_or(0, |of| {
+        let shared = self.contents_of(snapshot).map_or(0, |of| {
             let snapshot = self.referenced(of, Moment::Now);
             snapshot.sectors
         });
@@ -358,7 +358,7 @@ impl Pool {
     }
 
     fn epoch_of(&self, snapshot: DatasetId) -> Epoch {
-        let of = self.catalog.dataset(snapshot);
+        let of = self.catalog().dataset(snapshot);
         of.and_then(Dataset::as_snapshot)
             .map_or(Epoch(0), |of| of.epoch)
     }

@@ -19,7 +19,7 @@ use crate::vdev::{ArrayError, Block, Priority};
 impl Pool {
     /// Fills the next batch, in the order of addresses.
     pub(super) fn gather(&mut self) -> Result<(), Pause> {
-        let checkpoints = self.schedule.made();
+        let checkpoints = self.checkpoints_made();
         let Some(scan) = &mut self.scans.present else {
             return Ok(());
         };
@@ -132,7 +132,7 @@ impl Pool {
             found.push(ScanTarget { pointer, place });
         };
         let mut budget = self.limits().budget;
-        let progress = walk.step(&mut self.nodes, &mut budget, &mut note);
+        let progress = self.walk_on(&mut walk, &mut budget, &mut note);
         let (mut pause, mut lost) = (None, None);
         if let Err(missing) = progress {
             if self.is_unreadable(&missing.pointer) {
@@ -243,6 +243,7 @@ impl Pool {
 
     /// Throws away a batch that took too long, since its places may hold other blocks by now.
     pub(super) fn gather_again(&mut self) {
+        let checkpoints = self.checkpoints_made();
         let Some(scan) = &mut self.scans.present else {
             return;
         };
@@ -256,7 +257,7 @@ impl Pool {
         scan.give_lists_back();
         scan.is_gathering = false;
         scan.most = (scan.most / 2).max(1);
-        scan.batch_checkpoints = self.schedule.made();
+        scan.batch_checkpoints = checkpoints;
         for target in scan.batch_targets.drain(..).rev() {
             scan.targets.push_front(target);
         }

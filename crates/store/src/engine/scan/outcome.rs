@@ -32,7 +32,7 @@ impl Pool {
 
     /// Takes the result of a block.
     pub(in crate::engine) fn scanned(&mut self, block: &ScanBlock, done: ArrayDone) {
-        let number = block.number;
+        let (number, checkpoints) = (block.number, self.checkpoints_made());
         let Some(scan) = self
             .scans
             .present
@@ -59,7 +59,7 @@ impl Pool {
                 }
             }
             // The block may be free by now; if not, it is gathered and examined again.
-            Err(_) if self.schedule.made() > block.gathered + 1 => {}
+            Err(_) if checkpoints > block.gathered + 1 => {}
             Err(error) => {
                 let short = match error.kind {
                     ArrayErrorKind::NotRebuilt => Short::Refused,
@@ -98,7 +98,7 @@ impl Pool {
     /// Counts the blocks that cannot be read with this one. For a node: all blocks that it may lead
     /// to, up to its volume's end.
     fn blocks_lost_with(&self, place: Option<Place>) -> u64 {
-        let of = place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)));
+        let of = place.and_then(|place| Some((place, self.contents_of(place.dataset)?)));
         let Some((place, of)) = of else {
             return 1;
         };
@@ -110,7 +110,7 @@ impl Pool {
     /// Ends the scan when all blocks were worked off. Rebuilt data counts when a checkpoint has
     /// flushed it.
     pub(super) fn end_scan(&mut self) {
-        let under_way = u64::from(self.checkpoint.is_some());
+        let next = self.next_checkpoint();
         let time_s = self.time_s();
         let Some(scan) = &mut self.scans.present else {
             return;
@@ -123,10 +123,10 @@ impl Pool {
                 self.scans.unrebuilt.clear();
             }
             // The checkpoint will record the new state.
-            self.schedule.want();
+            self.want_checkpoint();
         } else if scan.ends_with.is_none() {
-            scan.ends_with = Some(self.schedule.made() + 1 + under_way);
-            self.schedule.want();
+            scan.ends_with = Some(next);
+            self.want_checkpoint();
         }
     }
 
@@ -143,8 +143,6 @@ impl Pool {
             false => ScanState::Finished,
         };
         scan.status.ended_s = time_s;
-        // The checkpoint will record the new state, and which leaves are whole.
-        self.schedule.want();
         let short = std::mem::take(&mut scan.short);
         let is_short = |resilver: &Resilver| short.contains_key(&resilver.leaf);
         let (left, rebuilt): (Vec<Resilver>, Vec<Resilver>) = std::mem::take(&mut scan.leaves)
@@ -154,6 +152,8 @@ impl Pool {
             true => BTreeSet::new(),
             false => left.into_iter().map(|resilver| resilver.leaf).collect(),
         };
+        // The checkpoint will record the new state, and which leaves are whole.
+        self.want_checkpoint();
         for resilver in rebuilt {
             let ended = self.finish_resilver(&resilver);
             // If the leaf has missed more, there is another resilver.
@@ -196,6 +196,6 @@ impl Pool {
             scan.status.ended_s = time_s;
         }
         // The checkpoint will record the new state.
-        self.schedule.want();
+        self.want_checkpoint();
     }
 }

@@ -18,7 +18,7 @@ impl Pool {
                 // Missing devices may be back by now.
                 scan.unreadable.clear();
                 // The checkpoint will record the new state.
-                self.schedule.want();
+                self.want_checkpoint();
             }
             Some(scan) if scan.status.state == ScanState::Running => {
                 if let Some(waiting) = &mut self.scans.waiting_scrub {
@@ -46,7 +46,7 @@ impl Pool {
             scan.paused_us = now_us;
         }
         // The checkpoint will record the new state.
-        self.schedule.want();
+        self.want_checkpoint();
     }
 
     /// Stops a scrub for good.
@@ -62,7 +62,7 @@ impl Pool {
             scan.batch.clear();
         }
         // The checkpoint will record the new state.
-        self.schedule.want();
+        self.want_checkpoint();
     }
 
     pub(super) fn running_scrub(&mut self) -> Option<&mut Scan> {

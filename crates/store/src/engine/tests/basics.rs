@@ -128,9 +128,9 @@ fn of_a_volume_with_primarycache_none_not_even_the_leaves_of_its_map_stay_in_mem
         world.reopen().expect("opens");
         world.checkpoint();
         assert_eq!(world.read(volume, 0, 4096), [7; 4096]);
-        let before = world.pool.nodes.counts().1;
+        let before = world.pool.node_cache.counts().1;
         assert_eq!(world.read(volume, 4096, 4096), [7; 4096]);
-        let missed = world.pool.nodes.counts().1 - before;
+        let missed = world.pool.node_cache.counts().1 - before;
         assert_eq!(missed.min(1), again, "{policy}");
     }
 }

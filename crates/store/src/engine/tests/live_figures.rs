@@ -90,7 +90,7 @@ fn what_is_written_is_not_told_as_kept_for_the_volume_any_more() {
 
 /// Forgets the nodes in memory, as after an opening.
 fn forget_nodes(world: &mut World) {
-    world.pool.nodes = NodeCache::new(world.limits.node_bytes);
+    world.pool.node_cache = NodeCache::new(world.limits.node_bytes);
 }
 
 /// Figures do not read the leaves of maps, so after an opening they are guesses. A guess is right
@@ -165,7 +165,7 @@ fn usage(world: &World) -> BTreeMap<String, DatasetUsage> {
 pub(super) fn is_exact(world: &World) -> bool {
     let mut maps = world.pool.contents.values().map(|of| &of.map);
     maps.all(|map| {
-        let nodes = &world.pool.nodes;
+        let nodes = &world.pool.node_cache;
         let mut closed = map.closed(nodes);
         map.tally(nodes).is_exact() && closed.all(|(_, tally)| tally.is_exact())
     })

@@ -137,7 +137,7 @@ fn what_is_on_its_way_when_a_batch_is_thrown_away_is_not_read_again() {
 fn sectors(world: &mut World, volume: DatasetId, block: u64) -> std::ops::Range<u64> {
     let pool = &mut world.pool;
     let map = &pool.contents[&volume].map;
-    let pointer = map.look_up(&mut pool.nodes, block).expect("in memory");
+    let pointer = map.look_up(&mut pool.node_cache, block).expect("in memory");
     let first = layout::sector_offset(pointer.address.sector()) / SECTOR_SIZE as u64;
     first..first + u64::from(pointer.sectors)
 }

@@ -92,7 +92,9 @@ fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
     let place = {
         let pool = &mut world.pool;
         let map = &pool.contents[&volume].map;
-        map.look_up(&mut pool.nodes, 5).expect("in memory").address
+        map.look_up(&mut pool.node_cache, 5)
+            .expect("in memory")
+            .address
     };
     let sector = crate::vdev::layout::sector_offset(place.sector()) / 4096;
     world.disks[0].get_mut(&sector).expect("written")[7] ^= 1;
@@ -167,7 +169,7 @@ fn damaged() -> (World, DatasetId, [Address; 2]) {
     let mut nodes = Vec::new();
     let mut walk = Walk::new(&tree, 0, None);
     let mut budget = usize::MAX;
-    let progress = walk.step(&mut world.pool.nodes, &mut budget, |visit| {
+    let progress = walk.step(&mut world.pool.node_cache, &mut budget, |visit| {
         if let Visit::Node { id, pointer } = visit {
             nodes.push((id.level, id.index, pointer));
         }
@@ -180,7 +182,7 @@ fn damaged() -> (World, DatasetId, [Address; 2]) {
     let block = {
         let pool = &mut world.pool;
         let map = &pool.contents[&volume].map;
-        map.look_up(&mut pool.nodes, 1024)
+        map.look_up(&mut pool.node_cache, 1024)
             .expect("in memory")
             .address
     };

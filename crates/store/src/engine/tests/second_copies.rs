@@ -48,7 +48,7 @@ fn nodes(world: &mut World, dataset: DatasetId) -> Vec<Pointer> {
     let mut walk = Walk::new(&tree, 0, None);
     loop {
         let mut budget = usize::MAX;
-        let progress = walk.step(&mut world.pool.nodes, &mut budget, |visit| {
+        let progress = walk.step(&mut world.pool.node_cache, &mut budget, |visit| {
             if let Visit::Node { pointer, .. } = visit {
                 found.push(pointer);
             }
@@ -61,7 +61,7 @@ fn nodes(world: &mut World, dataset: DatasetId) -> Vec<Pointer> {
                 let len = usize::from(missing.pointer.sectors) * SECTOR_SIZE;
                 let offset = first * SECTOR_SIZE as u64;
                 let block = super::world::read(&world.disks[disk], offset, len);
-                let nodes = &mut world.pool.nodes;
+                let nodes = &mut world.pool.node_cache;
                 nodes.fill(&missing, &block).expect("a node");
             }
         }
@@ -337,7 +337,7 @@ fn blocks(world: &mut World, volume: DatasetId, count: u64) -> Vec<Pointer> {
     let pool = &mut world.pool;
     let map = &pool.contents[&volume].map;
     (0..count)
-        .map(|block| map.look_up(&mut pool.nodes, block).expect("in memory"))
+        .map(|block| map.look_up(&mut pool.node_cache, block).expect("in memory"))
         .collect()
 }
 

@@ -61,7 +61,7 @@ fn read_of(dataset: DatasetId, offset: u64) -> Request {
 fn place(world: &mut World, volume: DatasetId, block: u64) -> Address {
     let pool = &mut world.pool;
     let map = &pool.contents[&volume].map;
-    let pointer = map.look_up(&mut pool.nodes, block);
+    let pointer = map.look_up(&mut pool.node_cache, block);
     pointer.expect("it is in memory").address
 }
 
@@ -163,7 +163,7 @@ fn a_late_read_that_finds_another_block_counts_no_error() {
 #[test]
 fn whoever_waits_for_a_node_is_answered_when_another_is_read_in_its_place() {
     let (mut world, volume, _) = world(TopLevelKind::Leaf, 1, "on");
-    world.pool.nodes = NodeCache::new(world.limits.node_bytes);
+    world.pool.node_cache = NodeCache::new(world.limits.node_bytes);
     world.holds_reads = true;
     let extents = world.begin(Request::Extents {
         dataset: volume,

@@ -199,7 +199,8 @@ fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
     let place = {
         let pool = &mut world.pool;
         let map = &pool.contents[&volume].map;
-        let found = (0..SIZE / 4096).map(|at| map.look_up(&mut pool.nodes, at).expect("in memory"));
+        let found =
+            (0..SIZE / 4096).map(|at| map.look_up(&mut pool.node_cache, at).expect("in memory"));
         let used: Vec<u64> = found
             .filter(|of| !of.is_hole())
             .map(|of| of.address.sector())
