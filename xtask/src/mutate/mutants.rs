@@ -560,8 +560,8 @@ pub(crate) const CHANGES: [Change; 50] = [
     ),
     change(
         "engine/open/ring.rs",
-        "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));",
-        "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid) || ‹old-copy-gets-roots›);",
+        "leaves.filter(|(_, guid)| !self.pool.old_devices.is_behind(*guid));",
+        "leaves.filter(|(_, guid)| !self.pool.old_devices.is_behind(*guid) || ‹old-copy-gets-roots›);",
     ),
     change(
         "engine/open/proven_groups.rs",

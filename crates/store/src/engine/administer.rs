@@ -89,7 +89,7 @@ impl Pool {
                 self.answer(id, Err(error));
                 continue;
             }
-            self.lists = lists;
+            self.promises.note_lists(lists);
             self.wait_for(self.sealed_seq(), id);
         }
     }

@@ -1,6 +1,9 @@
 //! Bounds on a pool's memory and delays, by default or for an amount of memory.
 
+use std::sync::Arc;
+
 use super::manifest::MAX_MANIFEST;
+use crate::cache::{Cache, Charge};
 use crate::map::Layer;
 
 /// Bounds on a pool's memory and delays.
@@ -75,3 +78,47 @@ const LEAST_MEMORY: usize = 32 << 20;
 /// Ratio of the changes in memory to [`Limits::updates`]. While a checkpoint is made, at most twice
 /// that many changes are taken, and further ones wait.
 const LAYERS_OF_CHANGES: usize = 3;
+
+/// Time between two counts of the memory beside the cache.
+const CHARGE_EVERY_US: u64 = 50_000;
+/// Datasets that are looked at in that time.
+const CHARGE_DATASETS: usize = 1000;
+
+/// Share of the cache's cap that the rest of a pool takes.
+#[derive(Debug)]
+pub(super) struct MemoryCharge {
+    charge: Charge,
+    /// Time at which the share was last counted.
+    counted_us: u64,
+}
+
+impl MemoryCharge {
+    pub(super) fn new(cache: &Arc<Cache>) -> Self {
+        Self {
+            charge: Charge::new(Arc::clone(cache)),
+            counted_us: 0,
+        }
+    }
+
+    /// Begins a count if one is due. Each dataset is looked at, so a pool with many of them counts
+    /// less often.
+    pub(super) fn begin(&mut self, datasets: usize, now_us: u64) -> bool {
+        let shares = 1 + (datasets / CHARGE_DATASETS) as u64;
+        let is_due = now_us >= self.counted_us + shares * CHARGE_EVERY_US;
+        if is_due {
+            self.counted_us = now_us;
+        }
+        is_due
+    }
+
+    /// Sets the share, in bytes.
+    pub(super) fn set(&mut self, bytes: usize) {
+        self.charge.set(bytes);
+    }
+
+    /// Returns the share, in bytes.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+}

@@ -90,7 +90,7 @@ impl Pool {
         }
         if self.note_lacking(leaf, &lacks) {
             let behind = Behind::of_returned(spec.guid, root, newest);
-            self.behind.insert(spec.guid, behind.clone());
+            self.old_devices.note_behind(behind.clone());
             self.tell(Event::Behind { behind });
             self.shape_changed();
         }
@@ -98,7 +98,7 @@ impl Pool {
 
     /// Notes devices that shrank, so that no request goes past their ends.
     pub(super) fn note_short(&mut self, short: &[Short]) {
-        self.short = short.to_vec();
+        self.old_devices.set_short(short);
         for of in short.iter().filter(|of| of.lacks_labels()) {
             if let Some(leaf) = self.array_leaf(of.leaf) {
                 self.set_reach(leaf, of.has);
@@ -108,7 +108,7 @@ impl Pool {
 
     /// Returns the devices that shrank and are still used as leaves.
     pub(super) fn short_devices(&self) -> Vec<Short> {
-        let short = self.short.iter();
+        let short = self.old_devices.short().iter();
         let there = short.filter(|of| {
             self.leaf_statuses()
                 .any(|leaf| leaf.guid == of.leaf && leaf.size > of.has)
@@ -118,7 +118,7 @@ impl Pool {
 
     /// Adds the devices that shrank to an error of the opening, since they may be its cause.
     pub(super) fn named_short(&self, mut error: OpenError) -> OpenError {
-        for short in &self.short {
+        for short in self.old_devices.short() {
             error.context = format!("{}; {}", error.context, short.told());
         }
         error
@@ -127,7 +127,7 @@ impl Pool {
     /// Notes that a leaf is rebuilt, or has left the pool: it is no longer behind.
     pub(super) fn is_current(&mut self, leaf: LeafId) {
         if let Some(guid) = self.array_guid(leaf) {
-            self.behind.remove(&guid);
+            self.old_devices.forget_behind(guid);
         }
     }
 }

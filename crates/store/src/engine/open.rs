@@ -21,6 +21,7 @@ pub(super) mod error;
 mod examination;
 pub(super) mod leaf_labels;
 pub(super) mod leaves_behind;
+pub(super) mod old_devices;
 mod parted_leaves;
 mod proven_groups;
 mod rebuild;
@@ -48,11 +49,12 @@ use super::config::PoolConfig;
 use super::contents::{Contents, Referenced};
 use super::features::Feature;
 use super::io::log_end::Start;
-use super::limits::Limits;
+use super::limits::{Limits, MemoryCharge};
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
+use super::room::promises::Promises;
 use super::scan::under_way::Scans;
 use super::state::Pool;
-use crate::cache::{Cache, Charge};
+use crate::cache::Cache;
 use crate::catalog::Catalog;
 use crate::engine::devices::caches::CacheVdevs;
 use crate::engine::devices::disks::Disks;
@@ -62,6 +64,7 @@ use crate::engine::devices::tending::Tending;
 use crate::engine::io::block_reads::BlockReads;
 use crate::engine::io::log_end::Commit;
 use crate::engine::io::pending::PendingRequests;
+use crate::engine::io::second_place::SecondCopies;
 use crate::engine::io::signpost_places::Signposts;
 use crate::engine::io::stalled::Stalled;
 use crate::engine::io::unmerged::Unmerged;
@@ -74,6 +77,8 @@ use crate::vdev::{
     self, Array, ArrayDone, ArrayErrorKind, Block, Class, DeviceOutcome, DeviceRequest, IoId,
     LeafId, Priority,
 };
+
+use old_devices::OldDevices;
 
 pub use error::{OpenError, OpenErrorKind};
 pub use examination::{Examined, MissingLog, examine, torn_identity, twins};
@@ -283,8 +288,9 @@ impl Opening {
             opening.pool.config_changed();
         }
         opening.pool.note_short(&examined.short);
-        let behind = examined.behind.iter();
-        opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
+        for behind in &examined.behind {
+            opening.pool.old_devices.note_behind(behind.clone());
+        }
         opening.pool.heed_time(now_us);
         opening.pool.open_schedule();
         if let Some(protection) = &examined.protection {
@@ -613,8 +619,7 @@ fn empty(
         disks: Disks::new(array),
         space: Space::new(&sizes),
         node_cache: NodeCache::new(limits.node_bytes),
-        charge: Charge::new(Arc::clone(&cache)),
-        charged_us: 0,
+        charge: MemoryCharge::new(&cache),
         cache,
         published: Arc::default(),
         catalog: Arc::new(catalog),
@@ -622,27 +627,23 @@ fn empty(
         epoch,
         background: BackgroundWork::default(),
         unmerged: Unmerged::default(),
-        reserved: 0,
-        has_promised: false,
+        promises: Promises::default(),
         time_s: 0,
         commit: Commit::new(Chain::new(0, Address::default(), 0), Start::Found),
         pending: PendingRequests::default(),
         reads: BlockReads::default(),
         stalled: Stalled::default(),
         waiting: VecDeque::new(),
-        lists: None,
         destroyed: Destroyed::default(),
         config,
         labels: Labels::default(),
         checkpoint: None,
         schedule: Schedule::default(),
         scans: Scans::default(),
-        behind: BTreeMap::new(),
-        short: Vec::new(),
+        old_devices: OldDevices::default(),
         tending: Tending::new(),
         failures: Default::default(),
-        may_lie_twice: false,
-        written_once: Default::default(),
+        second_copies: SecondCopies::default(),
         records: VecDeque::new(),
         signposts: Signposts::default(),
         trims: Default::default(),

@@ -10,11 +10,13 @@ use super::checkpoint::schedule::Schedule;
 use super::condition::Condition;
 use super::config::PoolConfig;
 use super::contents::Contents;
-use super::limits::Limits;
+use super::limits::{Limits, MemoryCharge};
+use super::open::old_devices::OldDevices;
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
+use super::room::promises::Promises;
 use super::scan::under_way::Scans;
 use super::trim::trims::Trims;
-use crate::cache::{Cache, Charge};
+use crate::cache::Cache;
 use crate::catalog::Catalog;
 use crate::engine::devices::caches::{self, CacheVdevs};
 use crate::engine::devices::disks::Disks;
@@ -26,6 +28,7 @@ use crate::engine::io::block_reads::BlockReads;
 use crate::engine::io::change::Write;
 use crate::engine::io::log_end::Commit;
 use crate::engine::io::pending::PendingRequests;
+use crate::engine::io::second_place::SecondCopies;
 use crate::engine::io::signpost_places::Signposts;
 use crate::engine::io::stalled::Stalled;
 use crate::engine::io::unmerged::Unmerged;
@@ -35,10 +38,6 @@ use crate::published::Published;
 use crate::space::{Extent, Space};
 use crate::vdev::{ArrayDone, DeviceOutcome, IoId, LeafId};
 
-/// Time between two counts of the memory beside the cache.
-const CHARGE_EVERY_US: u64 = 50_000;
-/// Datasets that are looked at in that time.
-const CHARGE_DATASETS: usize = 1000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
 
@@ -53,10 +52,7 @@ pub struct Pool {
     pub(super) cache: Arc<Cache>,
     /// Places of blocks that readers find by themselves.
     pub(super) published: Arc<Published>,
-    /// Share of the cache's cap that the maps take.
-    pub(super) charge: Charge,
-    /// Time at which that share was last counted.
-    pub(super) charged_us: u64,
+    pub(super) charge: MemoryCharge,
     pub(super) catalog: Arc<Catalog>,
     pub(super) contents: BTreeMap<DatasetId, Contents>,
     /// Epoch in which blocks are born now.
@@ -64,10 +60,7 @@ pub struct Pool {
     pub(super) background: BackgroundWork,
     /// Changes that are in no durable checkpoint yet.
     pub(super) unmerged: Unmerged,
-    /// Sectors that volumes have reserved and do not use yet.
-    pub(super) reserved: u64,
-    /// Whether there are volumes with reservations.
-    pub(super) has_promised: bool,
+    pub(super) promises: Promises,
     /// Wall clock in seconds since 1970.
     pub(super) time_s: u64,
     pub(super) commit: Commit,
@@ -78,26 +71,17 @@ pub struct Pool {
     pub(super) stalled: Stalled,
     /// Changes of datasets that wait for their turn.
     pub(super) waiting: VecDeque<super::administer::waiting::Waiting>,
-    /// Most bytes that the lists of datasets can take in a manifest, whatever is written; `None` if
-    /// they were not counted yet.
-    pub(super) lists: Option<usize>,
     pub(super) destroyed: Destroyed,
     pub(super) config: PoolConfig,
     pub(super) labels: Labels,
     pub(super) checkpoint: Option<Making>,
     pub(super) schedule: Schedule,
     pub(super) scans: Scans,
-    /// Leaves that came back older than the pool and are not rebuilt yet, by guid.
-    pub(super) behind: BTreeMap<u64, super::open::leaves_behind::Behind>,
-    /// Devices that were shorter than remembered when the pool was opened.
-    pub(super) short: Vec<super::open::sizes::Short>,
+    pub(super) old_devices: OldDevices,
     pub(super) tending: Tending,
     /// Counts of the failures of leaves.
     pub(super) failures: crate::engine::devices::failures::Failures,
-    /// Whether the labels say that blocks may lie twice.
-    pub(super) may_lie_twice: bool,
-    /// Blocks that should lie twice and lie once.
-    pub(super) written_once: crate::engine::io::second_place::WrittenOnce,
+    pub(super) second_copies: SecondCopies,
     /// Places of the records that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
     pub(super) signposts: Signposts,
@@ -304,12 +288,10 @@ impl Pool {
     /// Charges the pool's memory to the cap of the cache: loaded maps, data waiting to be written,
     /// and lists of space waiting to be free.
     fn charge_memory(&mut self) {
-        // Each dataset is looked at, so a pool with many of them counts less often.
-        let shares = 1 + (self.datasets_in_use().len() / CHARGE_DATASETS) as u64;
-        if self.now_us() < self.charged_us + shares * CHARGE_EVERY_US {
+        let datasets = self.datasets_in_use().len();
+        if !self.charge.begin(datasets, self.disks.now_us()) {
             return;
         }
-        self.charged_us = self.now_us();
         let layers = self.datasets_in_use().map(|(_, of)| of.map.layers.bytes());
         let maps = self.node_bytes() + layers.sum::<usize>();
         let lists = self.space_lists_memory() + self.records_memory();

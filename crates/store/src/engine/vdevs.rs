@@ -108,10 +108,8 @@ impl Pool {
             leaving_spares: self.tending.leaving().collect(),
             spares_in_use,
             failing: self.failures.failing().collect(),
-            behind: self
-                .behind
-                .keys()
-                .filter_map(|guid| self.array_leaf(*guid))
+            behind: (self.old_devices.behind())
+                .filter_map(|of| self.array_leaf(of.leaf))
                 .collect(),
             short: self.short_devices(),
             scan: self.scan_status(),
@@ -122,7 +120,7 @@ impl Pool {
             space: self.space_by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),
-            written_once: self.written_once.all(),
+            written_once: self.second_copies.written_once(),
         }
     }
 

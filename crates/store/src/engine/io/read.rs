@@ -130,8 +130,7 @@ impl Pool {
             BlockSource::Data(data) => self.arrived(wanted, Ok(data)),
             BlockSource::Zeros => {
                 let len = self
-                    .contents
-                    .get(&wanted.dataset)
+                    .contents_of(wanted.dataset)
                     .map_or(0, |of| of.block_size);
                 self.arrived(wanted, Ok(Pages::zeroes(len)));
             }
@@ -286,8 +285,7 @@ impl Pool {
         wanted: Wanted,
     ) -> Result<Pages, PoolError> {
         let len = self
-            .contents
-            .get(&wanted.dataset)
+            .contents_of(wanted.dataset)
             .map_or(0, |of| of.block_size as usize);
         compress::unpack(pointer.compression, payload, len).ok_or_else(|| {
             let context = format!("block {} cannot be decompressed", wanted.block);

@@ -25,14 +25,14 @@ impl Pool {
     /// Notes that a checkpoint is durable that lacked room for `blocks` second copies. This is
     /// reported if the checkpoint before had room.
     pub(in crate::engine) fn note_written_once(&mut self, blocks: u64) {
-        if self.written_once.note(blocks) {
+        if self.second_copies.note_written_once(blocks) {
             self.tell(Event::WrittenOnce { blocks });
         }
     }
 
     /// Reports whether metadata is written twice on some vdev.
     pub(in crate::engine) fn is_metadata_double(&self) -> bool {
-        self.may_lie_twice && self.lacks_redundancy()
+        self.second_copies.are_allowed() && self.lacks_redundancy()
     }
 
     /// Reports whether blocks lie on a vdev that has no redundancy.
@@ -57,7 +57,8 @@ impl Pool {
     /// Notes that the labels say which features are active. So no program that lacks second copies
     /// meets one.
     pub(in crate::engine) fn use_second_copies(&mut self) {
-        self.may_lie_twice = self.config().features.is_active(Feature::TwoCopies);
+        let are_allowed = self.config().features.is_active(Feature::TwoCopies);
+        self.second_copies.allow(are_allowed);
     }
 
     /// Refuses an operation that needs second copies in a pool that may have none.
@@ -100,7 +101,7 @@ impl Pool {
         let cost = self.cost_of_all();
         Spare {
             is_wanted: self.is_metadata_double(),
-            kept: 3 * self.slop() / 4 + self.reserved + cost.sectors,
+            kept: 3 * self.slop() / 4 + self.promises.reserved() + cost.sectors,
             kept_runs: self.few_node_runs() / 2 + cost.runs,
         }
     }

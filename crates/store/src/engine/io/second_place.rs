@@ -1,4 +1,4 @@
-//! Places for second copies of blocks, and the count of copies that found none.
+//! Places for second copies of blocks, whether there may be any, and how many found none.
 
 use crate::format::Address;
 use crate::space::{Claim, Extent, Purpose, Space, Stream};
@@ -69,26 +69,37 @@ pub(in crate::engine) fn place_apart(
     })
 }
 
-/// Counts of blocks that lie once since there was no room for their second copies.
+/// Use of second copies in a pool, and those that found no place.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::engine) struct WrittenOnce {
-    /// Blocks since the pool was opened.
-    all: u64,
-    /// Blocks of the last checkpoint.
+pub(in crate::engine) struct SecondCopies {
+    /// Whether the labels say that blocks may lie twice.
+    are_allowed: bool,
+    /// Blocks since the pool was opened that lie once since there was no room.
+    written_once: u64,
+    /// Such blocks of the last checkpoint.
     lately: u64,
 }
 
-impl WrittenOnce {
+impl SecondCopies {
+    /// Notes whether the labels say that blocks may lie twice.
+    pub(super) fn allow(&mut self, are_allowed: bool) {
+        self.are_allowed = are_allowed;
+    }
+
+    pub(super) fn are_allowed(&self) -> bool {
+        self.are_allowed
+    }
+
     /// Notes that a durable checkpoint lacked room for `blocks` second copies. Returns whether that
     /// is news, since the checkpoint before had room.
-    pub(super) fn note(&mut self, blocks: u64) -> bool {
-        self.all += blocks;
+    pub(super) fn note_written_once(&mut self, blocks: u64) -> bool {
+        self.written_once += blocks;
         let before = std::mem::replace(&mut self.lately, blocks);
         blocks > 0 && before == 0
     }
 
-    /// Returns the number of such blocks since the pool was opened.
-    pub(in crate::engine) fn all(&self) -> u64 {
-        self.all
+    /// Returns the number of blocks since the pool was opened that lie once for lack of room.
+    pub(in crate::engine) fn written_once(&self) -> u64 {
+        self.written_once
     }
 }

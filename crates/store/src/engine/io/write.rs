@@ -378,16 +378,18 @@ impl Pool {
         let extent = self.place_data(claim, vdev, sectors)?;
         self.note_data(extent.sectors);
         let second = match settings.copies {
-            2 if self.may_lie_twice => match self.place_second(extent, sectors, claim) {
-                Some(second) => {
-                    self.note_data(second.sectors);
-                    Some(second)
+            2 if self.second_copies.are_allowed() => {
+                match self.place_second(extent, sectors, claim) {
+                    Some(second) => {
+                        self.note_data(second.sectors);
+                        Some(second)
+                    }
+                    None => {
+                        self.give_back_extent(extent);
+                        return None;
+                    }
                 }
-                None => {
-                    self.give_back_extent(extent);
-                    return None;
-                }
-            },
+            }
             _ => None,
         };
         let once = Pointer {

@@ -104,14 +104,11 @@ impl Opening {
     /// Reports leaves that are behind, leaves that have caught up, and devices that shrank.
     pub(super) fn tell_old_copies(&mut self) {
         let pool = &mut self.pool;
-        let behind = pool.behind.values().cloned();
+        let behind = pool.old_devices.behind().cloned();
         let behind = behind.map(|behind| Event::Behind { behind });
         let written = std::mem::take(&mut self.proven.written).into_iter();
         let caught_up = written.map(|(leaf, blocks)| Event::CaughtUp { leaf, blocks });
-        let short = pool
-            .short
-            .iter()
-            .map(|short| Event::Short { short: *short });
+        let short = (pool.old_devices.short().iter()).map(|short| Event::Short { short: *short });
         let lost = self.is_lone.then_some(Event::LabelsLost);
         let events: Vec<Event> = lost
             .into_iter()

@@ -40,7 +40,7 @@ impl Opening {
     fn write_ring(&mut self, round: u8) {
         self.stage = OpeningStage::Ring(round);
         let leaves = self.pool.labelled_leaves().into_iter();
-        let current = leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));
+        let current = leaves.filter(|(_, guid)| !self.pool.old_devices.is_behind(*guid));
         for (leaf, _) in current.collect::<Vec<_>>() {
             for copy in ALL_ROUNDS[usize::from(round)] {
                 if let Some(offset) = self.pool.label_offset(leaf, copy) {

@@ -153,8 +153,8 @@ impl Pool {
         let data = write.blocks(size.into()) * self.widest(size) * copies;
         let few = self.space.few_node_runs();
         let (room, kept) = match (data, has_reserved) {
-            (0, false) if self.has_promised => (
-                self.unused_by(3 * self.slop() / 4 + self.reserved),
+            (0, false) if self.promises.has_reserved() => (
+                self.unused_by(3 * self.slop() / 4 + self.promises.reserved()),
                 3 * few / 8,
             ),
             (0, _) => (self.unused_by(self.slop() / 4), few / 16),
@@ -208,13 +208,13 @@ impl Pool {
             Some(_) => 3 * self.slop() / 8,
             None => self.slop(),
         };
-        let others = self.reserved.saturating_sub(unused);
+        let others = self.promises.reserved().saturating_sub(unused);
         self.space.counts().available.saturating_sub(slop + others)
     }
 
     /// Returns the sectors that data without a reservation may still take.
     pub(in crate::engine) fn unreserved(&self) -> u64 {
-        self.unused_by(self.slop() + self.reserved)
+        self.unused_by(self.slop() + self.promises.reserved())
     }
 
     /// Reports whether long writes to a volume, or to a first one, find no room.
@@ -249,8 +249,9 @@ impl Pool {
     /// Adds up the reservations of volumes, after these or the volumes' sizes changed.
     pub(in crate::engine) fn count_reserved(&mut self) {
         let all = || self.datasets_in_use().filter(|(_, of)| has_reserved(of));
-        let reserved = all().map(|(id, of)| self.unused_reservation(*id, of)).sum();
-        (self.has_promised, self.reserved) = (all().next().is_some(), reserved);
+        let unused = all().map(|(id, of)| self.unused_reservation(*id, of)).sum();
+        let unused = all().next().is_some().then_some(unused);
+        self.promises.reserve(unused);
         self.keep_runs_for_reserved();
     }
 
@@ -349,7 +350,8 @@ impl Pool {
     /// block is written uncompressed, into reserved space.
     pub(in crate::engine) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
         let room = || self.space.counts().available;
-        settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
+        settings.refreservation == 0
+            || room() >= self.slop() + self.promises.reserved() + u64::from(footprint)
     }
 
     /// Returns the sectors for `bytes` that are not used yet, in all copies.
@@ -369,7 +371,7 @@ impl Pool {
     /// so the real number may be less if free space is scattered. Space that only a checkpoint will
     /// free does not count yet.
     pub(in crate::engine) fn reservable(&self) -> u64 {
-        let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
+        let kept = self.slop() + self.promises.reserved() + self.cost_of_all().sectors;
         let room = self.space.counts().available.saturating_sub(kept);
         room - room.div_ceil(24)
     }
@@ -387,7 +389,7 @@ impl Pool {
         let promise = promises.fold(Promise::default(), Promise::and);
         let (more, block_size) = (promise.more, promise.block_size);
         let counts = self.space.counts();
-        let reserved = self.reserved.saturating_sub(promise.taken);
+        let reserved = self.promises.reserved().saturating_sub(promise.taken);
         let kept = self.slop() + reserved + self.cost_of_all().sectors;
         let room = (counts.available + counts.deferred).saturating_sub(kept);
         if more <= room && !self.lies_in_pieces(&promise) {
@@ -422,7 +424,7 @@ impl Pool {
             Operation::Snapshot(_) | Operation::Clone { .. } | Operation::BeginReceive { .. }
         );
         let counts = self.space.counts();
-        let kept = match self.has_promised {
+        let kept = match self.promises.has_reserved() {
             true => 7 * self.slop() / 8 + self.still_reserved(),
             false => 5 * self.slop() / 8,
         };

@@ -61,10 +61,10 @@ impl Pool {
     ) -> Result<Option<usize>, PoolError> {
         let more = growth(self.catalog(), operation);
         if more == 0 {
-            return Ok(self.lists);
+            return Ok(self.promises.lists());
         }
         let most = self.room_for_lists().saturating_sub(self.freeing_len());
-        if let Some(after) = self.lists.map(|before| before + more)
+        if let Some(after) = self.promises.lists().map(|before| before + more)
             && after <= most
         {
             return Ok(Some(after));
@@ -104,11 +104,11 @@ impl Pool {
         if !self.is_freeing() {
             return false;
         }
-        let lists = match self.lists {
+        let lists = match self.promises.lists() {
             Some(lists) => lists,
             None => self.count_lists(self.catalog()),
         };
-        self.lists = Some(lists);
+        self.promises.note_lists(Some(lists));
         let listed = self.contents_of(*volume).map_or(0, |of| of.dead.parts());
         let more = left_by_rollback(listed.max(self.catalog().chain(*volume).count()));
         lists + self.freeing_len() + more > self.room_for_lists()

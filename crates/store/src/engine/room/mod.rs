@@ -3,4 +3,5 @@
 pub(super) mod admission;
 pub(super) mod label_room;
 pub(super) mod manifest_room;
+pub(super) mod promises;
 pub(super) mod usage;

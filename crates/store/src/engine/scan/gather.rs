@@ -97,8 +97,7 @@ impl Pool {
                 after,
                 position,
             } => self
-                .contents
-                .get(id)
+                .contents_of(*id)
                 .map(|of| Walking::Tree(Walk::new(&of.map.tree, *position, Some(*after)))),
             // Lists are walked between checkpoints.
             Target::Dead(_) => None,

@@ -277,13 +277,13 @@ fn guesses_promise_no_space() {
     let mut world = world();
     let thick = world.create_of_blocks("thick", 40 * BLOCK, BLOCK as u32, true);
     world.checkpoint();
-    let reserved = world.pool.reserved;
+    let reserved = world.pool.promises.reserved();
     write(&mut world, thick, 0..10, 1);
     let of = &world.pool.contents[&thick];
     let own = world.pool.own(thick, of, Moment::Checkpoint);
     assert_eq!(own.referenced.sectors, 0);
     world.pool.count_reserved();
-    assert_eq!(world.pool.reserved, reserved);
+    assert_eq!(world.pool.promises.reserved(), reserved);
 }
 
 /// Soon after the last change no space waits to be free, and then the pool is silent.

@@ -342,7 +342,10 @@ impl History {
         // The running estimate of the lists' length is no less than the real length.
         let pool = &self.world.pool;
         let counted = pool.count_lists(pool.catalog());
-        assert!(pool.lists.is_none_or(|lists| lists >= counted), "{step:?}");
+        assert!(
+            pool.promises.lists().is_none_or(|lists| lists >= counted),
+            "{step:?}"
+        );
     }
 
     /// Returns the leaves of slots, each with the number of leaves in its slot.

@@ -580,7 +580,7 @@ fn write_all_of_a_thick_volume(
                     "{kind:?} of {disks}, blocks of {block_size} beside {others}, round {round}, byte {at}: \
                      {error:?}, {counts:?}, slop {}, reserved {}",
                     world.pool.slop(),
-                    world.pool.reserved
+                    world.pool.promises.reserved()
                 ));
             }
         }

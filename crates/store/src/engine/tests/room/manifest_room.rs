@@ -382,7 +382,7 @@ fn a_receive_of_a_clone_that_began_can_end() {
         assert!(begun < 2000, "no stream is refused");
         // The running estimate is never less than the real length.
         let counted = world.pool.count_lists(world.pool.catalog());
-        let lists = world.pool.lists.expect("they were counted");
+        let lists = world.pool.promises.lists().expect("they were counted");
         assert!(lists >= counted, "{lists} for {counted} after {begun}");
     }
     assert!(begun > 1, "{begun}");

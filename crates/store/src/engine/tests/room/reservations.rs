@@ -177,7 +177,7 @@ impl Story {
         let block = volume.block_size;
         let written = self.world.try_write(volume.id, at, bytes);
         let (counts, runs) = (self.world.pool.space.counts(), self.world.pool.space.runs());
-        let reserved = self.world.pool.reserved;
+        let reserved = self.world.pool.promises.reserved();
         assert_eq!(
             written,
             Ok(()),
@@ -353,7 +353,7 @@ fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once
     let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
     // The space that is left is enough once, but not twice.
     let part = PART / SECTOR_SIZE as u64;
-    let least = world.pool.slop() + world.pool.reserved + part + part / 2;
+    let least = world.pool.slop() + world.pool.promises.reserved() + part + part / 2;
     let mut end = 0;
     while world.pool.space.counts().available > least {
         world.write(thin, end, &noise(16 << 10, end), false);
@@ -440,13 +440,13 @@ fn a_snapshot_that_is_taken_while_a_checkpoint_is_made_reserves_all_anew() {
     for steps in 1.. {
         let mut world = World::of_size(TopLevelKind::Leaf, 1, 16 << 20, Limits::default());
         let thick = world.create_of_blocks("thick", SIZE, 32 << 10, true);
-        let all = world.pool.reserved;
+        let all = world.pool.promises.reserved();
         world.write(thick, 0, &noise(SIZE, 1), false);
         world.checkpoint();
         world.snapshot_of("thick@1").expect("there is room");
         world.write(thick, 0, &noise(SIZE, 2), false);
         world.checkpoint();
-        assert_eq!(world.pool.reserved, 0);
+        assert_eq!(world.pool.promises.reserved(), 0);
         world.begin_checkpoint(steps);
         if world.pool.checkpoint.is_none() {
             break;
@@ -462,7 +462,7 @@ fn a_snapshot_that_is_taken_while_a_checkpoint_is_made_reserves_all_anew() {
             .administer(RequestId(1 << 40), plan, 5000, now_us);
         let is_taken = world.pool.catalog().find("thick@2").is_ok();
         if is_taken && world.pool.checkpoint.is_some() {
-            assert_eq!(world.pool.reserved, all, "after {steps} steps");
+            assert_eq!(world.pool.promises.reserved(), all, "after {steps} steps");
             taken += 1;
         }
     }
