@@ -11,10 +11,16 @@
 //! A *step* lies above and ties parts together: `checkpoint.rs`, `io/commit.rs`. No part imports a
 //! step.
 //!
+//! At most five files use a field of [`Pool`]. The others use verbs of these files: of
+//! `devices/disk_access.rs` for the disks, `io/mapping.rs` for maps, `io/placing.rs` for space,
+//! `io/commit.rs` for the log's end, `checkpoint/asking.rs` for the next checkpoint.
+//!
 //! | question | file |
 //! |---|---|
 //! | what belongs to an open pool, and what calls what | `state.rs` |
+//! | what is asked of the disks | `devices/disk_access.rs`; the part: `devices/disks.rs` |
 //! | what do answers of devices belong to | `devices/tags.rs` |
+//! | does a pool take changes | `condition.rs` |
 //! | what belongs to a volume or snapshot in use | `contents.rs` |
 //! | how much memory and time may a pool take | `limits.rs` |
 //! | when is background work done | `background_work.rs` |
@@ -24,14 +30,15 @@
 //! | what do log vdevs promise | `devices/log_vdevs.rs`; the vdevs: `devices/logs.rs` |
 //! | which part of a write is done before the engine gets it | `io/prepared.rs` |
 //! | how is a block found and read | `io/read.rs`; which reads are under way: `io/block_reads.rs` |
+//! | where does a block get its place | `io/placing.rs` |
 //! | where is a label written, and when does it say that a leaf missed something | `devices/label_writes.rs`; its roots: `checkpoint/root_ring.rs` |
 //! | what makes the log short | `checkpoint.rs` and the files beside it; what is being made: `checkpoint/making.rs` |
-//! | when is a checkpoint due after a change | `io/checkpoint_at_rest.rs` |
+//! | what asks for a checkpoint | `checkpoint/asking.rs`; at rest: `io/checkpoint_at_rest.rs` |
 //! | which changes are in no durable checkpoint yet | `io/unmerged.rs`; how they come into maps: `io/mapping.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | when are the blocks of destroyed datasets freed | `checkpoint/free_destroyed.rs` |
 //! | how does a pool open after a crash | `open.rs`; how its log continues then: `io/log_start.rs` |
-//! | what happens when the pool is full | `room/admission.rs` |
+//! | what happens when the pool is full | `room/admission.rs`; what is promised: `room/promises.rs` |
 //! | how are datasets changed | `administer.rs`; when there are too many: `room/manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
