@@ -63,6 +63,7 @@
 //! and before it reads the labels that it relies on. If a device reports that it is reserved for
 //! another host, the pool stops ([`Stop::Reserved`]).
 
+pub(super) mod condition;
 pub(super) mod owner;
 mod pace;
 pub(super) mod protection;
@@ -71,7 +72,7 @@ mod takeover;
 use super::features::Feature;
 use super::request::Event;
 use super::state::Pool;
-use crate::engine::devices::tags::Tag;
+use super::tags::Tag;
 use crate::format::SECTOR_SIZE;
 use crate::format::activity::ACTIVITY_OFFSET;
 use crate::vdev::{ArrayDone, Class, DeviceErrorKind, DeviceOutcome, LeafId};

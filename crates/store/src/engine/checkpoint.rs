@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::request::{Event, PoolError};
 use super::state::Pool;
-use crate::engine::devices::tags::Tag;
+use super::tags::Tag;
 use crate::format::DatasetId;
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::ArrayError;

@@ -19,8 +19,8 @@
 //! |---|---|
 //! | what belongs to an open pool, and what calls what | `state.rs` |
 //! | what is asked of the disks | `devices/disk_access.rs`; the part: `devices/disks.rs` |
-//! | what do answers of devices belong to | `devices/tags.rs` |
-//! | does a pool take changes | `condition.rs` |
+//! | what do answers of devices belong to | `tags.rs` |
+//! | does a pool take changes | `activity/condition.rs` |
 //! | what belongs to a volume or snapshot in use | `contents.rs` |
 //! | how much memory and time may a pool take | `limits.rs` |
 //! | when is background work done | `background_work.rs` |
@@ -65,7 +65,6 @@ mod administer;
 mod background_work;
 pub mod check;
 mod checkpoint;
-mod condition;
 mod config;
 mod contents;
 mod devices;
@@ -84,6 +83,7 @@ mod scan;
 pub(crate) mod send;
 mod settings;
 mod state;
+mod tags;
 mod trim;
 mod vdevs;
 

@@ -41,17 +41,16 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::Output;
+use super::activity::condition::Condition;
 use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::schedule::Schedule;
-use super::condition::Condition;
 use super::config::PoolConfig;
 use super::contents::{Contents, Referenced};
 use super::features::Feature;
 use super::io::log_end::Start;
 use super::limits::{Limits, MemoryCharge};
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
-use super::room::promises::Promises;
 use super::scan::under_way::Scans;
 use super::state::Pool;
 use crate::cache::Cache;
@@ -627,7 +626,7 @@ fn empty(
         epoch,
         background: BackgroundWork::default(),
         unmerged: Unmerged::default(),
-        promises: Promises::default(),
+        promises: Default::default(),
         time_s: 0,
         commit: Commit::new(Chain::new(0, Address::default(), 0), Start::Found),
         pending: PendingRequests::default(),

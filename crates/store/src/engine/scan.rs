@@ -33,7 +33,7 @@ pub(super) mod under_way;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::state::Pool;
-use crate::engine::devices::tags::Tag;
+use super::tags::Tag;
 use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
 use crate::vdev::{Block, LeafId, Resilver, VdevEvent};
 use gather::identity;

@@ -6,13 +6,13 @@
 
 use pages::Pages;
 
-use crate::engine::devices::tags::Tag;
 use crate::engine::io::pending::Pending;
 use crate::engine::io::wanted::NodeWaiter;
 use crate::engine::request::{
     Answer, Changes, PoolError, PoolErrorKind, RequestId, Stored, WantedChanges,
 };
 use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
 use crate::format::{DatasetId, Pointer};
 use crate::map::walk::Progress;
 use crate::map::{Change, Diff, Tree};

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::activity::condition::Condition;
 use super::background_work::BackgroundWork;
 use super::checkpoint::destroyed::Destroyed;
 use super::checkpoint::making::Making;
 use super::checkpoint::schedule::Schedule;
-use super::condition::Condition;
 use super::config::PoolConfig;
 use super::contents::Contents;
 use super::limits::{Limits, MemoryCharge};
@@ -15,6 +15,7 @@ use super::open::old_devices::OldDevices;
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::room::promises::Promises;
 use super::scan::under_way::Scans;
+use super::tags::Tag;
 use super::trim::trims::Trims;
 use crate::cache::Cache;
 use crate::catalog::Catalog;
@@ -22,7 +23,6 @@ use crate::engine::devices::caches::{self, CacheVdevs};
 use crate::engine::devices::disks::Disks;
 use crate::engine::devices::label_rounds::Labels;
 use crate::engine::devices::logs::LogVdevs;
-use crate::engine::devices::tags::Tag;
 use crate::engine::devices::tending::Tending;
 use crate::engine::io::block_reads::BlockReads;
 use crate::engine::io::change::Write;

@@ -30,7 +30,7 @@ use std::fmt;
 use super::properties::PoolProperty;
 use super::request::Event;
 use super::state::Pool;
-use crate::engine::devices::tags::Tag;
+use super::tags::Tag;
 use crate::format::SECTOR_SIZE;
 use crate::space::{Extent, Untold};
 use crate::vdev::{DeviceError, DeviceErrorKind, LeafId};

@@ -68,7 +68,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    pub(in crate::engine) fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         match self {
             Self::Silent(us) => format!(
                 "for {}.{} s no activity record could be written, so another host may have taken the pool",

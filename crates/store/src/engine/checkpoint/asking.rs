@@ -1,4 +1,4 @@
-//! What asks for a checkpoint, and who waits for one.
+//! Reasons for the next checkpoint, and the requests that wait for it.
 
 use crate::engine::request::{Answer, RequestId};
 use crate::engine::state::Pool;

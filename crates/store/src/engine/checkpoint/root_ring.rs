@@ -9,7 +9,7 @@ use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::Pool;
 use super::making::{CheckpointStage, Making};
 use crate::engine::devices::label_rounds::ALL_ROUNDS;
-use crate::engine::devices::tags::Tag;
+use crate::engine::tags::Tag;
 use crate::format::{Epoch, Label};
 use crate::vdev::ArrayError;
 

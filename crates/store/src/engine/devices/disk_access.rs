@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use crate::engine::devices::tags::Tag;
 use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
 use crate::format::{Address, Epoch, Pointer};
 use crate::vdev::{
     ArrayDone, Block, DeviceOutcome, DeviceRequest, DirectReads, Dtl, IoId, LeafId, LeafSpec,

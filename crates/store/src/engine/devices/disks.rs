@@ -7,7 +7,7 @@ mod changes;
 
 use pages::Pages;
 
-use crate::engine::devices::tags::{Tag, Tags};
+use crate::engine::tags::{Tag, Tags};
 use crate::format::Address;
 use crate::vdev::{
     Array, ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Output, Priority,

@@ -29,9 +29,9 @@
 use pages::Pages;
 
 use super::label_rounds::ALL_ROUNDS;
-use crate::engine::devices::tags::Tag;
 use crate::engine::request::Event;
 use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
 use crate::format::Label;
 use crate::vdev::{ArrayError, Class, LeafId, TopLevelStatus, VdevState};
 

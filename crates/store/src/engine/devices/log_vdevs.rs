@@ -33,9 +33,9 @@
 use pages::Pages;
 
 use super::logs::{Copying, LogStatus, LogVdev, Recent};
-use crate::engine::devices::tags::Tag;
 use crate::engine::request::{Event, PoolErrorKind, RequestId};
 use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
 use crate::format::{Address, Record, SECTOR_SIZE};
 use crate::vdev::{ArrayError, LeafId, Priority};
 

@@ -11,5 +11,4 @@ pub(crate) mod label_writes;
 pub(super) mod log_vdevs;
 pub(super) mod logs;
 pub(super) mod spares;
-pub(super) mod tags;
 pub(super) mod tending;

@@ -26,9 +26,9 @@ use pages::Pages;
 
 use super::log_end::{Commit, GROUPS_IN_FLIGHT, Start};
 use crate::catalog::SyncPolicy;
-use crate::engine::devices::tags::Tag;
 use crate::engine::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
 use crate::format::{Address, DatasetId, Entry, Record};
 use crate::log::chain::Chain;
 use crate::log::group::Change;

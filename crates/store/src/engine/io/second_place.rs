@@ -76,7 +76,7 @@ pub(in crate::engine) struct SecondCopies {
     are_allowed: bool,
     /// Blocks since the pool was opened that lie once since there was no room.
     written_once: u64,
-    /// Such blocks of the last checkpoint.
+    /// Number of these in the last checkpoint.
     lately: u64,
 }
 

@@ -6,9 +6,9 @@
 use pages::Pages;
 
 use super::targets::{Pause, Place, ScanTarget, Target, Walking};
-use crate::engine::devices::tags::Tag;
 use crate::engine::io::wanted::NodeWaiter;
 use crate::engine::state::Pool;
+use crate::engine::tags::Tag;
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;

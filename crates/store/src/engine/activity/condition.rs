@@ -1,11 +1,11 @@
 //! Condition of a pool: whether it takes changes, whether it is used at all, and how it is to end.
 
-use super::activity::protection::Stop;
-use super::request::{PoolError, PoolErrorKind};
+use super::protection::Stop;
+use crate::engine::request::{PoolError, PoolErrorKind};
 
 /// Whether a pool takes changes, and how its use is to end.
 #[derive(Debug, Default)]
-pub(super) struct Condition {
+pub(in crate::engine) struct Condition {
     /// Reason why no changes are taken.
     suspended: Option<String>,
     /// Whether changes are refused because the pool is open for reading only.
@@ -20,40 +20,40 @@ pub(super) struct Condition {
 
 impl Condition {
     /// Takes no changes from now on. Returns whether that is news; an earlier reason stays.
-    pub(super) fn suspend(&mut self, reason: &str) -> bool {
+    pub(in crate::engine) fn suspend(&mut self, reason: &str) -> bool {
         let is_news = self.suspended.is_none();
         self.suspended.get_or_insert_with(|| reason.to_owned());
         is_news
     }
 
     /// Takes no changes, since the pool is open for reading only.
-    pub(super) fn make_read_only(&mut self) {
+    pub(in crate::engine) fn make_read_only(&mut self) {
         self.is_read_only = true;
         self.suspended = Some("it was imported to be read only".into());
     }
 
     /// Ends all work. This reason replaces that of an earlier suspension, since it is worse.
-    pub(super) fn stop(&mut self, stop: Stop) {
+    pub(in crate::engine) fn stop(&mut self, stop: Stop) {
         self.suspended = Some(stop.reason());
         self.stopped = Some(stop);
     }
 
     /// Returns the reason why no changes are taken; `None` if they are.
-    pub(super) fn suspended(&self) -> Option<&str> {
+    pub(in crate::engine) fn suspended(&self) -> Option<&str> {
         self.suspended.as_deref()
     }
 
-    pub(super) fn is_read_only(&self) -> bool {
+    pub(in crate::engine) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
     /// Returns the reason why all work ended; `None` if it did not.
-    pub(super) fn stopped(&self) -> Option<&Stop> {
+    pub(in crate::engine) fn stopped(&self) -> Option<&Stop> {
         self.stopped.as_ref()
     }
 
     /// Returns the error for changes that are no longer taken.
-    pub(super) fn refusal(&self) -> Option<PoolError> {
+    pub(in crate::engine) fn refusal(&self) -> Option<PoolError> {
         let reason = self.suspended()?;
         let kind = match self.is_read_only {
             true => PoolErrorKind::ReadOnly,
@@ -64,22 +64,22 @@ impl Condition {
     }
 
     /// Lets the pool go when all is written. With `is_exported`, any host may import it then.
-    pub(super) fn begin_closing(&mut self, is_exported: bool) {
+    pub(in crate::engine) fn begin_closing(&mut self, is_exported: bool) {
         self.is_closing = true;
         self.is_export_wanted = is_exported;
     }
 
-    pub(super) fn is_closing(&self) -> bool {
+    pub(in crate::engine) fn is_closing(&self) -> bool {
         self.is_closing
     }
 
     /// Reports whether the labels are still to say that any host may import the pool.
-    pub(super) fn is_export_wanted(&self) -> bool {
+    pub(in crate::engine) fn is_export_wanted(&self) -> bool {
         self.is_export_wanted
     }
 
     /// Notes that the labels will say that any host may import the pool.
-    pub(super) fn note_exported(&mut self) {
+    pub(in crate::engine) fn note_exported(&mut self) {
         self.is_export_wanted = false;
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use crate::engine::scan::targets::ScanBlock;
+use super::scan::targets::ScanBlock;
 use crate::format::{Address, Pointer};
 use crate::map::Missing;
 use crate::map::hash::BuildNumberHasher;
 
 /// Purpose of an operation of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Tag {
+pub(super) enum Tag {
     /// Write of a group.
     Group(u64),
     /// Flush for all groups up to this one.
@@ -44,7 +44,7 @@ pub(in crate::engine) enum Tag {
 
 /// Operations of the array that were not answered yet, each by its number.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Tags {
+pub(super) struct Tags {
     purposes: HashMap<u64, Tag, BuildNumberHasher>,
     /// Number that was given last. None is given twice.
     last: u64,
@@ -52,30 +52,30 @@ pub(in crate::engine) struct Tags {
 
 impl Tags {
     /// Gives a number to an operation of this purpose.
-    pub(in crate::engine) fn give(&mut self, what: Tag) -> u64 {
+    pub(super) fn give(&mut self, what: Tag) -> u64 {
         self.give_numbered(|_| what)
     }
 
     /// Gives a number to an operation whose purpose bears it.
-    pub(in crate::engine) fn give_numbered(&mut self, what: impl FnOnce(u64) -> Tag) -> u64 {
+    pub(super) fn give_numbered(&mut self, what: impl FnOnce(u64) -> Tag) -> u64 {
         let number = self.give_untold();
         self.purposes.insert(number, what(number));
         number
     }
 
     /// Gives a number to an operation whose purpose the asker keeps.
-    pub(in crate::engine) fn give_untold(&mut self) -> u64 {
+    pub(super) fn give_untold(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
     /// Returns the number that was given last.
-    pub(in crate::engine) fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.last
     }
 
     /// Takes the purpose of an operation that ended; `None` if the asker kept it.
-    pub(in crate::engine) fn take(&mut self, number: u64) -> Option<Tag> {
+    pub(super) fn take(&mut self, number: u64) -> Option<Tag> {
         self.purposes.remove(&number)
     }
 }
