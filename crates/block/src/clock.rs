@@ -19,6 +19,16 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Reports whether this thread lives in a time of its own.
+#[inline]
+pub(crate) fn is_simulated() -> bool {
+    #[cfg(feature = "simulation")]
+    if simulated::time().is_some() {
+        return true;
+    }
+    false
+}
+
 #[cfg(feature = "simulation")]
 mod simulated {
     use std::cell::Cell;

@@ -1,12 +1,11 @@
 //! A wrapper that makes a device slow: a fixed latency, a bounded rate. It serves tests and
 //! demonstrations.
 
-use crate::clock;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::layer::Layer;
-use super::{BlockDevice, Lane, Request, Submitted, Ticket};
+use super::{BlockDevice, Lane, Request, Submitted, Ticket, clock};
 
 /// A device behind a delay. Requests are held back before they start, so a flush covers the same
 /// writes as without the delay.

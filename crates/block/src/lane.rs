@@ -6,7 +6,6 @@
 //! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`]. A loop without a poller calls
 //! [`Lane::wait`].
 
-use crate::clock;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -22,7 +21,9 @@ use smallvec::SmallVec;
 use super::blocking_threads::{self, Share};
 use super::transfer::Transfer;
 use super::uring::Ring;
-use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file};
+use super::{
+    BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, clock, kernel_file,
+};
 
 mod bell;
 mod resident;

@@ -4,7 +4,6 @@
 //! submits the resulting block requests in one batch and takes completions. It writes all output
 //! with as few system calls as possible. Nothing in a turn blocks.
 
-use block::clock;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -27,13 +26,13 @@ use crate::session::gathering;
 use crate::session::login::LoggedIn;
 use crate::session::registry::{RegisteredSession, SessionName};
 use crate::session::served_session::ServedSession;
-use block::Lane;
 use block::spin::{self, Spin};
+use block::{Lane, clock};
 use iscsi::name;
 use unit::command::core::Progress;
 use unit::command::ended::Ended;
 use unit::command::operation::{SessionKey, Token, Waiting, Work};
-use unit::command::operations::Operations;
+use unit::command::operations::{BySession, Operations};
 use unit::command::turn::Turn;
 use unit::loops::Call;
 use unit::timing::LoopClock;
@@ -47,6 +46,22 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
 const LANE: mio::Token = mio::Token(usize::MAX - 1);
 
+/// Room for what a turn finds, kept between turns to spare the allocations.
+#[derive(Debug)]
+pub(super) struct Room {
+    events: Events,
+    completions: Vec<(u64, block::lane::Outcome)>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            events: Events::with_capacity(1024),
+            completions: Vec::new(),
+        }
+    }
+}
+
 /// Event loop.
 #[derive(Debug)]
 pub(super) struct EventLoop {
@@ -54,7 +69,7 @@ pub(super) struct EventLoop {
     pub(super) poll: Poll,
     inbox: Receiver<Message>,
     pub(super) connections: Slab<Connection>,
-    pub(super) sessions: HashMap<SessionKey, ServedSession>,
+    pub(super) sessions: BySession<ServedSession>,
     /// Sessions that have ended but whose tasks are not over.
     pub(super) ending: HashMap<SessionName, Arc<RegisteredSession>>,
     /// Logins that wait for the end of a session in `ending`.
@@ -118,7 +133,7 @@ impl EventLoop {
             poll,
             inbox,
             connections: Slab::new(),
-            sessions: HashMap::new(),
+            sessions: BySession::default(),
             ending: HashMap::new(),
             delayed: Vec::new(),
             dirty: Vec::new(),
@@ -137,46 +152,56 @@ impl EventLoop {
 
     /// Runs until [`Message::Stop`].
     pub(super) fn run(&mut self) {
-        let mut events = Events::with_capacity(1024);
-        let mut completions = Vec::new();
+        let mut room = Room::default();
         while !self.stopping {
             self.let_gather();
             let timeout = self.timeout();
-            if let Err(error) = self.poll.poll(&mut events, timeout)
-                && error.kind() != io::ErrorKind::Interrupted
-            {
+            if let Err(error) = self.turn(timeout, &mut room) {
                 tracing::error!(%error, "an event loop cannot wait for events");
                 return;
             }
-            self.read_clock();
-            if timeout != Some(Duration::ZERO) {
-                self.spin.slept(self.now);
-            }
-            let mut worked = !events.is_empty() || !self.ready.is_empty();
-            worked |= self.go_on_with_tasks();
-            for slot in std::mem::take(&mut self.ready) {
-                if let Some(connection) = self.connections.get_mut(slot) {
-                    connection.ready = false;
-                    self.readable(slot);
-                }
-            }
-            for event in &events {
-                match event.token() {
-                    WAKER => self.messages(),
-                    LANE => {}
-                    mio::Token(slot) => self.socket_event(slot, event),
-                }
-            }
-            worked |= self.block_requests(&mut completions);
-            self.finish_ending();
-            self.flush();
-            self.describe_some();
-            self.tick_if_due();
-            if worked {
-                self.spin.worked(self.now);
-            }
         }
         self.connections.clear();
+    }
+
+    /// Takes one turn, which waits for events up to `timeout`. Returns whether there was anything
+    /// to do.
+    ///
+    /// # Errors
+    /// The poller cannot wait.
+    pub(super) fn turn(&mut self, timeout: Option<Duration>, room: &mut Room) -> io::Result<bool> {
+        match self.poll.poll(&mut room.events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        self.read_clock();
+        if timeout != Some(Duration::ZERO) {
+            self.spin.slept(self.now);
+        }
+        let mut worked = !room.events.is_empty() || !self.ready.is_empty();
+        worked |= self.go_on_with_tasks();
+        for slot in std::mem::take(&mut self.ready) {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.ready = false;
+                self.readable(slot);
+            }
+        }
+        for event in &room.events {
+            match event.token() {
+                WAKER => self.messages(),
+                LANE => {}
+                mio::Token(slot) => self.socket_event(slot, event),
+            }
+        }
+        worked |= self.block_requests(&mut room.completions);
+        self.finish_ending();
+        self.flush();
+        self.describe_some();
+        self.tick_if_due();
+        if worked {
+            self.spin.worked(self.now);
+        }
+        Ok(worked)
     }
 
     /// Reads the clock, for everything until the next reading.
@@ -204,6 +229,7 @@ impl EventLoop {
         }
     }
 
+    /// Returns how long the next turn may wait for events.
     fn timeout(&mut self) -> Option<Duration> {
         if !self.ready.is_empty()
             || !self.core.orders.is_empty()

@@ -37,6 +37,7 @@
 //! | what could not be served at first | `service/second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
+//! | all of it without threads, for the simulator | `simulation.rs` |
 
 mod connection;
 mod describe;
@@ -52,6 +53,8 @@ mod router;
 mod service;
 mod session;
 mod shared;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod space_monitor;
 mod stand_in;
 mod task_management;

@@ -14,6 +14,7 @@ use backends::backend::Opening;
 use block::backing::Backing;
 use block::{self, BlockDevice};
 use config::placement::Placed;
+use model::backend::Capabilities;
 use model::config::UnitSpec;
 use model::data_plane::ApplyError;
 use unit::shape::unit_config;
@@ -116,53 +117,15 @@ impl Opener {
             Some(DeviceLayer(stack)) => stack(spec, device),
             None => device,
         };
-        let rest = device.geometry().len % u64::from(spec.block_size);
-        if rest > 0 {
-            tracing::warn!(
-                unit = spec.name,
-                rest_bytes = rest,
-                block_size = spec.block_size,
-                "the size of the backend is not a multiple of the block size: the rest is not used"
-            );
-        }
-        let config = unit_config(spec, backend.capabilities(), device.geometry());
-        let config = config.map_err(|message| ApplyError {
-            object: format!("lu {}", spec.name),
-            message,
-            next: "run `sandstone lu list -o name,naa,backend` and restore the configuration from an older generation"
-                .into(),
-        })?;
-        let logical = LogicalUnit::new(config, self.groups.clone());
-        let mut epoch = [0; 16];
-        // Without random numbers, a token of an earlier run might be taken for one of this run. No
-        // tokens are offered then.
-        if getrandom::fill(&mut epoch).is_ok() {
-            logical.enable_tokens(epoch);
-        }
-        let state_file = self.state_file(&spec.naa);
-        let loaded = state_file::load(&state_file).map_err(|lost| ApplyError {
-            object: format!("lu {}", spec.name),
-            message: format!("{STATE} is lost: {}", lost.reason),
-            next: lost.next,
-        })?;
-        self.note(loaded.notice);
-        if let Some(image) = loaded.image {
-            logical
-                .restore(&image)
-                .map_err(|error| damaged(spec, &state_file, &error))?;
-        }
-        logical.set_offline(spec.offline);
-        logical.set_soft_threshold(spec.threshold_percent);
-        let unit = Unit::new(
-            spec.name.clone(),
-            logical,
+        let storage = Storage {
             device,
+            capabilities: backend.capabilities(),
             backing,
-            state_file,
-            Arc::clone(&self.loops),
-        );
-        unit.follow_device();
-        Ok(Arc::new(unit))
+            state_file: self.state_file(&spec.naa),
+        };
+        let (unit, notice) = serve_from(storage, spec, &self.groups, &self.loops)?;
+        self.note(notice);
+        Ok(unit)
     }
 
     fn note(&self, notice: Option<String>) {
@@ -178,6 +141,78 @@ impl Opener {
             .join("units")
             .join(format!("{naa}.state"))
     }
+}
+
+/// Places in which a unit keeps its data and its state.
+pub(super) struct Storage {
+    pub device: Arc<dyn BlockDevice>,
+    pub capabilities: Capabilities,
+    pub backing: Backing,
+    pub state_file: PathBuf,
+}
+
+/// Makes a unit on an open device, with the state that was saved for it. Also returns damage to
+/// that state by which nothing was lost.
+///
+/// # Errors
+/// The error tells the reason and what to try.
+pub(super) fn serve_from(
+    storage: Storage,
+    spec: &UnitSpec,
+    groups: &Arc<TargetPortGroups>,
+    loops: &Arc<Loops>,
+) -> Result<(Arc<Unit>, Option<String>), ApplyError> {
+    let Storage {
+        device,
+        capabilities,
+        backing,
+        state_file,
+    } = storage;
+    let rest = device.geometry().len % u64::from(spec.block_size);
+    if rest > 0 {
+        tracing::warn!(
+            unit = spec.name,
+            rest_bytes = rest,
+            block_size = spec.block_size,
+            "the size of the backend is not a multiple of the block size: the rest is not used"
+        );
+    }
+    let config = unit_config(spec, capabilities, device.geometry());
+    let config = config.map_err(|message| ApplyError {
+        object: format!("lu {}", spec.name),
+        message,
+        next: "run `sandstone lu list -o name,naa,backend` and restore the configuration from an older generation"
+            .into(),
+    })?;
+    let logical = LogicalUnit::new(config, Arc::clone(groups));
+    let mut epoch = [0; 16];
+    // Without random numbers, a token of an earlier run might be taken for one of this run. No
+    // tokens are offered then.
+    if getrandom::fill(&mut epoch).is_ok() {
+        logical.enable_tokens(epoch);
+    }
+    let loaded = state_file::load(&state_file).map_err(|lost| ApplyError {
+        object: format!("lu {}", spec.name),
+        message: format!("{STATE} is lost: {}", lost.reason),
+        next: lost.next,
+    })?;
+    if let Some(image) = loaded.image {
+        logical
+            .restore(&image)
+            .map_err(|error| damaged(spec, &state_file, &error))?;
+    }
+    logical.set_offline(spec.offline);
+    logical.set_soft_threshold(spec.threshold_percent);
+    let unit = Unit::new(
+        spec.name.clone(),
+        logical,
+        device,
+        backing,
+        state_file,
+        Arc::clone(loops),
+    );
+    unit.follow_device();
+    Ok((Arc::new(unit), loaded.notice))
 }
 
 fn apply_error(spec: &UnitSpec, error: &block::OpenError) -> ApplyError {

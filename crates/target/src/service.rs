@@ -27,7 +27,8 @@ use mio::{Poll, Waker};
 use scsi::alua::{GroupLayout, TargetPortGroups};
 
 pub(super) use self::applied::Applied;
-use self::layout::{group_layout, portals};
+pub(super) use self::layout::group_layout;
+use self::layout::portals;
 use super::directory::Directory;
 use super::event_loop::{EventLoop, WAKER};
 use super::message::Message;

@@ -6,7 +6,6 @@
 //! The rules of the write cache are those of SCSI: with the cache off, nothing is acknowledged
 //! before it is durable.
 
-use block::clock;
 use std::sync::Arc;
 
 use scsi::range_lock::Hold;
@@ -19,7 +18,7 @@ use super::nexus::Nexus;
 use super::timing::tally::UnderWay;
 use super::timing::{LoopClock, Stopwatch};
 use crate::quiet_signal::QuietSignal;
-use block::{BlockError, Done, Lane, Request, Submitted, Ticket, lane};
+use block::{BlockError, Done, Lane, Request, Submitted, Ticket, clock, lane};
 use model::figures::CommandStage;
 
 /// Outcome of an operation.

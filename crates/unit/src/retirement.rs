@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::command::peers::Peers;
-use super::transition;
+use super::transition::{self, Outlasting};
 use super::unit::Unit;
 use model::data_plane::ApplyError;
 
@@ -35,6 +35,19 @@ impl Retirement {
     /// # Errors
     /// SANITIZE is under way on one of them, or a save does not end. All is as before.
     pub fn begin(peers: &impl Peers, units: Vec<Arc<Unit>>) -> Result<Self, ApplyError> {
+        let (begun, mut saves) = Self::ask(peers, units)?;
+        saves.sit_out();
+        begun.confirm(&saves)
+    }
+
+    /// Begins as [`Self::begin`] does, and returns the wait that [`Self::confirm`] wants to be over.
+    ///
+    /// # Errors
+    /// SANITIZE is under way on one of the units. All is as before.
+    pub fn ask(
+        peers: &impl Peers,
+        units: Vec<Arc<Unit>>,
+    ) -> Result<(Self, Outlasting), ApplyError> {
         let mut begun = Self(Vec::new());
         for unit in units {
             if !unit.logical.retire() {
@@ -48,11 +61,20 @@ impl Retirement {
             }
             begun.0.push(unit);
         }
-        if transition::saves_end(peers, &begun.0) == vec![true; begun.0.len()] {
-            return Ok(begun);
+        let saves = transition::saves(peers, &begun.0);
+        Ok((begun, saves))
+    }
+
+    /// Returns the retirement once the saves are over for which it had to wait.
+    ///
+    /// # Errors
+    /// A save did not end. All is as before.
+    pub fn confirm(self, saves: &Outlasting) -> Result<Self, ApplyError> {
+        if saves.ended().iter().all(|ended| *ended) {
+            return Ok(self);
         }
         Err(ApplyError {
-            object: format!("lu {}", begun.names()),
+            object: format!("lu {}", self.names()),
             message: "its state (reservations, mode pages) is still being stored for a command of an initiator".into(),
             next: "check the state folder (sandstone status names it), then repeat the command".into(),
         })
@@ -63,7 +85,7 @@ impl Retirement {
     /// block.
     pub fn begin_where_possible(peers: &impl Peers, mut units: Vec<Arc<Unit>>) -> Self {
         units.retain(|unit| unit.logical.retire());
-        let ended = transition::saves_end(peers, &units);
+        let ended = transition::saves(peers, &units).wait();
         let (final_ones, others): (Vec<_>, Vec<_>) =
             units.into_iter().zip(ended).partition(|(_, ended)| *ended);
         // These units serve as before.
@@ -109,29 +131,78 @@ impl Retirement {
 
     /// [`Self::complete`], and waits for what devices still do for their commands. May block.
     pub fn settle(self, peers: &impl Peers) {
-        let names = self.names();
+        if let Some(mut settling) = self.begin_to_settle(peers) {
+            while !settling.go_on(peers) {
+                settling.requests.sit_out();
+            }
+        }
+    }
+
+    /// [`Self::complete`], and returns the wait for what devices still do for their commands, if
+    /// there are units.
+    pub fn begin_to_settle(self, peers: &impl Peers) -> Option<Settling> {
         let units = self.complete();
         if units.is_empty() {
-            return;
+            return None;
         }
-        let mut quiet = transition::outlast(peers, &units);
-        // No session has a map to the units now: the nexuses that are left have no views.
-        let left = units.iter().filter(|unit| unit.logical.detach_all());
-        if left.count() > 0 {
-            quiet &= transition::outlast(peers, &units);
+        Some(Settling {
+            requests: transition::outlasting(peers, &units),
+            units,
+            is_last: false,
+            is_quiet: true,
+        })
+    }
+
+    fn names(&self) -> String {
+        names(&self.0)
+    }
+}
+
+fn names(units: &[Arc<Unit>]) -> String {
+    let names: Vec<&str> = units.iter().map(|unit| unit.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// Units that have left all views, and whose devices may still carry out requests for them.
+#[derive(Debug)]
+pub struct Settling {
+    units: Vec<Arc<Unit>>,
+    requests: Outlasting,
+    /// Whether nobody but devices has a part in the units any more.
+    is_last: bool,
+    is_quiet: bool,
+}
+
+impl Settling {
+    /// Takes the next step if the wait of this one is over. Returns whether that was the last.
+    pub fn go_on(&mut self, peers: &impl Peers) -> bool {
+        while self.requests.is_over() {
+            self.is_quiet &= self.requests.ended() == [true];
+            // No session has a map to the units now: the nexuses that are left have no views.
+            let left = self.units.iter().filter(|unit| unit.logical.detach_all());
+            if self.is_last || left.count() == 0 {
+                self.tell();
+                return true;
+            }
+            self.is_last = true;
+            self.requests = transition::outlasting(peers, &self.units);
         }
-        if !quiet {
+        false
+    }
+
+    /// Reports whether no device had a request left when the time was up.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    fn tell(&self) {
+        if !self.is_quiet {
             tracing::error!(
-                units = names,
+                units = names(&self.units),
                 "out of service, but its device has not answered all commands yet: do not serve the device \
                  elsewhere before it works again"
             );
         }
-    }
-
-    fn names(&self) -> String {
-        let names: Vec<&str> = self.0.iter().map(|unit| unit.name.as_str()).collect();
-        names.join(", ")
     }
 }
 

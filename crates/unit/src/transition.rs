@@ -12,10 +12,9 @@
 //! long after its session. All other work that outlives its command (a reservation, mode parameters
 //! or access states being stored) is waited for like any command.
 
-use block::clock;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::{Duration, Instant};
 
 use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
@@ -25,6 +24,7 @@ use super::command::peers::Peers;
 use super::drain::{DrainOrder, Whose};
 use super::unit::Unit;
 use crate::quiet_signal::QuietSignal;
+use block::clock;
 use model::data_plane::ApplyError;
 
 /// Time that commands may take to end.
@@ -39,43 +39,101 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// groups are in their former states.
 pub fn leave_service(
     peers: &impl Peers,
-    groups: &TargetPortGroups,
+    groups: &Arc<TargetPortGroups>,
     layout: &GroupLayout,
     units: &[Arc<Unit>],
 ) -> Result<(), ApplyError> {
-    let before = groups.layout();
-    let leaving = leaving(&before, layout);
-    if leaving.is_empty() {
-        return Ok(());
+    match Departure::begin(peers, groups, layout, units)? {
+        Some(departure) => departure.finish(),
+        None => Ok(()),
     }
-    let mut between = layout.clone();
-    for group in &mut between.groups {
-        if leaving.contains(&group.id) {
-            group.state = AccessState::Transitioning;
-        } else if let Some(old) = before.group(group.id) {
-            // All other changes come afterwards, and are reported then.
-            group.state = old.state;
+}
+
+/// Target port groups between their old and their new state, while earlier commands end.
+#[derive(Debug)]
+pub struct Departure {
+    groups: Arc<TargetPortGroups>,
+    before: Arc<GroupLayout>,
+    after: GroupLayout,
+    leaving: Vec<u16>,
+    units: Vec<Arc<Unit>>,
+    earlier: Outlasting,
+}
+
+impl Departure {
+    /// Puts the groups that leave service between the two states, as [`leave_service`] does, and
+    /// does not wait. Returns `None` if no group leaves.
+    ///
+    /// # Errors
+    /// A SANITIZE will not end for long.
+    pub fn begin(
+        peers: &impl Peers,
+        groups: &Arc<TargetPortGroups>,
+        layout: &GroupLayout,
+        units: &[Arc<Unit>],
+    ) -> Result<Option<Self>, ApplyError> {
+        let before = groups.layout();
+        let leaving = leaving(&before, layout);
+        if leaving.is_empty() {
+            return Ok(None);
         }
+        let mut between = layout.clone();
+        for group in &mut between.groups {
+            if leaving.contains(&group.id) {
+                group.state = AccessState::Transitioning;
+            } else if let Some(old) = before.group(group.id) {
+                // All other changes come afterwards, and are reported then.
+                group.state = old.state;
+            }
+        }
+        // A known SANITIZE refuses the change before anybody is disturbed. One that begins
+        // meanwhile is seen when every loop has looked.
+        refuse_while_sanitized(units, layout, &leaving)?;
+        // The caller refuses a layout that contradicts itself as a whole.
+        if groups.replace(between).is_err() {
+            return Ok(None);
+        }
+        take_over(units);
+        let earlier = Outlasting::begin(peers, vec![Whose::Groups(leaving.as_slice().into())]);
+        Ok(Some(Self {
+            groups: Arc::clone(groups),
+            before,
+            after: layout.clone(),
+            leaving,
+            units: units.to_vec(),
+            earlier,
+        }))
     }
-    let take_over = || {
-        let units = units.iter();
-        units.for_each(|unit| unit.logical.access_states_are_changing());
-    };
-    // A known SANITIZE refuses the change before anybody is disturbed. One that begins meanwhile is
-    // seen when every loop has looked.
-    refuse_while_sanitized(units, layout, &leaving)?;
-    // The caller refuses a layout that contradicts itself as a whole.
-    if groups.replace(between).is_err() {
-        return Ok(());
+
+    /// Reports whether [`Self::finish`] would not have to wait.
+    pub fn is_over(&mut self) -> bool {
+        self.earlier.is_over()
     }
-    take_over();
-    let left = drain(peers, &leaving)
-        .and_then(|()| refuse_while_sanitized(units, layout, &leaving))
-        .and_then(|()| empty_caches(units, &leaving));
-    if left.is_err() && groups.replace((*before).clone()).is_ok() {
-        take_over();
+
+    /// Waits until earlier commands are over and durable. May block.
+    ///
+    /// # Errors
+    /// As those of [`leave_service`].
+    pub fn finish(mut self) -> Result<(), ApplyError> {
+        self.earlier.sit_out();
+        let Self { leaving, units, .. } = &self;
+        let in_time = match self.earlier.ended() == [true] {
+            true => Ok(()),
+            false => Err(still_under_way(leaving)),
+        };
+        let left = in_time
+            .and_then(|()| refuse_while_sanitized(units, &self.after, leaving))
+            .and_then(|()| empty_caches(units, leaving));
+        if left.is_err() && self.groups.replace((*self.before).clone()).is_ok() {
+            take_over(units);
+        }
+        left
     }
-    left
+}
+
+fn take_over(units: &[Arc<Unit>]) {
+    let units = units.iter();
+    units.for_each(|unit| unit.logical.access_states_are_changing());
 }
 
 /// Returns the groups that serve now, or are between two states, and will be in standby or
@@ -92,61 +150,109 @@ fn is_out(state: AccessState) -> bool {
     matches!(state, AccessState::Standby | AccessState::Unavailable)
 }
 
-fn drain(peers: &impl Peers, groups: &[u16]) -> Result<(), ApplyError> {
-    if wait_for(peers, Whose::Groups(groups.into())) {
-        return Ok(());
-    }
-    Err(refusal(
+fn still_under_way(groups: &[u16]) -> ApplyError {
+    refusal(
         groups,
         format!(
             "earlier commands are still under way after {} s",
             PATIENCE.as_secs()
         ),
-    ))
+    )
 }
 
-/// Waits until nothing is under way on units that nobody sees any more. Whether that was so in
-/// time. May block.
+/// Waits until nothing is under way on units that nobody sees any more. Returns whether that was so
+/// in time. May block.
 pub fn outlast(peers: &impl Peers, units: &[Arc<Unit>]) -> bool {
-    wait_for(peers, Whose::Units(units.into()))
+    outlasting(peers, units).wait() == [true]
 }
 
-/// Waits for saves of these units' state, for all of them at once; returns of which each ended in
-/// time. May block.
-pub fn saves_end(peers: &impl Peers, units: &[Arc<Unit>]) -> Vec<bool> {
+/// Returns the wait of [`outlast`].
+pub(crate) fn outlasting(peers: &impl Peers, units: &[Arc<Unit>]) -> Outlasting {
+    Outlasting::begin(peers, vec![Whose::Units(units.into())])
+}
+
+/// Returns the wait for saves of these units' state, for all of them at once.
+pub(crate) fn saves(peers: &impl Peers, units: &[Arc<Unit>]) -> Outlasting {
     let each = units
         .iter()
         .map(|unit| Whose::Saves([Arc::clone(unit)].into()));
-    wait_for_each(peers, each.collect())
+    Outlasting::begin(peers, each.collect())
 }
 
-/// Waits for commands that began before the loops look. Whether they ended in time.
-fn wait_for(peers: &impl Peers, whose: Whose) -> bool {
-    wait_for_each(peers, vec![whose]) == [true]
+/// Wait for several kinds of work that began before the loops look, in the time of one.
+#[derive(Debug)]
+pub struct Outlasting {
+    /// Channel that tells the number of each kind that is over. It is disconnected when every loop
+    /// has let go of every order. Each order has reported its end by then.
+    over: Receiver<usize>,
+    ended: Vec<bool>,
+    give_up: Instant,
+    is_over: bool,
 }
 
-/// [`wait_for`] each of these, in the time of one.
-fn wait_for_each(peers: &impl Peers, all: Vec<Whose>) -> Vec<bool> {
-    let (over, is_over) = channel();
-    let mut ended = vec![false; all.len()];
-    for (at, whose) in all.into_iter().enumerate() {
-        let over = over.clone();
-        let wake: Wake = Arc::new(move |_| {
-            // After the deadline, nobody listens any more.
-            let _ = over.send(at);
-        });
-        // No operation waits for it, so the token has no meaning.
-        let signal = QuietSignal::at_the_end(Token(0), wake);
-        peers.loops().drain(&DrainOrder::new(whose, signal));
+impl Outlasting {
+    fn begin(peers: &impl Peers, all: Vec<Whose>) -> Self {
+        let (ending, over) = channel();
+        let ended = vec![false; all.len()];
+        for (at, whose) in all.into_iter().enumerate() {
+            let ending = ending.clone();
+            let wake: Wake = Arc::new(move |_| {
+                // After the deadline, nobody listens any more.
+                let _ = ending.send(at);
+            });
+            // No operation waits for it, so the token has no meaning.
+            let signal = QuietSignal::at_the_end(Token(0), wake);
+            peers.loops().drain(&DrainOrder::new(whose, signal));
+        }
+        Self {
+            over,
+            ended,
+            give_up: clock::now() + PATIENCE,
+            is_over: false,
+        }
     }
-    drop(over);
-    let give_up = clock::now() + PATIENCE;
-    // The channel is disconnected when every loop has let go of every order. Each order has
-    // reported its end by then.
-    while let Ok(at) = is_over.recv_timeout(give_up.saturating_duration_since(clock::now())) {
-        ended[at] = true;
+
+    /// Looks at what has ended, without waiting. Reports whether there is nothing left to wait for:
+    /// all has ended, or the time is up.
+    pub fn is_over(&mut self) -> bool {
+        loop {
+            match self.over.try_recv() {
+                Ok(at) => self.ended[at] = true,
+                Err(TryRecvError::Disconnected) => self.is_over = true,
+                Err(TryRecvError::Empty) => {
+                    self.is_over |= clock::now() >= self.give_up;
+                    return self.is_over;
+                }
+            }
+            if self.is_over {
+                return true;
+            }
+        }
     }
-    ended
+
+    /// Waits to the end. Returns for each kind whether it ended in time. May block.
+    pub(crate) fn wait(mut self) -> Vec<bool> {
+        self.sit_out();
+        self.ended
+    }
+
+    /// Waits to the end. May block.
+    pub(crate) fn sit_out(&mut self) {
+        while !self.is_over {
+            let left = self.give_up.saturating_duration_since(clock::now());
+            match self.over.recv_timeout(left) {
+                Ok(at) => self.ended[at] = true,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    self.is_over = true;
+                }
+            }
+        }
+    }
+
+    /// Reports for each kind whether it has ended.
+    pub(crate) fn ended(&self) -> &[bool] {
+        &self.ended
+    }
 }
 
 /// Refuses if a SANITIZE holds its group in service. If that group no longer serves, the SANITIZE

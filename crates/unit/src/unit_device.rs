@@ -11,7 +11,6 @@
 //! lane once an atomic command lets go of the range, so a request that would have to wait is
 //! refused.
 
-use block::clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -29,6 +28,7 @@ use super::timing::rare::Failure;
 use super::timing::tally::UnderWay;
 use super::unit::Unit;
 use crate::quiet_signal::QuietSignal;
+use block::clock;
 use block::lane::{Observer, Outcome};
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Foreseen, Geometry, Lane, LatencySplit, Request,

@@ -9,7 +9,6 @@
 //! machine: one durable write at a time took 89 instead of 116 µs, and one read from the disk 47
 //! instead of 78 µs. With 32 outstanding, reads grew by a tenth to a fifth.
 
-use crate::clock;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use smallvec::SmallVec;
 
 use super::bell::BellState;
 use super::{Lane, Outcome};
+use crate::clock;
 use crate::spin::{self, Spin};
 use crate::uring::Ring;
 use crate::{BlockDevice, BlockError, Request, Submitted, Ticket};

@@ -23,7 +23,7 @@ pub(super) fn portals(config: &Config) -> Vec<SocketAddr> {
 }
 
 /// Returns the target port groups of all targets.
-pub(super) fn group_layout(config: &Config) -> GroupLayout {
+pub(crate) fn group_layout(config: &Config) -> GroupLayout {
     let mut groups: BTreeMap<u16, TargetPortGroup> = BTreeMap::new();
     for spec in config
         .targets

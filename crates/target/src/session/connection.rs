@@ -1,6 +1,5 @@
 //! A socket of an event loop: a login in progress, or a connection of a session.
 
-use block::clock;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -15,6 +14,7 @@ use super::registry::Seat;
 use crate::connection::dealer::Dealt;
 use crate::connection::tcp_counts::Counted;
 use crate::payload::{DataIn, DataOut};
+use block::clock;
 use unit::command::operation::SessionKey;
 
 /// Most pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array

@@ -1,7 +1,6 @@
 //! A session on the loop that owns it: the protocol's state, its view, its sockets.
 
-use block::clock;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use crate::directory::Directory;
 use crate::payload::{DataIn, DataOut};
 use crate::shared::Shared;
 use block::budget::Share;
+use block::clock;
 use config::access::{self, Access};
 use config::directory;
 use model::config::Config;
@@ -58,7 +58,7 @@ pub(crate) struct ServedSession {
     /// Times of the commands of its port group; `None` in a discovery session.
     pub port_group_tally: Option<Arc<PortGroupTally>>,
     /// Slots of the loop's connection table, by the protocol's connection index.
-    pub connections: HashMap<usize, usize>,
+    pub connections: BTreeMap<usize, usize>,
     /// Session's part of the memory for data in flight.
     pub share: Arc<Share>,
     /// Amount that moved so far, and the time at which anything moved last.
@@ -111,7 +111,7 @@ impl ServedSession {
             view: View::default(),
             nexus: None,
             port_group_tally: None,
-            connections: HashMap::new(),
+            connections: BTreeMap::new(),
             share: shared.budget.share(),
             progress: (Progress::default(), Duration::ZERO),
             queue_depth,

@@ -1,8 +1,6 @@
 //! The traffic of a session's connections: bytes go to the protocol, its events to the parts that
 //! handle them, and its output to the sockets.
 
-use block::clock;
-
 use iscsi::target::{ConnectionError, Event};
 
 use super::connection::{Received, Role};
@@ -12,6 +10,7 @@ use crate::event_loop::EventLoop;
 use crate::payload;
 use crate::router::Router;
 use crate::shared::Core;
+use block::clock;
 use unit::command::ended::Ended;
 use unit::command::operation::SessionKey;
 use unit::command::operation::TaskKey;

@@ -1,12 +1,12 @@
 //! The work of an event loop once a second (time limits, pings, memory pressure), and at its end.
 
-use block::clock;
 use std::time::Duration;
 
 use iscsi::target::ConnectionError;
 
 use super::connection::Role;
 use crate::event_loop::{EventLoop, TICK};
+use block::clock;
 
 /// Time that an ending loop waits for its devices. Initiators repeat commands that were not
 /// answered.

@@ -28,7 +28,10 @@ struct Slot {
 
 /// Hasher of session keys, which are numbers of our own, given one after the other.
 #[derive(Debug, Default)]
-struct KeyHasher(u64);
+pub struct KeyHasher(u64);
+
+/// Values by their sessions.
+pub type BySession<T> = HashMap<SessionKey, T, BuildHasherDefault<KeyHasher>>;
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
@@ -54,7 +57,7 @@ pub struct Operations {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Newest operation of each session that has any.
-    newest: HashMap<SessionKey, u32, BuildHasherDefault<KeyHasher>>,
+    newest: BySession<u32>,
     /// Whether an operation has ended, or left its session, since the last question.
     ended: bool,
 }
@@ -66,7 +69,7 @@ impl Operations {
             loop_index,
             slots: Vec::new(),
             free: Vec::new(),
-            newest: HashMap::default(),
+            newest: BySession::default(),
             ended: false,
         }
     }
