@@ -1,4 +1,4 @@
-//! The runtime of an initiator, simulated. It logs in as often as it must, repeats the commands
+//! The runtime of an initiator port, simulated. It logs in as often as it must, repeats the commands
 //! that a lost session gave back, and pings a silent target. The protocol itself is
 //! `iscsi::initiator`.
 
@@ -10,11 +10,13 @@ use iscsi::initiator::{
     SessionUser,
 };
 use iscsi::negotiation::Limits;
-use iscsi::pdu::{BHS_LENGTH, Bhs, Isid, TaskAttribute};
+use iscsi::pdu::{
+    AsyncEvent, BHS_LENGTH, Bhs, Isid, TaskAttribute, TaskManagementFunction, TaskManagementResult,
+};
 
 use crate::network::ConnectionId;
 use crate::random::Random;
-use crate::target::TARGET;
+use crate::served::TARGET;
 
 /// Silence after which the target is pinged.
 const PING_AFTER: Duration = Duration::from_secs(10);
@@ -24,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A command, until it has ended well.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// LUN of the command.
+    pub lun: u16,
     /// Command to send.
     pub cdb: [u8; 16],
     /// Data to write.
@@ -67,6 +71,11 @@ struct Running {
     pinged: Option<Duration>,
     /// Commands given to the session that have not ended.
     outstanding: BTreeSet<u64>,
+    /// Number of the last sending of each command.
+    sendings: BTreeMap<u64, u64>,
+    sent: u64,
+    /// Commands of which the abort was asked for, by the number of the sending that is meant.
+    aborting: BTreeMap<u64, u64>,
 }
 
 /// An initiator.
@@ -79,15 +88,17 @@ pub struct Initiator {
     ready: VecDeque<u64>,
     /// Commands that ended. The world takes them.
     pub ended: Vec<Ended>,
-    /// CDBs given to each connection's session, in order.
-    pub issued: BTreeMap<ConnectionId, Vec<[u8; 16]>>,
+    /// Commands whose abort was confirmed before they ended. The world takes them.
+    pub aborted: Vec<u64>,
+    /// Commands given to each connection's session, in order.
+    pub issued: BTreeMap<ConnectionId, Vec<u64>>,
     random: Random,
 }
 
 struct User<'a> {
     jobs: &'a mut HashMap<u64, Job>,
     ended: Vec<Ended>,
-    pong: bool,
+    confirmed: Vec<u64>,
     logged_out: bool,
 }
 
@@ -116,18 +127,31 @@ impl SessionUser for User<'_> {
 
     fn event(&mut self, event: SessionEvent) {
         match event {
-            SessionEvent::Pong => self.pong = true,
+            SessionEvent::Pong => {}
             SessionEvent::LoggedOut(_) => self.logged_out = true,
+            SessionEvent::TaskManagement { cookie, result } => {
+                // A task that does not exist has been answered, and the answer came first.
+                let none = result == TaskManagementResult::TaskDoesNotExist;
+                assert!(
+                    none || result == TaskManagementResult::Complete,
+                    "{result:?}"
+                );
+                self.confirmed.push(cookie);
+            }
+            SessionEvent::Async { message, .. } => {
+                // The connection is closed behind it.
+                assert_eq!(message.async_event, AsyncEvent::DropAllConnections);
+            }
             other => panic!("unexpected: {other:?}"),
         }
     }
 }
 
 impl Initiator {
-    /// Makes initiator number `number`.
-    pub fn new(number: u8, limits: Limits, random: Random) -> Self {
-        let isid = Isid([0x80, 0, 0, 0, 0, number]);
-        let name = format!("iqn.2026-01.org.example:host-{number}");
+    /// Makes the initiator port of a host for one of its paths.
+    pub fn new(host: usize, path: usize, limits: Limits, random: Random) -> Self {
+        let isid = Isid([0x80, 0, 0, 0, 0, path as u8]);
+        let name = format!("iqn.2026-01.org.example:host-{host}");
         let mut settings = LoginSettings::new(name, Some(TARGET.into()), isid);
         // Serial numbers wrap during many a run.
         settings.cmd_sn = u32::MAX - 20;
@@ -138,6 +162,7 @@ impl Initiator {
             jobs: HashMap::new(),
             ready: VecDeque::new(),
             ended: Vec::new(),
+            aborted: Vec::new(),
             issued: BTreeMap::new(),
             random,
         }
@@ -180,6 +205,37 @@ impl Initiator {
         self.ready.push_back(cookie);
     }
 
+    /// Takes the commands that no session has, for another port to send.
+    pub fn take_ready(&mut self) -> Vec<(u64, Job)> {
+        let cookies = std::mem::take(&mut self.ready).into_iter();
+        let jobs = cookies.filter_map(|cookie| Some((cookie, self.jobs.remove(&cookie)?)));
+        jobs.collect()
+    }
+
+    /// Reports whether commands may be sent.
+    pub fn is_logged_in(&self) -> bool {
+        matches!(self.state, InitiatorState::Running(_))
+    }
+
+    /// Asks for the abort of a command. Returns the bytes to send.
+    pub fn abort(&mut self, cookie: u64) -> Vec<u8> {
+        let Some(job) = self.jobs.get(&cookie) else {
+            return Vec::new();
+        };
+        let lun = u64::from(job.lun) << 48;
+        let InitiatorState::Running(running) = &mut self.state else {
+            return Vec::new();
+        };
+        let Some(sending) = running.sendings.get(&cookie).copied() else {
+            return Vec::new();
+        };
+        running.aborting.insert(sending, cookie);
+        let function = TaskManagementFunction::AbortTask;
+        self.act(|session, _, out| {
+            session.task_management(sending, function, lun, Some(cookie), out);
+        })
+    }
+
     /// Repeats a command.
     pub fn repeat(&mut self, cookie: u64) {
         let job = self.jobs.get_mut(&cookie).expect("it has not ended well");
@@ -194,7 +250,7 @@ impl Initiator {
                 input.extend_from_slice(bytes);
                 self.receive_login(now)
             }
-            InitiatorState::Running(_) => self.exchange(bytes, now, |_, _| {}),
+            InitiatorState::Running(_) => self.exchange(bytes, now),
             InitiatorState::Idle | InitiatorState::Over => Vec::new(),
         }
     }
@@ -230,16 +286,18 @@ impl Initiator {
                     heard: now,
                     pinged: None,
                     outstanding: BTreeSet::new(),
+                    sendings: BTreeMap::new(),
+                    sent: 0,
+                    aborting: BTreeMap::new(),
                 }));
-                let mut out = self.exchange(&rest, now, |_, _| {});
-                out.extend(self.start_commands(now));
-                out
+                self.exchange(&rest, now)
             }
         }
     }
 
-    /// Gives all commands that wait to the session. Returns the bytes to send.
-    pub fn start_commands(&mut self, now: Duration) -> Vec<u8> {
+    /// Gives all commands that wait to the session, each made ready by `prepare`. Returns the bytes
+    /// to send.
+    pub fn start_commands(&mut self, mut prepare: impl FnMut(u64, &mut Job)) -> Vec<u8> {
         let InitiatorState::Running(running) = &mut self.state else {
             return Vec::new();
         };
@@ -248,15 +306,18 @@ impl Initiator {
         let issued = self.issued.entry(running.connection).or_default();
         let mut commands = Vec::new();
         for cookie in cookies {
-            let job = &self.jobs[&cookie];
+            let job = self.jobs.get_mut(&cookie).expect("it has not ended");
+            prepare(cookie, job);
+            running.sent += 1;
+            running.sendings.insert(cookie, running.sent);
             let (direction, length) = match (job.data_out.len(), job.length_in) {
                 (0, 0) => (Direction::None, 0),
                 (0, length) => (Direction::Read, length),
                 (length, _) => (Direction::Write, length),
             };
-            issued.push(job.cdb);
+            issued.push(cookie);
             let command = Command {
-                lun: 0,
+                lun: u64::from(job.lun) << 48,
                 cdb: job.cdb,
                 attribute: TaskAttribute::Simple,
                 direction,
@@ -264,55 +325,58 @@ impl Initiator {
             };
             commands.push((cookie, command));
         }
-        self.act(now, |session, user, out| {
+        self.act(|session, user, out| {
             for (cookie, command) in &commands {
                 session.command(*cookie, command, user, out);
             }
         })
     }
 
-    fn exchange(
-        &mut self,
-        bytes: &[u8],
-        now: Duration,
-        then: impl FnOnce(&mut Session, &mut Vec<u8>),
-    ) -> Vec<u8> {
+    fn exchange(&mut self, bytes: &[u8], now: Duration) -> Vec<u8> {
         if let InitiatorState::Running(running) = &mut self.state
             && !bytes.is_empty()
         {
             (running.heard, running.pinged) = (now, None);
         }
-        self.act(now, |session, user, out| {
+        self.act(|session, user, out| {
             session
                 .receive(bytes, user, out)
                 .expect("the target keeps to the protocol");
-            then(session, out);
         })
     }
 
-    fn act(
-        &mut self,
-        _now: Duration,
-        act: impl FnOnce(&mut Session, &mut User<'_>, &mut Vec<u8>),
-    ) -> Vec<u8> {
+    fn act(&mut self, act: impl FnOnce(&mut Session, &mut User<'_>, &mut Vec<u8>)) -> Vec<u8> {
         let InitiatorState::Running(running) = &mut self.state else {
             return Vec::new();
         };
         let mut user = User {
             jobs: &mut self.jobs,
             ended: Vec::new(),
-            pong: false,
+            confirmed: Vec::new(),
             logged_out: false,
         };
         let mut out = Vec::new();
         act(&mut running.session, &mut user, &mut out);
-        let (ended, logged_out) = (user.ended, user.logged_out);
+        let (ended, confirmed, logged_out) = (user.ended, user.confirmed, user.logged_out);
         for ended in &ended {
             assert!(
                 running.outstanding.remove(&ended.cookie),
                 "command {} ended twice",
                 ended.cookie
             );
+        }
+        for sending in confirmed {
+            let cookie = running.aborting.remove(&sending);
+            let cookie = cookie.expect("a function is answered once");
+            // Otherwise it has ended, and may have been sent again.
+            let is_meant = running.sendings.get(&cookie) == Some(&sending);
+            if is_meant && running.outstanding.remove(&cookie) {
+                assert!(
+                    running.session.forget(cookie),
+                    "command {cookie} is unknown"
+                );
+                self.aborted.push(cookie);
+            }
         }
         assert_eq!(
             running.session.outstanding() + running.session.waiting(),
@@ -327,8 +391,8 @@ impl Initiator {
     }
 
     /// Logs out. Returns the bytes to send.
-    pub fn log_out(&mut self, now: Duration) -> Vec<u8> {
-        self.act(now, |session, _, out| session.logout(out))
+    pub fn log_out(&mut self) -> Vec<u8> {
+        self.act(|session, _, out| session.logout(out))
     }
 
     /// Notes that a second has passed. Returns the bytes to send, or `None` to give the connection
@@ -344,7 +408,7 @@ impl Initiator {
                     Some(pinged) if now.saturating_sub(pinged) > PATIENCE => None,
                     None if silence >= PING_AFTER => {
                         running.pinged = Some(now);
-                        Some(self.act(now, |session, _, out| session.ping(out)))
+                        Some(self.act(|session, _, out| session.ping(out)))
                     }
                     _ => Some(Vec::new()),
                 }

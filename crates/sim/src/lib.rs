@@ -46,8 +46,9 @@
 // A simulation that finds the protocol broken panics.
 #![allow(clippy::unwrap_used)]
 
-pub mod device;
+pub mod cable;
 pub mod disk;
+pub mod drive;
 pub mod history;
 pub mod hosts;
 pub mod initiator;
@@ -59,6 +60,6 @@ pub mod operation;
 pub mod pool;
 pub mod random;
 pub mod schedule;
+pub mod served;
 pub mod subject;
-pub mod target;
 pub mod world;

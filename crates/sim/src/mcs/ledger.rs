@@ -4,6 +4,14 @@
 //! A *job* is the work that the initiator wants done. An *attempt* is one command for it. If the
 //! target never had an attempt, it is sent again with its own CmdSN. If the attempt was lost with
 //! its connection, another attempt follows.
+//!
+//! What the target does is seen at its disks. A read begins there when the device server is given
+//! it, so reads show the order of commands. A write begins when all of its data has come.
+
+use std::collections::HashMap;
+
+use super::cells::CELL_BLOCKS;
+use crate::drive::BLOCK;
 
 /// Number of a job.
 pub type JobId = u64;
@@ -15,7 +23,7 @@ pub type Place = i64;
 /// Kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
-    /// Writes the job's number into its cell.
+    /// Writes the attempt's number into its cell.
     Write,
     /// Reads the content of its cell.
     Read,
@@ -44,17 +52,15 @@ struct Attempt {
     immediate: bool,
     begun: bool,
     performed: bool,
-    /// Whether a function was sent that may abort the attempt. Then it need not begin.
-    abort_asked: bool,
     /// Whether the initiator knows that the attempt has ended. Then it may have no effect any more.
     over: bool,
 }
 
 #[derive(Debug, Default)]
 struct Order {
-    /// Attempt that was sent at each place; `None` is a request that is not a command.
-    places: Vec<Option<AttemptId>>,
-    /// Place behind the last command that began.
+    /// Number of places that were used.
+    places: Place,
+    /// Place behind the last read that began.
     next: Place,
 }
 
@@ -63,6 +69,8 @@ struct Order {
 pub struct Ledger {
     jobs: Vec<Job>,
     attempts: Vec<Attempt>,
+    /// Latest attempt for each cell of each unit.
+    latest: HashMap<(u64, usize), AttemptId>,
     orders: Vec<Order>,
     /// Attempts that began, for the report.
     pub begun: u64,
@@ -80,10 +88,10 @@ impl Ledger {
         self.jobs[id as usize - 1]
     }
 
-    /// Begins the session of this number. Sessions are numbered from 0 without gaps.
-    pub fn begin_session(&mut self, session: u64) {
-        assert_eq!(self.orders.len() as u64, session);
+    /// Begins a session, and returns its number.
+    pub fn begin_session(&mut self) -> u64 {
         self.orders.push(Order::default());
+        self.orders.len() as u64 - 1
     }
 
     /// Adds a command for `job` that takes this place or, if it is immediate, stands before it.
@@ -101,25 +109,27 @@ impl Ledger {
             immediate,
             begun: false,
             performed: false,
-            abort_asked: false,
             over: false,
         });
         let id = self.attempts.len() as AttemptId;
+        let of = self.job(job);
+        self.latest.insert((of.lun, of.cell), id);
         if !immediate {
-            self.take_place(session, place, Some(id));
+            self.add_request(session, place);
         }
         id
     }
 
-    /// Adds a request at this place that is not a command.
+    /// Adds a request at this place.
     pub fn add_request(&mut self, session: u64, place: Place) {
-        self.take_place(session, place, None);
+        let places = &mut self.orders[session as usize].places;
+        assert_eq!(*places, place, "CmdSNs are used one by one");
+        *places += 1;
     }
 
-    fn take_place(&mut self, session: u64, place: Place, attempt: Option<AttemptId>) {
-        let places = &mut self.orders[session as usize].places;
-        assert_eq!(places.len() as Place, place, "CmdSNs are used one by one");
-        places.push(attempt);
+    /// Returns the latest attempt for a cell.
+    pub fn latest(&self, lun: u64, cell: usize) -> Option<AttemptId> {
+        self.latest.get(&(lun, cell)).copied()
     }
 
     fn attempt(&mut self, id: AttemptId) -> &mut Attempt {
@@ -131,36 +141,23 @@ impl Ledger {
         self.attempts[id as usize - 1].job
     }
 
-    /// Notes that a function is about to be sent that may abort the attempt.
-    pub fn ask_abort(&mut self, id: AttemptId) {
-        self.attempt(id).abort_asked = true;
-    }
-
-    /// Notes that the device server is given the attempt.
-    pub fn begin(&mut self, id: AttemptId, session: u64) {
+    /// Notes that the disk is given the attempt.
+    pub fn begin(&mut self, id: AttemptId) {
         let attempt = self.attempt(id);
-        assert_eq!(attempt.session, session, "attempt {id}: another session's");
         assert!(!attempt.over, "attempt {id} began after it was over");
         assert!(!attempt.begun, "attempt {id} began twice");
         attempt.begun = true;
-        let (place, immediate) = (attempt.place, attempt.immediate);
+        let (session, place, immediate) = (attempt.session, attempt.place, attempt.immediate);
         self.begun += 1;
-        if immediate {
+        if immediate || self.job(self.job_of(id)).kind != JobKind::Read {
             return;
         }
-        let next = self.orders[session as usize].next;
-        assert!(place >= next, "attempt {id} began behind its successors");
-        for skipped in next..place {
-            let Some(skipped) = self.orders[session as usize].places[skipped as usize] else {
-                continue;
-            };
-            let passed = &self.attempts[skipped as usize - 1];
-            assert!(passed.abort_asked, "attempt {skipped} was passed over");
-        }
-        self.orders[session as usize].next = place + 1;
+        let next = &mut self.orders[session as usize].next;
+        assert!(place >= *next, "attempt {id} began behind its successors");
+        *next = place + 1;
     }
 
-    /// Notes that the device performs the attempt.
+    /// Notes that the disk has performed the attempt.
     pub fn perform(&mut self, id: AttemptId) {
         let attempt = self.attempt(id);
         assert!(attempt.begun, "attempt {id} was performed unasked");
@@ -174,16 +171,18 @@ impl Ledger {
 
     /// Notes that the initiator heard the attempt's status.
     pub fn answered(&mut self, id: AttemptId) {
+        // The disk has no part in a command that moves nothing.
+        let moves = self.job(self.job_of(id)).kind != JobKind::Nothing;
         let attempt = self.attempt(id);
         assert!(
-            attempt.performed,
+            attempt.performed || !moves,
             "attempt {id} was answered, not performed"
         );
         self.conclude(id);
     }
 
-    /// Notes that the initiator knows that the attempt is over, unanswered: aborted, or lost with
-    /// its connection.
+    /// Notes that the initiator knows that the attempt is over, unanswered: refused, aborted, or
+    /// lost with its connection.
     pub fn conclude(&mut self, id: AttemptId) {
         let attempt = self.attempt(id);
         assert!(!attempt.over, "attempt {id} ended twice");
@@ -191,76 +190,81 @@ impl Ledger {
     }
 }
 
-/// Returns the bytes that a job writes, and that a reader of its cell finds.
-pub fn pattern(job: JobId, length: usize) -> Vec<u8> {
-    let at = |at: u64| (job.wrapping_mul(0x9e37_79b9) >> (8 * (at % 4))) as u8 ^ (at / 4) as u8;
-    (0..length as u64).map(at).collect()
+/// Returns the bytes that an attempt writes, and that a reader of its cell finds. They begin with
+/// its number. Those of attempt 0, which was never made, are zeros.
+pub fn pattern(attempt: AttemptId, length: usize) -> Vec<u8> {
+    if attempt == 0 {
+        return vec![0; length];
+    }
+    let hash = attempt.wrapping_mul(0x9e37_79b9);
+    let at = |at: u64| (hash >> (8 * (at % 4))) as u8 ^ (at / 4) as u8;
+    let mut bytes: Vec<u8> = (0..length as u64).map(at).collect();
+    bytes[..8].copy_from_slice(&attempt.to_le_bytes());
+    bytes
 }
 
-/// Returns a command's CDB: its kind, its attempt, its place and its length.
-pub fn cdb(attempt: AttemptId, job: &Job) -> [u8; 16] {
+/// Returns a job's CDB: WRITE(16), READ(16) or TEST UNIT READY.
+pub fn cdb(job: &Job) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = match job.kind {
         JobKind::Write => 0x8a,
         JobKind::Read => 0x88,
-        JobKind::Nothing => 0,
+        JobKind::Nothing => return cdb,
     };
-    cdb[1..9].copy_from_slice(&attempt.to_be_bytes());
-    cdb[9] = job.cell as u8;
-    cdb[10..14].copy_from_slice(&(job.length as u32).to_be_bytes());
+    let lba = (job.cell * CELL_BLOCKS) as u64;
+    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+    cdb[10..14].copy_from_slice(&((job.length / BLOCK) as u32).to_be_bytes());
     cdb
-}
-
-/// Returns the attempt that a CDB is for.
-pub fn attempt_of(cdb: &[u8]) -> AttemptId {
-    AttemptId::from_be_bytes(cdb[1..9].try_into().expect("eight bytes"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn two_in_a_row() -> Ledger {
+    fn two_in_a_row(kind: JobKind) -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.begin_session(0);
+        let session = ledger.begin_session();
         for place in 0..2 {
             let job = ledger.add_job(Job {
-                kind: JobKind::Write,
+                kind,
                 lun: 0,
                 cell: place as usize,
-                length: 4,
+                length: 512,
             });
-            ledger.add_attempt(job, 0, place, false);
+            ledger.add_attempt(job, session, place, false);
         }
         ledger
     }
 
     #[test]
-    #[should_panic(expected = "attempt 1 was passed over")]
-    fn a_gap_is_noticed() {
-        two_in_a_row().begin(2, 0);
+    #[should_panic(expected = "attempt 1 began behind its successors")]
+    fn a_read_that_comes_too_late_is_noticed() {
+        let mut ledger = two_in_a_row(JobKind::Read);
+        ledger.begin(2);
+        ledger.begin(1);
     }
 
     #[test]
-    fn what_was_aborted_may_be_a_gap() {
-        let mut ledger = two_in_a_row();
-        ledger.ask_abort(1);
-        ledger.begin(2, 0);
+    fn writes_begin_when_their_data_has_come() {
+        let mut ledger = two_in_a_row(JobKind::Write);
+        ledger.begin(2);
+        ledger.begin(1);
+        assert_eq!(ledger.latest(0, 1), Some(2));
     }
 
     #[test]
     #[should_panic(expected = "began twice")]
     fn a_second_begin_is_noticed() {
-        let mut ledger = two_in_a_row();
-        ledger.begin(1, 0);
-        ledger.begin(1, 0);
+        let mut ledger = two_in_a_row(JobKind::Write);
+        ledger.begin(1);
+        ledger.begin(1);
     }
 
     #[test]
     #[should_panic(expected = "performed after it was over")]
     fn what_comes_back_is_noticed() {
-        let mut ledger = two_in_a_row();
-        ledger.begin(1, 0);
+        let mut ledger = two_in_a_row(JobKind::Write);
+        ledger.begin(1);
         ledger.conclude(1);
         ledger.perform(1);
     }
@@ -268,8 +272,18 @@ mod tests {
     #[test]
     #[should_panic(expected = "answered, not performed")]
     fn an_empty_promise_is_noticed() {
-        let mut ledger = two_in_a_row();
-        ledger.begin(1, 0);
+        let mut ledger = two_in_a_row(JobKind::Write);
+        ledger.begin(1);
         ledger.answered(1);
+    }
+
+    #[test]
+    fn a_pattern_tells_its_attempt() {
+        assert_eq!(pattern(0, 512), vec![0; 512]);
+        assert_eq!(
+            pattern(258, 512)[..9],
+            [2, 1, 0, 0, 0, 0, 0, 0, pattern(258, 9)[8]]
+        );
+        assert_ne!(pattern(1, 512)[8..], pattern(2, 512)[8..]);
     }
 }

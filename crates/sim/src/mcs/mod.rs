@@ -5,8 +5,7 @@
 //! The initiator spreads its requests over one to four connections. It recovers from a lost one as
 //! error recovery level 0 allows. These rules must hold whatever happens:
 //!
-//! - Commands begin in CmdSN order without gaps, except for those that a task management function
-//!   was asked to abort.
+//! - Commands begin in CmdSN order. Reads show it at the disk.
 //! - Each command is answered once, on its connection, after it was performed. Or it is aborted, or
 //!   lost with its connection. None begins or is performed twice, or after the initiator was told
 //!   that it is over.
@@ -16,10 +15,9 @@
 //! - All ends: if commands wait for one that nobody sends any more, their session is not left to
 //!   wait for ever.
 
+pub mod cells;
 pub mod initiator;
 pub mod ledger;
-pub mod target;
-pub mod unit;
 pub mod wire;
 pub mod world;
 

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use iscsi::negotiation::{DigestPolicy, Limits};
-
+use super::cells::{CELL_BLOCKS, CELLS, LUNS, content, head, judge};
 use super::initiator::{Habits, Initiator, STORMS_END};
 use super::ledger::Ledger;
-use super::target::{Action, Target};
-use super::unit::{CELLS, LUNS, Units};
+use crate::drive::Temper;
 use crate::network::{ConnectionId, End, Network, Weather};
 use crate::random::Random;
 use crate::schedule::Schedule;
+use crate::served::{Action, Later, Served, Shape, initiator_limits, target_limits};
 
 const TICK: Duration = Duration::from_secs(1);
 /// Time that no recovery reaches.
@@ -48,6 +47,8 @@ pub struct Report {
     pub begun: u64,
     /// Requests that were sent again with their CmdSN.
     pub sent_again: u64,
+    /// Commands that were told of a unit attention and are repeated.
+    pub refusals: u64,
     /// Connections that were made.
     pub connections: u64,
     /// Simulated time.
@@ -58,8 +59,7 @@ pub struct Report {
 enum Event {
     Arrival(ConnectionId, End),
     Closed(ConnectionId, End),
-    Flush(ConnectionId),
-    Disk(u64),
+    Target(Later),
     Wake,
     Tick,
 }
@@ -69,7 +69,7 @@ struct World {
     random: Random,
     schedule: Schedule<Event>,
     network: Network,
-    target: Target,
+    target: Served,
     initiator: Initiator,
     ledger: Ledger,
     closed: BTreeSet<ConnectionId>,
@@ -96,13 +96,18 @@ pub fn run(seed: u64, climate: Climate) -> Report {
         );
     }
     for (lun, cell) in (0..LUNS).flat_map(|lun| (0..CELLS).map(move |cell| (lun, cell))) {
-        let found = world.target.units.cell(lun, cell);
-        assert_eq!(*world.initiator.cell(lun, cell), found, "cell {cell}");
+        let (known, length) = *world.initiator.cell(lun, cell);
+        let found = match length {
+            0 => 0,
+            length => content(&world.target.drives[lun as usize], cell, length),
+        };
+        assert_eq!(known, found, "cell {cell}");
     }
     Report {
         ended: world.initiator.ended,
         aborted: world.initiator.aborted,
         sent_again: world.initiator.sent_again,
+        refusals: world.initiator.refusals,
         begun: world.ledger.begun,
         time: world.schedule.now(),
         ..world.report
@@ -112,7 +117,7 @@ pub fn run(seed: u64, climate: Climate) -> Report {
 impl World {
     fn new(seed: u64, climate: Climate) -> Self {
         let mut random = Random::new(seed);
-        let (units_random, target_random) = (random.fork(), random.fork());
+        let target_random = random.fork();
         let (initiator_random, mut drawn) = (random.fork(), random.fork());
         let weather = Weather {
             max_delay: Duration::from_millis(drawn.one_of(&[0, 3, 40, 900])),
@@ -127,14 +132,25 @@ impl World {
             session_logouts: climate.session_logouts,
             careless: climate.careless,
         };
-        let target = Target::new(
-            Units::new(units_random, disk_ms),
-            limits(&mut drawn),
-            depth,
-            congestion,
-            target_random,
-        );
-        let initiator = Initiator::new(climate.jobs, limits(&mut drawn), habits, initiator_random);
+        let temper = Temper {
+            usual_ms: disk_ms,
+            ..Temper::default()
+        };
+        let shape = Shape {
+            loops: 2,
+            portals: 1,
+            parameters: target_limits(&mut drawn, depth, 4),
+            memory: 1 << 30,
+            max_sessions: 16,
+            units: vec![((CELLS * CELL_BLOCKS) as u64, temper); LUNS as usize],
+            write_cache: drawn.per_mille(500),
+            send_buffer: drawn.one_of(&[4 << 10, 64 << 10]),
+            lag_us: drawn.one_of(&[0, 50, 3000]),
+            congestion_per_mille: congestion,
+        };
+        let target = Served::new(shape, target_random);
+        let limits = initiator_limits(&mut drawn, 4);
+        let initiator = Initiator::new(climate.jobs, limits, habits, initiator_random);
         Self {
             climate,
             random,
@@ -152,25 +168,20 @@ impl World {
     fn happen(&mut self, event: Event) {
         let now = self.schedule.now();
         let ended = self.initiator.ended;
-        let actions = match event {
+        match event {
             Event::Arrival(id, End::Target) => {
                 let bytes = self.network.take(id, End::Target, now);
-                self.target.receive(id, &bytes, now, &mut self.ledger)
+                self.target.receive(id, &bytes, now);
             }
             Event::Arrival(id, End::Initiator) => {
                 let bytes = self.network.take(id, End::Initiator, now);
                 if !bytes.is_empty() {
                     self.initiator.receive(id, &bytes, now, &mut self.ledger);
                 }
-                Vec::new()
             }
-            Event::Closed(id, End::Target) => self.target.closed(id, now, &mut self.ledger),
-            Event::Closed(id, End::Initiator) => {
-                self.initiator.lost_wire(id, now);
-                Vec::new()
-            }
-            Event::Flush(id) => self.target.flush(id, now, &mut self.ledger),
-            Event::Disk(number) => self.target.disk(number, now, &mut self.ledger),
+            Event::Closed(id, End::Target) => self.target.closed(id, now),
+            Event::Closed(id, End::Initiator) => self.initiator.lost_wire(id, now),
+            Event::Target(later) => self.target.happen(later, now),
             Event::Wake => {
                 self.initiator.wake(now, &mut self.ledger);
                 if now < STORMS_END {
@@ -178,19 +189,16 @@ impl World {
                 }
                 let pause = Duration::from_millis(self.random.within(0..300));
                 self.schedule.add(now + pause, Event::Wake);
-                Vec::new()
             }
             Event::Tick => {
                 self.initiator.tick(now, &mut self.ledger);
                 self.schedule.add(now + TICK, Event::Tick);
-                self.target.tick(now, &mut self.ledger)
+                self.target.tick(now);
             }
-        };
-        self.carry_out(actions);
-        self.serve_initiator();
-        for (at, number) in std::mem::take(&mut self.target.units.due) {
-            self.schedule.add(at, Event::Disk(number));
         }
+        self.carry_out();
+        self.serve_initiator();
+        self.carry_out();
         if self.initiator.ended > ended {
             self.last_end = now;
         }
@@ -203,16 +211,14 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, actions: Vec<Action>) {
-        for action in actions {
+    fn carry_out(&mut self) {
+        for action in self.target.take_actions(self.schedule.now()) {
             match action {
                 Action::Send(id, bytes) => self.send(id, End::Initiator, &bytes),
-                Action::FlushLater(id) => {
-                    let pause = Duration::from_millis(self.random.within(1..400));
-                    let at = self.schedule.now() + pause;
-                    self.schedule.add(at, Event::Flush(id));
-                }
                 Action::Close(id) => self.close(id, End::Initiator),
+                Action::Disk(lun, news) => judge(lun as u64, &news, &mut self.ledger),
+                Action::At(at, later) => self.schedule.add(at, Event::Target(later)),
+                Action::Changed(end) => assert_eq!(end, Ok(true)),
             }
         }
     }
@@ -230,15 +236,18 @@ impl World {
     fn serve_initiator(&mut self) {
         let now = self.schedule.now();
         for (lun, cell, job) in std::mem::take(&mut self.initiator.unsure) {
-            let found = self.target.units.cell(lun, cell);
             let known = self.initiator.cell(lun, cell);
-            assert!(found == *known || found == job, "cell {cell} holds {found}");
-            *known = found;
+            let found = head(&self.target.drives[lun as usize], cell);
+            let is_its_own = found > 0 && self.ledger.job_of(found) == job;
+            assert!(found == known.0 || is_its_own, "cell {cell} holds {found}");
+            if is_its_own {
+                *known = (found, self.ledger.job(job).length);
+            }
         }
         for want in std::mem::take(&mut self.initiator.wants) {
             let id = self.network.connect();
             self.report.connections += 1;
-            self.target.accept(id, now);
+            self.target.accept(id, 0, now);
             self.initiator.connect(want, id, now);
         }
         for (id, bytes) in std::mem::take(&mut self.initiator.out) {
@@ -271,22 +280,5 @@ impl World {
         } else if silence {
             self.network.silence(id);
         }
-    }
-}
-
-fn limits(random: &mut Random) -> Limits {
-    let lengths = [512, 4096, 16 << 10, 256 << 10];
-    let digest = |random: &mut Random| random.one_of(&[DigestPolicy::Allow, DigestPolicy::Prefer]);
-    Limits {
-        max_connections: 4,
-        initial_r2t: random.per_mille(500),
-        immediate_data: random.per_mille(700),
-        max_burst_length: random.one_of(&lengths),
-        first_burst_length: random.one_of(&lengths),
-        max_outstanding_r2t: random.within(1..6) as u16,
-        max_recv_data_segment_length: random.one_of(&lengths),
-        header_digest: digest(random),
-        data_digest: digest(random),
-        ..Limits::default()
     }
 }

@@ -9,7 +9,7 @@ use iscsi::pdu::{
 };
 
 use super::{Initiator, Request, What};
-use crate::mcs::ledger::{AttemptId, JobKind, Ledger, pattern};
+use crate::mcs::ledger::{AttemptId, Job, JobKind, Ledger, pattern};
 use crate::mcs::wire::Phase;
 use crate::network::ConnectionId;
 
@@ -25,7 +25,10 @@ impl Initiator {
         match Bhs::new(bhs).opcode().expect("a known opcode") {
             Opcode::ScsiResponse => {
                 let response = ScsiResponse::parse(bhs).expect("a response");
-                assert_eq!(response.status, 0, "{response:?}");
+                if is_unit_attention(response.status, data) {
+                    return self.refused(id, response.itt, ledger);
+                }
+                assert_eq!(response.status, 0, "{response:?} {data:02x?}");
                 self.answered(id, response.itt, ledger);
             }
             Opcode::DataIn => {
@@ -80,15 +83,25 @@ impl Initiator {
             panic!("a status for {itt}, which is no command");
         };
         ledger.answered(attempt);
-        let job_id = ledger.job_of(attempt);
-        let job = ledger.job(job_id);
+        let job = ledger.job(ledger.job_of(attempt));
         let cell = &mut self.model[job.lun as usize][job.cell];
         match job.kind {
-            JobKind::Write => *cell = job_id,
-            JobKind::Read => assert!(data_in == pattern(*cell, job.length), "{job:?}: read else"),
+            JobKind::Write => *cell = (attempt, job.length),
+            JobKind::Read => check_read(*cell, job, &data_in),
             JobKind::Nothing => {}
         }
         self.job_ended(job.lun, job.cell);
+    }
+
+    /// Takes back a command that was told of a unit attention instead of being carried out.
+    fn refused(&mut self, id: ConnectionId, itt: u32, ledger: &mut Ledger) {
+        self.take_request(id, itt);
+        let What::Command { attempt, .. } = self.remove_request(itt).what else {
+            panic!("a status for {itt}, which is no command");
+        };
+        ledger.conclude(attempt);
+        self.refusals += 1;
+        self.ready.push_back(ledger.job_of(attempt));
     }
 
     pub(super) fn job_ended(&mut self, lun: u64, cell: usize) {
@@ -227,4 +240,27 @@ impl Initiator {
             self.recover(cid, response.exp_cmd_sn, ledger);
         }
     }
+}
+
+/// Reports whether a status is CHECK CONDITION, with sense data that tells of a unit attention.
+fn is_unit_attention(status: u8, data: &[u8]) -> bool {
+    // The length of the sense data comes first. Both formats have the sense key in their place.
+    let sense = data.get(2..).unwrap_or_default();
+    let key = match sense.first().map(|code| code & 0x7f) {
+        Some(0x70) => sense.get(2),
+        Some(0x72) => sense.get(1),
+        _ => None,
+    };
+    status == 0x02 && key.is_some_and(|key| key & 0xf == 0x06)
+}
+
+/// Checks that a read found the content of its cell: what was written last, and zeros behind it or
+/// what an older and longer write left there.
+fn check_read((attempt, length): (AttemptId, usize), job: Job, data: &[u8]) {
+    let known = length.min(job.length);
+    assert_eq!(data.len(), job.length, "{job:?}");
+    assert!(
+        data[..known] == pattern(attempt, length)[..known],
+        "{job:?}: read else"
+    );
 }

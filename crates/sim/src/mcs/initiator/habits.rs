@@ -5,8 +5,9 @@ use std::time::Duration;
 use iscsi::pdu::{LogoutReason, TaskManagementFunction as Function};
 
 use super::{FUNCTIONS, Habits, Initiator, STORMS_END, Want, What};
+use crate::drive::BLOCK;
+use crate::mcs::cells::{CELLS, LENGTHS, LUNS};
 use crate::mcs::ledger::{Job, JobId, JobKind, Ledger};
-use crate::mcs::unit::{CELLS, LUNS};
 use crate::mcs::wire::Phase;
 use crate::network::ConnectionId;
 
@@ -120,7 +121,6 @@ impl Initiator {
         let What::Command { attempt, .. } = request.what else {
             return;
         };
-        ledger.ask_abort(attempt);
         let what = What::Function {
             function: Function::AbortTask,
             lun: ledger.job(ledger.job_of(attempt)).lun,
@@ -148,7 +148,6 @@ impl Initiator {
             };
             let all = function == Function::TargetWarmReset;
             if all || ledger.job(ledger.job_of(attempt)).lun == lun {
-                ledger.ask_abort(attempt);
                 covers.push((*itt, attempt));
             }
         }
@@ -256,7 +255,7 @@ impl Initiator {
         ]);
         let length = match kind {
             JobKind::Nothing => 0,
-            _ => self.random.one_of(&[1, 511, 512, 3000, 9000, 40_000]),
+            _ => self.random.one_of(&LENGTHS) * BLOCK,
         };
         let cell = cell as usize;
         Some(ledger.add_job(Job {

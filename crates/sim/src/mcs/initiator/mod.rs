@@ -17,12 +17,12 @@ use iscsi::initiator::{LoggedIn, Login, LoginError, LoginProgress, LoginSettings
 use iscsi::negotiation::{Limits, SessionParameters};
 use iscsi::pdu::{Isid, LogoutReason, TaskManagementFunction as Function};
 
+use super::cells::{CELLS, LUNS};
 use super::ledger::{AttemptId, JobId, Ledger, Place};
-use super::unit::{CELLS, LUNS};
 use super::wire::{Phase, Wire};
 use crate::network::ConnectionId;
 use crate::random::Random;
-use crate::target::TARGET;
+use crate::served::TARGET;
 
 /// Silence after which the target is pinged.
 const PING_AFTER: Duration = Duration::from_secs(8);
@@ -123,8 +123,8 @@ pub struct Initiator {
     ready: VecDeque<JobId>,
     /// Commands of sessions that are gone. They are over when the next session begins.
     limbo: Vec<AttemptId>,
-    /// Right content of every cell.
-    model: Vec<Vec<JobId>>,
+    /// Attempt that wrote every cell last, and its length.
+    model: Vec<Vec<(AttemptId, usize)>>,
     busy: Vec<Vec<bool>>,
     over: bool,
     /// Bytes to send. The world takes them.
@@ -141,6 +141,8 @@ pub struct Initiator {
     pub aborted: u64,
     /// Commands that were sent again.
     pub sent_again: u64,
+    /// Commands that were told of a unit attention.
+    pub refusals: u64,
     random: Random,
 }
 
@@ -161,7 +163,7 @@ impl Initiator {
             left: jobs,
             ready: VecDeque::new(),
             limbo: Vec::new(),
-            model: vec![vec![0; CELLS]; LUNS as usize],
+            model: vec![vec![(0, 0); CELLS]; LUNS as usize],
             busy: vec![vec![false; CELLS]; LUNS as usize],
             over: false,
             out: Vec::new(),
@@ -171,6 +173,7 @@ impl Initiator {
             ended: 0,
             aborted: 0,
             sent_again: 0,
+            refusals: 0,
             random,
         }
     }
@@ -180,9 +183,9 @@ impl Initiator {
         self.over
     }
 
-    /// Returns the job whose bytes a cell must hold. After an aborted command, the world sets it to
-    /// the cell's real content.
-    pub fn cell(&mut self, lun: u64, cell: usize) -> &mut JobId {
+    /// Returns the attempt whose bytes a cell must hold, and their number. After an aborted command,
+    /// the world sets it to the cell's real content.
+    pub fn cell(&mut self, lun: u64, cell: usize) -> &mut (AttemptId, usize) {
         &mut self.model[lun as usize][cell]
     }
 
@@ -267,8 +270,7 @@ impl Initiator {
         wire.connected(login);
         wire.phase = Phase::Active;
         if session.number.is_none() {
-            // The target numbers its sessions in this way.
-            session.number = Some(u64::from(login.tsih) - 1);
+            session.number = Some(ledger.begin_session());
             session.tsih = login.tsih;
             session.parameters = login.session.clone();
             session.max = session.place(login.max_cmd_sn);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use iscsi::pdu::{LogoutReason, TaskManagementFunction as Function};
 
 use super::{Initiator, STORMS_END, Want, What};
+use crate::mcs::cells::LUNS;
 use crate::mcs::ledger::{Ledger, Place};
-use crate::mcs::unit::LUNS;
 use crate::mcs::wire::{Phase, Wire};
 use crate::network::ConnectionId;
 

@@ -70,9 +70,9 @@ impl Initiator {
         let mut out = Vec::new();
         if let What::Command { attempt, data_in } = &mut request.what {
             data_in.clear();
-            let job = ledger.job_of(*attempt);
-            let bytes = match ledger.job(job).kind {
-                JobKind::Write => pattern(job, ledger.job(job).length),
+            let job = ledger.job(ledger.job_of(*attempt));
+            let bytes = match job.kind {
+                JobKind::Write => pattern(*attempt, job.length),
                 _ => Vec::new(),
             };
             let attempt = *attempt;
@@ -97,8 +97,7 @@ impl Initiator {
         let What::Command { attempt, .. } = request.what else {
             panic!("an R2T for {request:?}");
         };
-        let job = ledger.job_of(attempt);
-        let bytes = pattern(job, ledger.job(job).length);
+        let bytes = pattern(attempt, ledger.job(ledger.job_of(attempt)).length);
         let from = r2t.buffer_offset as usize;
         let range = from..from + r2t.desired_data_transfer_length as usize;
         let Some(wire) = self.wire(id) else { return };
@@ -130,7 +129,7 @@ fn command(
         expected_data_transfer_length: job.length as u32,
         cmd_sn: start.wrapping_add(request.place as u32),
         exp_stat_sn: 0,
-        cdb: cdb(attempt, &job),
+        cdb: cdb(&job),
     }
 }
 
