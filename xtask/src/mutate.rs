@@ -1,12 +1,14 @@
-//! `cargo xtask mutate`: removes the store's promises about the order of writes, one after the
-//! other, and shows that the crash laboratory finds each fault.
+//! `cargo xtask mutate`: removes the store's promises about the order of writes and rules of the
+//! target, one after the other. It shows that the crash laboratory, or a test of simulated worlds,
+//! finds each fault.
 //!
 //! The sources are copied, changed as `mutate/mutants.rs` says, and built once with all faults in
-//! them. An environment variable chooses one fault for each run. So the store that is shipped knows
-//! nothing of this.
+//! them. An environment variable chooses one fault for each run. So what is shipped knows nothing of
+//! this.
 
 mod mutants;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,13 +16,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use self::mutants::{CHANGES, Change, MUTANTS, Mutant};
+use self::mutants::{CHANGES, Change, MUTANTS, Mutant, Seeker};
 use crate::{crate_root, target_folder};
 
 const USAGE: &str = "\
 usage: cargo xtask mutate [OPTIONS] [FAULT]...
 
-Shows that the crash laboratory finds each fault in the order of the store's writes.
+Shows that the crash laboratory finds each fault in the order of the store's writes, and that tests
+of simulated worlds find each fault of the target.
 
 options:
   --histories N   give up after N histories of a fault (default 20000)
@@ -34,10 +37,11 @@ const SEEDS: [u64; 3] = [1 << 40, 1 << 32, 0];
 /// itself does no harm.
 const CONTROL: u64 = 300;
 
-/// Result of a run of the laboratory.
+/// Result of a search for a fault.
 struct Outcome {
     /// Number of histories up to the first that failed, that one included, or of all histories.
-    histories: u64,
+    /// `None` if worlds were searched.
+    histories: Option<u64>,
     /// Family and failure that were found, or `None` if nothing failed.
     found: Option<String>,
     seconds: f64,
@@ -63,7 +67,27 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             other => return Err(format!("fault '{other}' is unknown\n{USAGE}")),
         }
     }
-    let laboratory = build()?;
+    let is_meant = |of: &&Mutant| names.is_empty() || names.contains(&of.name);
+    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
+    copy(&sources())?;
+    let (of_store, of_target): (Vec<&Mutant>, Vec<&Mutant>) = chosen
+        .into_iter()
+        .partition(|of| matches!(of.seeker, Seeker::Family(_)));
+    let mut survived = attack_store(&of_store, histories)?;
+    survived.extend(attack_target(&of_target)?);
+    match survived.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not found: {}", survived.join(", "))),
+    }
+}
+
+/// Attacks faults of the store. Returns those that were not found.
+fn attack_store(mutants: &[&Mutant], histories: u64) -> Result<Vec<&'static str>, String> {
+    if mutants.is_empty() {
+        return Ok(Vec::new());
+    }
+    build(&["build", "--package", "sim", "--example", "soak"])?;
+    let laboratory = built().join("debug/examples/soak");
     let control = attack(&laboratory, None, CONTROL)?;
     if let Some(failure) = control.found {
         return Err(format!(
@@ -71,13 +95,63 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         ));
     }
     println!("without a fault: none of {CONTROL} histories failed");
-    let is_meant = |of: &&Mutant| names.is_empty() || names.contains(&of.name);
-    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
-    let survived = attack_all(&laboratory, &chosen, histories)?;
-    match survived.is_empty() {
-        true => Ok(()),
-        false => Err(format!("not found: {}", survived.join(", "))),
+    attack_all(&laboratory, mutants, histories)
+}
+
+/// Attacks faults of the target. Returns those that were not found.
+fn attack_target(mutants: &[&Mutant]) -> Result<Vec<&'static str>, String> {
+    if mutants.is_empty() {
+        return Ok(Vec::new());
     }
+    build(&["test", "--no-run", "--package", "sim", "--test", "worlds"])?;
+    let mut survived = Vec::new();
+    for mutant in mutants {
+        let Seeker::World(test) = mutant.seeker else {
+            continue;
+        };
+        if let Some(failure) = search_worlds(test, "")?.found {
+            return Err(format!("{test} fails without a fault: {failure}"));
+        }
+        let outcome = search_worlds(test, mutant.name)?;
+        report(mutant, &outcome);
+        if outcome.found.is_none() {
+            survived.push(mutant.name);
+        }
+    }
+    Ok(survived)
+}
+
+/// Runs a test of simulated worlds with the fault of this name, or without one.
+fn search_worlds(test: &str, fault: &str) -> Result<Outcome, String> {
+    let begun = Instant::now();
+    let mut command = cargo(&["test", "--package", "sim", "--test", "worlds"]);
+    let ran = command
+        .args(["--", "--exact", test])
+        .env(VARIABLE, fault)
+        .output()
+        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let told = String::from_utf8_lossy(&ran.stdout);
+    if !told.contains("running 1 test") {
+        return Err(format!("there is no test {test}"));
+    }
+    let again = told.lines().find(|line| line.starts_with("again: "));
+    let found = (!ran.status.success()).then(|| again.unwrap_or(test).to_owned());
+    Ok(Outcome {
+        histories: None,
+        found,
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+fn report(mutant: &Mutant, outcome: &Outcome) {
+    let Mutant { name, order, .. } = mutant;
+    let seconds = outcome.seconds;
+    let how = outcome.found.as_deref().unwrap_or("NOT FOUND");
+    let effort = match outcome.histories {
+        Some(histories) => format!("{histories} histories, "),
+        None => String::new(),
+    };
+    println!("{name} ({order}): {effort}{seconds:.0} s: {how}");
 }
 
 /// Attacks the faults, one on each core at a time. Returns those that were not found.
@@ -91,16 +165,10 @@ fn attack_all(
     let one_after_another = || -> Result<(), String> {
         while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
             let outcome = attack(laboratory, Some(mutant), histories)?;
-            let Outcome {
-                histories, seconds, ..
-            } = outcome;
-            let (name, order) = (mutant.name, mutant.order);
-            let found = outcome.found.as_deref();
-            let how = found.unwrap_or("NOT FOUND");
-            println!("{name} ({order}): {histories} histories, {seconds:.0} s: {how}");
-            if found.is_none() {
+            report(mutant, &outcome);
+            if outcome.found.is_none() {
                 let mut all = survived.lock().map_err(|_| "a thread panicked")?;
-                all.push(name);
+                all.push(mutant.name);
             }
         }
         Ok(())
@@ -121,7 +189,10 @@ fn attack_all(
 fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<Outcome, String> {
     let begun = Instant::now();
     let mut done = 0;
-    let family = fault.map(|fault| ["--family", fault.family]);
+    let family = fault.and_then(|fault| match fault.seeker {
+        Seeker::Family(family) => Some(["--family", family]),
+        Seeker::World(_) => None,
+    });
     let own = family.map_or(0, |_| histories / 4);
     for (histories, family) in [(own, family), (histories - own, None)] {
         for first in SEEDS {
@@ -147,7 +218,7 @@ fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<O
             done += count;
             if !ran.status.success() {
                 return Ok(Outcome {
-                    histories: done,
+                    histories: Some(done),
                     found: told.lines().next().map(str::to_owned),
                     seconds: begun.elapsed().as_secs_f64(),
                 });
@@ -155,28 +226,45 @@ fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<O
         }
     }
     Ok(Outcome {
-        histories: done,
+        histories: Some(done),
         found: None,
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
 
-/// Builds the laboratory with all faults in it.
-fn build() -> Result<PathBuf, String> {
-    let folder = target_folder().join("mutants");
-    let sources = folder.join("sources");
-    copy(&sources)?;
+/// Returns the folder of the changed sources.
+fn sources() -> PathBuf {
+    target_folder().join("mutants/sources")
+}
+
+/// Returns the folder of what is built from them.
+fn built() -> PathBuf {
+    target_folder().join("mutants/built")
+}
+
+/// Returns a command of cargo for the changed sources.
+fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
-        .current_dir(&sources)
-        .args(["build", "--package", "sim", "--example", "soak"])
+        .current_dir(sources())
+        .args(arguments)
         .arg("--target-dir")
-        .arg(folder.join("built"));
-    match command.status() {
-        Ok(status) if status.success() => Ok(folder.join("built/debug/examples/soak")),
-        Ok(_) => Err("the changed store does not build".to_owned()),
+        .arg(built());
+    command
+}
+
+/// Builds with all faults.
+fn build(arguments: &[&str]) -> Result<(), String> {
+    match cargo(arguments).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("the changed sources do not build".to_owned()),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
+}
+
+/// Returns the crates that have faults.
+fn changed_crates() -> BTreeSet<&'static str> {
+    CHANGES.iter().map(|change| change.of).collect()
 }
 
 /// Copies and changes the files needed to build it. Files that are already equal are left alone.
@@ -199,15 +287,21 @@ fn copy(to: &Path) -> Result<(), String> {
             // The file was deleted and is still listed.
             continue;
         };
-        if let Some(file) = name.strip_prefix("crates/store/src/") {
-            bytes = changed(file, &String::from_utf8_lossy(&bytes))?.into_bytes();
+        for of in changed_crates() {
+            if let Some(file) = name.strip_prefix(&format!("crates/{of}/src/")) {
+                bytes = changed(of, file, &String::from_utf8_lossy(&bytes))?.into_bytes();
+            }
         }
         write(&to.join(name), &bytes)?;
     }
-    write(&to.join("crates/store/src/mutants.rs"), CHOOSER.as_bytes())
+    for of in changed_crates() {
+        let chooser = to.join(format!("crates/{of}/src/mutants.rs"));
+        write(&chooser, CHOOSER.as_bytes())?;
+    }
+    Ok(())
 }
 
-/// Module that is added to the store.
+/// Module that is added to each crate that has faults.
 const CHOOSER: &str = "\
 //! Number of the chosen fault.
 
@@ -218,13 +312,16 @@ pub(crate) fn is(name: &str) -> bool {
 }
 ";
 
-/// Returns a file of the store with all its faults.
-fn changed(file: &str, source: &str) -> Result<String, String> {
+/// Returns a file of a crate with all its faults.
+fn changed(of: &str, file: &str, source: &str) -> Result<String, String> {
     let mut text = source.to_owned();
-    for Change { from, to, .. } in CHANGES.iter().filter(|change| change.file == file) {
+    let changes = CHANGES
+        .iter()
+        .filter(|change| (change.of, change.file) == (of, file));
+    for Change { from, to, .. } in changes {
         if text.matches(from).count() != 1 {
             return Err(format!(
-                "crates/store/src/{file} has changed and no longer holds this text exactly once; adapt \
+                "crates/{of}/src/{file} has changed and no longer holds this text exactly once; adapt \
                  xtask/src/mutate/mutants.rs:\n{from}"
             ));
         }
@@ -255,8 +352,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     /// Returns the names of faults in a change.
@@ -266,16 +361,32 @@ mod tests {
         names.collect()
     }
 
-    /// Tests that every fault fits the sources: a change of the store that a fault has to follow
+    /// Tests that every fault fits the sources: a change of the product that a fault has to follow
     /// fails here.
     #[test]
     fn every_fault_still_fits_the_sources() {
-        let store = crate_root().join("crates/store/src");
-        let files: BTreeSet<&str> = CHANGES.iter().map(|change| change.file).collect();
-        for file in files {
-            let source = fs::read_to_string(store.join(file)).expect(file);
-            let changed = changed(file, &source).unwrap_or_else(|why| panic!("{why}"));
+        let files: BTreeSet<_> = CHANGES
+            .iter()
+            .map(|change| (change.of, change.file))
+            .collect();
+        for (of, file) in files {
+            let path = crate_root().join("crates").join(of).join("src").join(file);
+            let source = fs::read_to_string(path).expect(file);
+            let changed = changed(of, file, &source).unwrap_or_else(|why| panic!("{why}"));
             assert_ne!(changed, source, "{file}");
+        }
+    }
+
+    /// Tests that each test that finds a fault of the target exists.
+    #[test]
+    fn every_world_that_finds_a_fault_is_a_test() {
+        let worlds = crate_root().join("crates/sim/tests/worlds.rs");
+        let worlds = fs::read_to_string(worlds).expect("tests");
+        for mutant in &MUTANTS {
+            if let Seeker::World(test) = mutant.seeker {
+                let is_there = worlds.contains(&format!("fn {test}()"));
+                assert!(is_there, "{}: there is no test {test}", mutant.name);
+            }
         }
     }
 

@@ -117,7 +117,7 @@ pub fn run(seed: u64, climate: Climate) -> Report {
         assert!(
             idle < HANGS,
             "nothing has ended for {idle:?}; left are {:?}",
-            world.meant
+            world.meant.keys()
         );
     }
     let medium = world.target.drives[usize::from(OWN)].bytes(0, world.model.len());

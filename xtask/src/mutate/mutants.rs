@@ -1,5 +1,6 @@
-//! Faults: each removes one promise about the order of writes from the store. The changes are text,
-//! so the store itself has no code for them. A test compares each change with the sources.
+//! Faults: each removes one promise about the order of writes from the store, or one rule of the
+//! target. The changes are text, so the product itself has no code for them. A test compares each
+//! change with the sources.
 //!
 //! Three changes are not among them. The first breaks its promise only towards readers of a volume
 //! that is gone, of whom no history tells; the others break none:
@@ -19,18 +20,29 @@
 /// One fault.
 #[derive(Debug)]
 pub(crate) struct Mutant {
-    /// Name of the fault, which selects it for a run of the laboratory.
+    /// Name of the fault, which selects it for a run.
     pub(crate) name: &'static str,
-    /// Family of histories that is tried first.
-    pub(crate) family: &'static str,
+    /// Finder of the fault.
+    pub(crate) seeker: Seeker,
     /// Promise that the fault breaks.
     pub(crate) order: &'static str,
 }
 
-/// Place at which the sources of the store are changed. `‹name›` stands for "this fault is chosen".
+/// Finder of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seeker {
+    /// The crash laboratory, which tries this family of histories first.
+    Family(&'static str),
+    /// Test of `crates/sim/tests/worlds.rs` with this name, which fails.
+    World(&'static str),
+}
+
+/// Place at which the sources are changed. `‹name›` stands for "this fault is chosen".
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// File below `crates/store/src`.
+    /// Crate of the file.
+    pub(crate) of: &'static str,
+    /// File below the crate's `src`.
     pub(crate) file: &'static str,
     /// Text in the source, which occurs exactly once.
     pub(crate) from: &'static str,
@@ -41,17 +53,34 @@ pub(crate) struct Change {
 const fn mutant(name: &'static str, family: &'static str, order: &'static str) -> Mutant {
     Mutant {
         name,
-        family,
+        seeker: Seeker::Family(family),
+        order,
+    }
+}
+
+const fn of_target(name: &'static str, test: &'static str, order: &'static str) -> Mutant {
+    Mutant {
+        name,
+        seeker: Seeker::World(test),
         order,
     }
 }
 
 const fn change(file: &'static str, from: &'static str, to: &'static str) -> Change {
-    Change { file, from, to }
+    change_of("store", file, from, to)
 }
 
-/// All faults, in the order of the life of a write.
-pub(crate) const MUTANTS: [Mutant; 51] = [
+const fn change_of(
+    of: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+) -> Change {
+    Change { of, file, from, to }
+}
+
+/// All faults: those of the store in the order of the life of a write, then those of the target.
+pub(crate) const MUTANTS: [Mutant; 59] = [
     mutant(
         "groups-out-of-order",
         "losing-records",
@@ -307,10 +336,50 @@ pub(crate) const MUTANTS: [Mutant; 51] = [
         "hosts-together",
         "a claim stays on the devices for a while before a pool is opened",
     ),
+    of_target(
+        "write-not-fenced",
+        "old_writes_of_a_closed_path_stay_behind_those_of_the_next",
+        "later writes wait for those of a lost session",
+    ),
+    of_target(
+        "session-not-awaited",
+        "a_session_that_comes_back_waits_for_the_one_before",
+        "a new session waits until the tasks of the one that it replaces are over",
+    ),
+    of_target(
+        "abort-not-awaited",
+        "a_write_that_was_aborted_never_lands_after_the_answer",
+        "an abort is answered when its task is quiet",
+    ),
+    of_target(
+        "compare-not-alone",
+        "compare_and_write_is_atomic_among_writes",
+        "COMPARE AND WRITE has its blocks to itself",
+    ),
+    of_target(
+        "departure-not-awaited",
+        "a_path_that_has_left_service_writes_no_more",
+        "a target port group leaves service when its earlier commands are over",
+    ),
+    of_target(
+        "deletion-not-awaited",
+        "a_unit_that_is_deleted_under_commands_leaves_its_disk_alone",
+        "a unit leaves service when its commands are over",
+    ),
+    of_target(
+        "takeover-untold",
+        "a_session_that_takes_over_is_told_of_the_lost_nexus",
+        "the first command of a session that takes over is told of the lost nexus",
+    ),
+    of_target(
+        "floor-for-all",
+        "a_session_has_its_floor_while_others_take_all_they_can",
+        "each session has a part of the memory to itself",
+    ),
 ];
 
 /// All changes. Each is of one place, for one fault or several.
-pub(crate) const CHANGES: [Change; 50] = [
+pub(crate) const CHANGES: [Change; 58] = [
     change(
         "log/chain.rs",
         "        while self.under_way.front().is_some_and(|group| group.is_written) {",
@@ -666,5 +735,63 @@ pub(crate) const CHANGES: [Change; 50] = [
         }
         let until_us = now_us + wait_us;
         self.stage = TakeoverStage::Verifying { until_us };",
+    ),
+    change_of(
+        "unit",
+        "command/fence.rs",
+        "        if std::mem::replace(&mut operation.fenced_off, true) {",
+        "        if std::mem::replace(&mut operation.fenced_off, true) || ‹write-not-fenced› {",
+    ),
+    change_of(
+        "target",
+        "session/arrival.rs",
+        "        if self.ending.contains_key(&name) {",
+        "        if self.ending.contains_key(&name) && !‹session-not-awaited› {",
+    ),
+    change_of(
+        "target",
+        "task_management.rs",
+        "                if let Some(operation) = self.core.operations.get_mut(token) {
+                    operation.observers.push(signal.clone());",
+        "                if let Some(operation) = self.core.operations.get_mut(token)
+                    && !‹abort-not-awaited›
+                {
+                    operation.observers.push(signal.clone());",
+    ),
+    change_of(
+        "unit",
+        "command/task_run.rs",
+        "        let exclusive = scsi_task.exclusive().filter(|range| !range.is_empty());",
+        "        let exclusive = scsi_task.exclusive();
+        let exclusive = exclusive.filter(|range| !(range.is_empty() || ‹compare-not-alone›));",
+    ),
+    change_of(
+        "unit",
+        "transition.rs",
+        "vec![Whose::Groups(leaving.as_slice().into())]",
+        "vec![Whose::Groups(leaving.iter().filter(|_| !‹departure-not-awaited›).copied().collect())]",
+    ),
+    change_of(
+        "unit",
+        "transition.rs",
+        "vec![Whose::Units(units.into())]",
+        "vec![Whose::Units(units.iter().filter(|_| !‹deletion-not-awaited›).cloned().collect())]",
+    ),
+    change_of(
+        "scsi",
+        "logical_unit.rs",
+        "        attached.raise(if state.lost.take(attached.nexus()) {",
+        "        let tell = |ua| {
+            if !(‹takeover-untold› && ua == UnitAttention::I_T_NEXUS_LOSS_OCCURRED) {
+                attached.raise(ua);
+            }
+        };
+        tell(if state.lost.take(attached.nexus()) {",
+    ),
+    change_of(
+        "block",
+        "budget.rs",
+        "        used.saturating_sub(self.floor)",
+        "        used.saturating_sub(if ‹floor-for-all› { 0 } else { self.floor })",
     ),
 ];

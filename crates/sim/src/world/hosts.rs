@@ -53,6 +53,10 @@ impl World {
         self.landings.disturb(port);
         self.ports[port].initiator.closed();
         self.ports[port].parting = Some(id);
+        if !self.target.serves(id) {
+            // The target has closed it already.
+            return self.parted(port);
+        }
         let at = self.network.last_arrival(id, End::Target);
         self.schedule.add(at, Event::Closed(id, End::Target));
     }
