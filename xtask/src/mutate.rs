@@ -3,8 +3,8 @@
 //! finds each fault.
 //!
 //! The sources are copied, changed as `mutate/mutants.rs` says, and built once with all faults in
-//! them. An environment variable chooses one fault for each run. So what is shipped knows nothing of
-//! this.
+//! them. An environment variable chooses one fault for each run. So what is shipped knows nothing
+//! of this.
 
 mod mutants;
 

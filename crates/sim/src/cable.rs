@@ -1,7 +1,7 @@
 //! Cables: real sockets between the simulated network and the target's event loops.
 //!
-//! Each cable is a pair of stream sockets of this process. The event loop has one end, and does with
-//! it all that it does with TCP. The world has the other end, and decides when bytes move.
+//! Each cable is a pair of stream sockets of this process. The event loop has one end, and does
+//! with it all that it does with TCP. The world has the other end, and decides when bytes move.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

@@ -1,8 +1,8 @@
 //! A disk beneath a logical unit. It answers late and in any order, as the seed says, and fails now
 //! and then. It tells the world what begins and what lands.
 //!
-//! A write lands as a whole, at the time of its answer. So a write that nobody waits for any more can
-//! land long after its session.
+//! A write lands as a whole, at the time of its answer. So a write that nobody waits for any more
+//! can land long after its session.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,8 +113,8 @@ struct Waiting {
 }
 
 impl Drive {
-    /// Makes a disk of this many blocks, for loops that turn on this thread. It tells its news under
-    /// its number.
+    /// Makes a disk of this many blocks, for loops that turn on this thread. It tells its news
+    /// under its number.
     pub fn new(
         (number, journal): (usize, &Journal),
         blocks: u64,
@@ -210,7 +210,7 @@ impl Drive {
                 Ok(Done::Pages(Pages::from_bytes(&state.medium[range])))
             }
             (Request::Extents { len, .. }, _) => Ok(Done::Extents(vec![(*len, true)])),
-            // A flush that fails once fails for ever, and there is no cache that could lose anything.
+            // A flush that fails once fails for ever. There is no cache that could lose anything.
             _ => Ok(Done::Nothing),
         }
     }

@@ -1,5 +1,5 @@
-//! The runtime of an initiator port, simulated. It logs in as often as it must, repeats the commands
-//! that a lost session gave back, and pings a silent target. The protocol itself is
+//! The runtime of an initiator port, simulated. It logs in as often as it must, repeats the
+//! commands that a lost session gave back, and pings a silent target. The protocol itself is
 //! `iscsi::initiator`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

@@ -1,18 +1,20 @@
-//! Deterministic simulation. Our initiators meet our target over a network and a clock that exist
-//! only here, and the store runs on disks that lie and lose their power.
+//! Deterministic simulation. Simulated initiators meet the product's own target over a network and
+//! a clock that exist only here, and the store runs on disks that lie and lose their power.
 //!
-//! The leaf crates take bytes and time as arguments. So a whole storage network runs in one thread,
-//! and one seed decides everything: how bytes are cut and delayed, when a connection breaks or goes
-//! silent, when a disk answers. A failure is repeated by its seed, to the byte.
+//! The cores take bytes and time as arguments, and the event loops of the crate `target` read a
+//! clock that can be set. So a whole storage network runs in one thread, and one seed decides
+//! everything: how bytes are cut and delayed, when a connection breaks or goes silent, when a disk
+//! answers, and which event loop turns next. A failure is repeated by its seed, to the byte.
 //!
 //! | part | module |
 //! |---|---|
 //! | the clock and the next events | [`schedule`] |
 //! | delays, fragments, cuts, silence | [`network`] |
-//! | logical unit over memory that answers late | [`device`] |
-//! | target: logins, sessions, pings | [`target`] |
+//! | sockets between the network and the event loops | [`cable`] |
+//! | disk that answers late, fails, and tells what lands | [`drive`] |
+//! | the product's target, its loops turned one by one | [`served`] |
 //! | initiator: logins, commands, retries, pings | [`initiator`] |
-//! | all of it, and the model that judges | [`world`] |
+//! | hosts with paths, an administrator, and the model that judges | [`world`] |
 //! | sessions of several connections, with their own initiator and model | [`mcs`] |
 //!
 //! The crash laboratory is made of these:
@@ -27,13 +29,18 @@
 //! | the store's pool under attack | [`pool`] |
 //! | two hosts at one pool | [`hosts`] |
 //!
-//! # What is checked of the protocol
+//! # What is checked of the target
 //! - Every command ends exactly once in its session, or is given back when the session is lost. All
 //!   commands end at last.
 //! - Reads return the written data.
-//! - Commands reach the device server in the order in which they were sent, without gaps, and never
-//!   more than the command window allows.
+//! - Reads reach the disk in the order in which they were sent.
 //! - A peer that went silent is noticed in time. A peer that is only slow is not given up.
+//! - The first command of a session is told that its nexus is new, or was lost.
+//! - No write lands after its abort was answered, after its session was reinstated, after PREEMPT
+//!   AND ABORT of its host, after its target port group has left service, or over a later write of
+//!   its host. A disk whose unit was deleted is left alone.
+//! - COMPARE AND WRITE finds what it compared when it lands. RESERVE(6) keeps other nexuses out.
+//! - Memory never runs out for a session that takes no more than its part.
 //!
 //! # What is checked of a store
 //! - Power cuts may come at any moment, also within an opening. After one, every slice holds its

@@ -1,8 +1,8 @@
 //! The product's target in a simulated world: its event loops turn at times that the seed chooses,
 //! on sockets whose other ends the world has, over disks that answer when the world says so.
 //!
-//! The loops lag behind each other by random times. So messages between them (aborts, fences, waits,
-//! ends of sessions) meet the traffic of the other loops at any point.
+//! The loops lag behind each other by random times. So messages between them (aborts, fences,
+//! waits, ends of sessions) meet the traffic of the other loops at any point.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -80,7 +80,7 @@ pub enum Action {
     Close(ConnectionId),
     /// A disk tells its news.
     Disk(usize, News),
-    /// Something is to happen later: [`Served::happen`].
+    /// An event is to come: [`Served::happen`].
     At(Duration, Later),
     /// A change of the configuration has ended. `Ok` tells whether the disks of units that left
     /// service were quiet.

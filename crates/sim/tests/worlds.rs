@@ -1,6 +1,6 @@
-//! Tests of whole worlds from seeds, around the product's own target. Every command ends once, reads
-//! return the written data, windows and order are kept, and no write lands that must not, whatever
-//! the network, the disks and the administrator do. `SANDSTONE_SEED=<seed>` runs one seed alone, and
+//! Tests of whole worlds from seeds, around the product's own target. Every command ends once,
+//! reads return the written data, order is kept, and no write lands that must not, whatever the
+//! network, the disks and the administrator do. `SANDSTONE_SEED=<seed>` runs one seed alone, and
 //! `SANDSTONE_TIMES=<n>` n times as many seeds.
 
 use std::ops::Range;

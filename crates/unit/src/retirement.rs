@@ -40,7 +40,8 @@ impl Retirement {
         begun.confirm(&saves)
     }
 
-    /// Begins as [`Self::begin`] does, and returns the wait that [`Self::confirm`] wants to be over.
+    /// Begins as [`Self::begin`] does, and returns the wait that has to be over for
+    /// [`Self::confirm`].
     ///
     /// # Errors
     /// SANITIZE is under way on one of the units. All is as before.

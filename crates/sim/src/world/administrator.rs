@@ -1,4 +1,5 @@
-//! The administrator: sets access states, deletes and makes a unit, ends sessions, while hosts work.
+//! The administrator: sets access states, deletes and makes a unit, ends sessions, while hosts
+//! work.
 
 use std::time::Duration;
 

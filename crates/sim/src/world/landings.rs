@@ -1,5 +1,5 @@
-//! What disks may do, and when: writes that nobody may see any more, atomic commands, reservations,
-//! units and paths out of service.
+//! Rules for what disks may do, and when: writes that nobody may see any more, atomic commands,
+//! reservations, units and paths out of service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -26,13 +26,13 @@ struct Stamp {
 /// Reason why a write must not land any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dead {
-    /// Its abort was confirmed.
+    /// The abort was confirmed.
     Aborted,
-    /// Its session was reinstated.
+    /// The session was reinstated.
     Reinstated,
-    /// Its host was fenced off by PREEMPT AND ABORT.
+    /// The host was fenced off by PREEMPT AND ABORT.
     Fenced,
-    /// Its target port group has left service.
+    /// The target port group has left service.
     OutOfService,
 }
 

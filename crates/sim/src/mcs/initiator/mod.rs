@@ -183,8 +183,8 @@ impl Initiator {
         self.over
     }
 
-    /// Returns the attempt whose bytes a cell must hold, and their number. After an aborted command,
-    /// the world sets it to the cell's real content.
+    /// Returns the attempt whose bytes a cell must hold, and their number. After an aborted
+    /// command, the world sets it to the cell's real content.
     pub fn cell(&mut self, lun: u64, cell: usize) -> &mut (AttemptId, usize) {
         &mut self.model[lun as usize][cell]
     }
