@@ -6,10 +6,13 @@
 //! These families can only be run.
 //!
 //! ```text
-//! soak [--family NAME] [--first SEED] [--histories N] [--minutes N] [--failures N]
+//! soak [--family NAME] [--first SEED] [--histories N] [--minutes N] [--failures N] [--turns time]
 //! soak --family NAME --seed SEED          replays one history and tells all that happens
 //! soak --family NAME --shorten SEED       and finds a shorter one that fails as well
 //! ```
+//!
+//! Attacks take turns, history by history. With `--turns time`, each gets the same time, so that
+//! the attacks with short histories run more of them.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -34,6 +37,8 @@ struct Arguments {
     failures: Option<u64>,
     seed: Option<u64>,
     shorten: Option<u64>,
+    /// Whether all attacks get the same time.
+    shares_time: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -59,6 +64,7 @@ fn arguments() -> Result<Arguments, String> {
             "--failures" => arguments.failures = Some(number()?),
             "--seed" => arguments.seed = Some(number()?),
             "--shorten" => arguments.shorten = Some(number()?),
+            "--turns" if value == "time" => arguments.shares_time = true,
             _ => return Err(format!("'{word}' is not known")),
         }
     }
@@ -150,6 +156,8 @@ fn run_one(attack: Attack, seed: u64) -> ExitCode {
 /// Totals of an attack.
 #[derive(Default)]
 struct Totals {
+    histories: u64,
+    time: Duration,
     pool: Summary,
     receive: receive::Report,
     hosts: hosts::Tally,
@@ -157,6 +165,14 @@ struct Totals {
 
 impl Totals {
     fn run(&mut self, attack: Attack, seed: u64) -> Result<(), String> {
+        let begun = Instant::now();
+        let result = self.attack(attack, seed);
+        self.histories += 1;
+        self.time += begun.elapsed();
+        result
+    }
+
+    fn attack(&mut self, attack: Attack, seed: u64) -> Result<(), String> {
         match attack {
             Attack::Pool(family) => family
                 .run(seed)
@@ -200,34 +216,30 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let mut totals: Vec<Totals> = attacks.iter().map(|_| Totals::default()).collect();
     let mut failed: Vec<(Attack, u64)> = Vec::new();
     let mut done = 0;
-    let mut seed = arguments.first;
     let mut told = begun;
-    'all: loop {
-        for (attack, totals) in attacks.iter().zip(&mut totals) {
-            if done >= most
-                || end.is_some_and(|end| begun.elapsed() >= end)
-                || failed.len() >= most_failures
-            {
-                break 'all;
-            }
-            if let Err(failure) = totals.run(*attack, seed) {
-                println!("{}: {failure}", name(*attack));
-                failed.push((*attack, seed));
-            }
-            done += 1;
+    while done < most && end.is_none_or(|end| begun.elapsed() < end) && failed.len() < most_failures
+    {
+        // The attack whose turn it is has had the least.
+        let had = |of: &Totals| match arguments.shares_time {
+            true => (of.time, 0),
+            false => (Duration::ZERO, of.histories),
+        };
+        let turn = (0..attacks.len()).min_by_key(|at| had(&totals[*at]));
+        let turn = turn.unwrap_or(0);
+        let seed = arguments.first + totals[turn].histories;
+        if let Err(failure) = totals[turn].run(attacks[turn], seed) {
+            println!("{}: {failure}", name(attacks[turn]));
+            failed.push((attacks[turn], seed));
         }
-        seed += 1;
+        done += 1;
         if told.elapsed() >= TELL_EVERY {
             told = Instant::now();
-            println!(
-                "{done} histories up to seed {seed}, {} failed",
-                failed.len()
-            );
+            println!("{done} histories, {} failed", failed.len());
         }
     }
     let first = arguments.first;
     for (attack, totals) in attacks.iter().zip(&totals) {
-        totals.tell(*attack, &format!("{first}..{seed}"));
+        totals.tell(*attack, &format!("{first}..{}", first + totals.histories));
     }
     let per_s = done as f64 / begun.elapsed().as_secs_f64();
     println!("{done} histories, {per_s:.0}/s, {} failed", failed.len());
