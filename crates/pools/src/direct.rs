@@ -6,6 +6,7 @@
 //! | Which devices may be read, and which leaves of maps are known? | `direct.rs` |
 //! | Which requests to devices bring the blocks of a read? | `direct/plan.rs` |
 //! | How does one read go, and when does it go to the engine after all? | `direct/read.rs` |
+//! | How does a read of one block go, which most reads at random are? | `direct/single.rs` |
 //! | Which bytes are under way, or wait, for a reader that reads in order? | `direct/ahead.rs` |
 //! | Who frees a read from a device that does not answer? | `direct/watch.rs` |
 //!
@@ -17,6 +18,7 @@
 mod ahead;
 mod plan;
 pub(crate) mod read;
+mod single;
 mod watch;
 
 use std::collections::HashMap;
@@ -31,7 +33,9 @@ use store::vdev::{DirectReads, LeafId};
 
 use self::ahead::AheadReads;
 use self::plan::Plan;
+use self::single::Known;
 use self::watch::UnderWay;
+use crate::pool_thread::PoolThread;
 
 /// Most bytes of blocks that one read ahead brings.
 pub(crate) const LONGEST_AHEAD: usize = 1 << 20;
@@ -63,6 +67,8 @@ impl Direct {
         let mut table = self.write();
         table.published = Some(Arc::clone(pool.published()));
         table.copies = pool.whole_copies();
+        drop(table);
+        self.under_way.forget();
     }
 
     /// Leaves all reads to the engine.
@@ -71,6 +77,7 @@ impl Direct {
         table.published = None;
         table.copies.clear();
         drop(table);
+        self.under_way.forget();
         self.ahead.clear();
     }
 
@@ -81,6 +88,8 @@ impl Direct {
             true => table.devices.insert(leaf, Arc::clone(device)),
             false => table.devices.remove(&leaf),
         };
+        drop(table);
+        self.under_way.forget();
     }
 
     /// Reports whether no read is under way.
@@ -91,6 +100,7 @@ impl Direct {
     /// Takes the device of a leaf out of use.
     pub(crate) fn detach(&self, leaf: LeafId) {
         let device = self.write().devices.remove(&leaf);
+        self.under_way.forget();
         if device.is_some() {
             self.under_way.let_end(FAREWELL);
         }
@@ -99,9 +109,16 @@ impl Direct {
     /// Takes all devices out of use.
     pub(crate) fn let_go(&self) {
         let devices = std::mem::take(&mut self.write().devices);
+        self.under_way.forget();
         if !devices.is_empty() {
             self.under_way.let_end(FAREWELL);
         }
+    }
+
+    /// Returns the part of the pool that lanes may read; `None` while the engine answers all reads.
+    /// A lane that keeps it is told by [`UnderWay::forget`] when it changes.
+    fn known(&self, host: &PoolThread) -> Option<Known> {
+        Known::of(&self.read(), host)
     }
 
     /// Finds out how these blocks are read; `None` if lanes cannot read them.

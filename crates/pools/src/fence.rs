@@ -13,11 +13,10 @@
 //! `scsi::application_client::reserving`.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::clock::since_boot_us;
+use crate::ownership::Ownership;
 use block::BlockDevice;
 use block::fence::{End, Fence, FenceOrder, FenceState, Goal, ReservationKey};
 use model::{Error, ErrorKind};
@@ -34,33 +33,29 @@ pub(super) type Named = (PathBuf, Arc<dyn BlockDevice>);
 #[derive(Clone, Debug)]
 pub(super) struct PoolFence {
     fence: Fence,
-    /// Time until which this host surely owns the pool, in microseconds since boot. Unknown before
-    /// the pool is open.
-    owned_until_us: Arc<OnceLock<Arc<AtomicU64>>>,
+    /// Unknown before the pool is open.
+    ownership: Arc<OnceLock<Ownership>>,
 }
 
 impl PoolFence {
     /// Returns the fence of one opening.
     pub(super) fn new(host: &str, opening: u64) -> Self {
-        let owned_until_us = Arc::new(OnceLock::<Arc<AtomicU64>>::new());
-        let known = Arc::clone(&owned_until_us);
-        let is_owner = move || {
-            let until_us = known.get().map(|until| until.load(Ordering::Acquire));
-            until_us.is_none_or(|until_us| until_us == u64::MAX || since_boot_us() < until_us)
-        };
+        let ownership = Arc::new(OnceLock::<Ownership>::new());
+        let known = Arc::clone(&ownership);
+        let is_owner = move || known.get().is_none_or(Ownership::is_sure);
         Self {
             fence: Fence {
                 key: ReservationKey::new(host, opening),
                 is_owner: Arc::new(is_owner),
             },
-            owned_until_us,
+            ownership,
         }
     }
 
     /// Follows the time until which the open pool is this host's.
-    pub(super) fn follow(&self, owned_until_us: &Arc<AtomicU64>) {
+    pub(super) fn follow(&self, ownership: &Ownership) {
         // Once for each opening.
-        let _ = self.owned_until_us.set(Arc::clone(owned_until_us));
+        let _ = self.ownership.set(ownership.clone());
     }
 
     /// Lets this host write to devices, whoever has reserved them. On devices that do not take

@@ -15,6 +15,7 @@
 //! | How is a pool created, exported, destroyed? | `administer/create.rs`; its devices by name: `administer/vdev_request.rs`; all opened or none: `administer/new_devices.rs`; foreign data on them: `devices/foreign.rs` |
 //! | How is a pool found and imported? | `import/found.rs`, `import/request.rs`; two copies of one device: `import/twins.rs` |
 //! | How is a pool opened, and how does it prove that no other host has it? | `import/opening.rs`, `import/multihost.rs` |
+//! | Until when does this host surely own a pool? | `ownership.rs`; its fence around devices: `fence.rs` |
 //! | How does a stopped pool go on? | `import/reopening.rs`; the writes that volumes may have lost: `engine/unflushed.rs` |
 //! | How does a copy become a pool of its own? | `import/reguid.rs` |
 //! | How is a damaged pool opened at an older state? | `import/rewind.rs`; without a write: `import/drive.rs`, `import/overlay.rs` |
@@ -47,6 +48,7 @@ mod import;
 mod io;
 pub mod opener_turn;
 mod order;
+mod ownership;
 pub mod pool_thread;
 mod progress;
 pub(crate) mod read_ahead;

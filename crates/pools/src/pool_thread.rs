@@ -27,6 +27,7 @@ use crate::fence::PoolFence;
 use crate::import::opened_devices::Devices;
 use crate::import::opening::{self, NotOpen};
 use crate::order::{self, Awaiting, Hands, Order, Reply, Slot};
+use crate::ownership::Ownership;
 use crate::read_ahead::Awaited;
 use crate::setup::{Place, Setup};
 use crate::shared::{HandedOver, Shared, Shut};
@@ -298,6 +299,11 @@ impl PoolThread {
     /// Reports whether this host surely owns the pool. If so, the cached data is current.
     pub(super) fn is_owned(&self) -> bool {
         self.shared.is_owned()
+    }
+
+    /// Returns the time for which this host surely owns the pool.
+    pub(super) fn ownership(&self) -> &Ownership {
+        self.shared.ownership()
     }
 
     /// Returns the fence that keeps other hosts from the pool's devices, if there is one.

@@ -58,12 +58,17 @@ impl Readers {
         streams.note(read, most.saturating_sub(awaited).max(most / 2))
     }
 
-    /// Counts a read as waited for, until the returned value is dropped.
-    pub(crate) fn wait(&self, bytes: u64, passed: Option<Passed>) -> Awaited {
-        self.awaited.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts a read as waited for, until the returned value is dropped. Reads that follow no other
+    /// are not counted: all lanes would change the count with each of them, and nothing is read
+    /// ahead beside them.
+    pub(crate) fn wait(&self, bytes: u64, noted: &Noted, passed: Option<Passed>) -> Awaited {
+        let count = noted.is_in_order.then(|| Arc::clone(&self.awaited));
+        if let Some(count) = &count {
+            count.fetch_add(bytes, Ordering::Relaxed);
+        }
         Awaited {
             bytes,
-            of: Arc::clone(&self.awaited),
+            of: count,
             passed,
         }
     }
@@ -73,7 +78,7 @@ impl Readers {
 #[derive(Debug)]
 pub(crate) struct Awaited {
     bytes: u64,
-    of: Arc<AtomicU64>,
+    of: Option<Arc<AtomicU64>>,
     passed: Option<Passed>,
 }
 
@@ -88,7 +93,9 @@ impl Awaited {
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(count) = &self.of {
+            count.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -134,6 +141,8 @@ pub(crate) struct Noted {
     /// Bytes that the reader read one after another. 0 if another reader follows and will ask for
     /// these bytes.
     pub(crate) run: u64,
+    /// Whether the read follows others of its reader.
+    pub(crate) is_in_order: bool,
     /// Range that the reader will probably ask for, and that should soon be in memory.
     pub(crate) ahead: Option<Ahead>,
 }
@@ -200,6 +209,7 @@ impl Streams {
             let run = stream.next - stream.start;
             return Noted {
                 run: if self.is_followed(number) { 0 } else { run },
+                is_in_order: true,
                 ahead,
             };
         }
@@ -469,7 +479,13 @@ mod tests {
         let far = distance(&Readers::default(), MOST);
         assert!(far > MOST - STEP, "{far}");
         let busy = Readers::default();
-        let awaited: Vec<_> = (0..3).map(|_| busy.wait(1 << 20, None)).collect();
+        let in_order = Noted {
+            is_in_order: true,
+            ..Noted::default()
+        };
+        let wait = |noted: &Noted| busy.wait(1 << 20, noted, None);
+        let awaited: Vec<_> = (0..3).map(|_| wait(&in_order)).collect();
+        let _scattered = wait(&Noted::default());
         let near = distance(&busy, MOST);
         assert!((STEP..=MOST / 2).contains(&near), "{near}");
         // An answered read is no longer waited for.

@@ -11,12 +11,12 @@ use store::cache::Cache;
 use store::engine::{Pool, PoolError, PoolErrorKind};
 
 use self::event_log::EventLog;
-use crate::clock::since_boot_us;
 use crate::devices::disks::Disks;
 use crate::direct::Direct;
 use crate::fence::PoolFence;
 use crate::import::opened_devices::Devices;
 use crate::order::Order;
+use crate::ownership::Ownership;
 use crate::setup::{Place, Setup};
 use block::lane::Waker;
 use model::event::{Occurrence, Severity, Teller, Topic};
@@ -34,8 +34,7 @@ pub(crate) struct Shared {
     /// Generation of the configuration that all labels hold, or 0 if it is not known yet.
     generation: AtomicU64,
     shut: Mutex<Option<Shut>>,
-    /// Time until which this host surely owns the pool, in microseconds since boot.
-    owned_until_us: Arc<AtomicU64>,
+    ownership: Ownership,
     fence: Mutex<Option<PoolFence>>,
     disks: Disks,
     inbox: Mutex<Inbox>,
@@ -126,7 +125,7 @@ impl Shared {
             reopenings: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             shut: Mutex::default(),
-            owned_until_us: Arc::new(AtomicU64::new(u64::MAX)),
+            ownership: Ownership::unlimited(),
             fence: Mutex::default(),
             disks: setup.disks.clone(),
             inbox: Mutex::default(),
@@ -218,7 +217,7 @@ impl Shared {
     /// Replaces the fence that keeps other hosts from the pool's devices.
     pub(crate) fn keep_fence(&self, fence: Option<PoolFence>) {
         if let Some(fence) = &fence {
-            fence.follow(&self.owned_until_us);
+            fence.follow(&self.ownership);
         }
         *self.lock_fence() = fence;
     }
@@ -309,17 +308,17 @@ impl Shared {
 
     /// Notes the time until which this host surely owns the pool.
     pub(crate) fn own_until(&self, since_boot_us: u64) {
-        // Only the pool's thread writes the value. Storing an unchanged value would take the cache
-        // line from the readers.
-        if self.owned_until_us.load(Ordering::Relaxed) != since_boot_us {
-            self.owned_until_us.store(since_boot_us, Ordering::Release);
-        }
+        self.ownership.own_until(since_boot_us);
     }
 
     /// Reports whether this host surely owns the pool.
     pub(crate) fn is_owned(&self) -> bool {
-        let until_us = self.owned_until_us.load(Ordering::Acquire);
-        until_us == u64::MAX || since_boot_us() < until_us
+        self.ownership.is_sure()
+    }
+
+    /// Returns the time for which this host surely owns the pool.
+    pub(crate) fn ownership(&self) -> &Ownership {
+        &self.ownership
     }
 
     /// Returns how often the pool was let go to be reopened.

@@ -196,7 +196,7 @@ impl PoolVolume {
                 Submitted::Ready(Ok(Done::Pages(data)))
             }
             Err(first) => {
-                let awaited = self.readers.wait(read.len, passed);
+                let awaited = self.readers.wait(read.len, &noted, passed);
                 let caller = Caller { ticket, awaited };
                 let fetch = Fetch {
                     wanted: self.wanted(offset, len),

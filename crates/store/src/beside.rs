@@ -126,20 +126,38 @@ impl Located {
         Verified::of(&self.pointers, blocks, bytes, block_size)
     }
 
+    /// Verifies the only block of a read as [`Self::verify`] does, and returns its bytes. `bytes`
+    /// is what a device has of it.
+    pub fn verify_one(&self, bytes: Pages, block_size: usize) -> Option<Pages> {
+        let [pointer] = self.pointers() else {
+            return None;
+        };
+        verified::block(pointer, bytes, block_size)
+    }
+
     /// Puts the blocks into the cache, except for those that were there or changed meanwhile.
     pub fn fill(&self, cache: &Cache, all: &Verified, block_size: usize) {
-        let (volume, first) = (self.wanted.dataset.0.into(), self.wanted.blocks.start);
         if self.wanted.tickets.is_empty() {
             return;
         }
         for (number, data) in all.each(block_size) {
-            let ticket = self.wanted.tickets.get(number).copied().flatten();
-            if let Some(ticket) = ticket.filter(|_| !self.pointers[number].is_hole()) {
-                let block = first + number as u64;
-                let key = Key { volume, block };
-                // No cache vdev takes blocks that make room: with one, the engine reads.
-                cache.fill(key, ticket, data, drop);
-            }
+            self.fill_block(cache, number, data);
+        }
+    }
+
+    /// Puts the only block of a read into the cache, as [`Self::fill`] does.
+    pub fn fill_one(&self, cache: &Cache, data: &Pages) {
+        self.fill_block(cache, 0, data.clone());
+    }
+
+    fn fill_block(&self, cache: &Cache, number: usize, data: Pages) {
+        let ticket = self.wanted.tickets.get(number).copied().flatten();
+        if let Some(ticket) = ticket.filter(|_| !self.pointers[number].is_hole()) {
+            let volume = self.wanted.dataset.0.into();
+            let block = self.wanted.blocks.start + number as u64;
+            let key = Key { volume, block };
+            // No cache vdev takes blocks that make room: with one, the engine reads.
+            cache.fill(key, ticket, data, drop);
         }
     }
 

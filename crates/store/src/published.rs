@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use pages::prefetch;
 use smallvec::SmallVec;
 
 use crate::format::node::FAN_OUT;
@@ -71,6 +72,32 @@ impl Leaf {
     }
 }
 
+impl Leaf {
+    /// Returns the leaf with its node, which stays in memory since it is used. Returns nothing if
+    /// the node has left.
+    #[inline]
+    fn open(&self) -> Option<(&Self, Arc<Node<FAN_OUT>>)> {
+        // Node and flag come from memory at one time.
+        prefetch(&*self.used);
+        let node = self.node.upgrade()?;
+        // A store that changes nothing would take the cache line from other readers.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some((self, node))
+    }
+
+    /// Returns where the block in a slot lies, if it did not change and its pointer proves its
+    /// bytes.
+    #[inline]
+    fn pointer(&self, node: &Node<FAN_OUT>, slot: usize) -> Option<Pointer> {
+        if self.changed.has(slot) {
+            return None;
+        }
+        Some(node.get(slot)).filter(is_proven)
+    }
+}
+
 /// Blocks of a leaf that changed since its node was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed([u64; FAN_OUT / WORD]);
@@ -100,21 +127,14 @@ impl Published {
             let (number, slot) = place(next);
             let end = blocks.end.min((number + 1) * FAN_OUT as u64);
             let part = self.part(dataset, number);
-            let Some(leaf) = part.leaves.get(&(dataset, number)) else {
+            let leaf = part.leaves.get(&(dataset, number));
+            let Some((leaf, node)) = leaf.and_then(Leaf::open) else {
                 return false;
             };
-            let Some(node) = leaf.node.upgrade() else {
-                return false;
-            };
-            // A store that changes nothing would take the cache line from other readers.
-            if !leaf.used.load(Ordering::Relaxed) {
-                leaf.used.store(true, Ordering::Relaxed);
-            }
             for slot in slot..slot + (end - next) as usize {
-                let pointer = node.get(slot);
-                if leaf.changed.has(slot) || !is_proven(&pointer) {
+                let Some(pointer) = leaf.pointer(&node, slot) else {
                     return false;
-                }
+                };
                 found.push(pointer);
             }
             next = end;

@@ -16,7 +16,7 @@ use block::{BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket};
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
 use store::beside::{Located, Tickets, Verified};
-use store::cache;
+use store::cache::{self, Cache};
 use store::engine;
 use store::format::{DatasetId, FAN_OUT};
 use store::published::LEAVES_TOGETHER;
@@ -25,8 +25,8 @@ use store::published::Published;
 use store::vdev::{Blocks, DirectReads};
 use store::volume::blocks;
 
-use super::LONGEST_AHEAD;
 use super::plan::{DeviceReads, Plan};
+use super::{LONGEST_AHEAD, single};
 use crate::pool_thread::PoolThread;
 use crate::read_ahead::Awaited;
 
@@ -134,6 +134,15 @@ pub(crate) fn begin(
         Join::Has(data) => return Submitted::Ready(Ok(Done::Pages(data))),
         Join::Refused(caller) => caller,
     };
+    let caller = match wanted.blocks() {
+        Range { start, end } if end - start == 1 => {
+            match single::begin(host, fetch, caller, lane) {
+                Ok(submitted) => return submitted,
+                Err(caller) => caller,
+            }
+        }
+        _ => caller,
+    };
     let Some((read, requests)) = prepared(host, fetch) else {
         return ask_engine(host, wanted, caller, lane);
     };
@@ -145,7 +154,7 @@ pub(crate) fn begin(
     }
     match read.ended(host) {
         Some(blocks) => {
-            caller.answered(fetch.use_of, host);
+            caller.answered(fetch.use_of, host.cache());
             Submitted::Ready(Ok(Done::Pages(read.part(&blocks, wanted))))
         }
         None => ask_engine(host, wanted, caller, lane),
@@ -267,14 +276,38 @@ fn join(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> J
     joined
 }
 
-fn ask_engine(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) -> Submitted {
+/// Lets the engine answer a read.
+pub(super) fn ask_engine(
+    host: &PoolThread,
+    wanted: Wanted,
+    caller: Caller,
+    lane: &mut Lane,
+) -> Submitted {
     let (awaited, ticket) = (Some(caller.awaited), caller.ticket);
     host.submit(wanted.request(), awaited, ticket, lane)
 }
 
+/// Lets the engine answer a read that a lane waits for already.
+pub(super) fn hand_over(host: &PoolThread, wanted: Wanted, caller: Caller, lane: &mut Lane) {
+    let (awaited, ticket) = (Some(caller.awaited), caller.ticket);
+    host.submit_pending(wanted.request(), awaited, ticket, lane);
+}
+
+/// Returns the error of a read whose pool is gone.
+pub(super) fn gone() -> BlockError {
+    BlockError::new(BlockErrorKind::Gone, "the pool is not open any more")
+}
+
 impl Wanted {
-    fn blocks(self) -> Range<u64> {
+    /// Returns the blocks that have the bytes.
+    pub(super) fn blocks(self) -> Range<u64> {
         blocks::touched(self.offset, self.len as usize, self.block_size as usize)
+    }
+
+    /// Returns the place of the bytes, counted from the start of their first block.
+    pub(super) fn within_first(self) -> Range<usize> {
+        let start = (self.offset % u64::from(self.block_size)) as usize;
+        start..start + self.len as usize
     }
 
     /// Reports whether these bytes have all blocks of others.
@@ -294,10 +327,10 @@ impl Wanted {
 
 impl Caller {
     /// Ends the wait of a caller that has its bytes.
-    fn answered(self, use_of: Use, host: &PoolThread) -> Ticket {
+    pub(super) fn answered(self, use_of: Use, cache: &Cache) -> Ticket {
         // Blocks that did not come into the cache need not leave it.
         if use_of == Use::Kept {
-            self.awaited.answered(host.cache());
+            self.awaited.answered(cache);
         }
         self.ticket
     }
@@ -307,7 +340,7 @@ impl DirectRead {
     /// Sends the requests to the devices. Reports whether at least one is under way.
     fn start(self: &Arc<Self>, requests: DeviceReads, lane: &mut Lane) -> bool {
         for (number, of) in (0..).zip(requests) {
-            of.counts.begin();
+            of.counts.begin(lane.number());
             let (offset, len) = (of.offset, of.len);
             let ticket = Ticket::serving(Arc::clone(self) as Arc<dyn Continuation>, number);
             match of
@@ -315,14 +348,14 @@ impl DirectRead {
                 .submit(Request::Read { offset, len }, ticket, lane)
             {
                 Submitted::Pending => lane.count_serving(),
-                Submitted::Ready(outcome) => drop(self.arrived(number, outcome)),
+                Submitted::Ready(outcome) => drop(self.arrived(number, outcome, lane)),
             }
         }
         self.progress().missing > 0
     }
 
     /// Takes what a device answered. Reports whether it was the last one.
-    fn arrived(&self, number: u32, outcome: Outcome) -> bool {
+    fn arrived(&self, number: u32, outcome: Outcome, lane: &Lane) -> bool {
         let part = &self.parts[number as usize];
         let block_size = self.wanted.block_size as usize;
         let (blocks, bytes) = match outcome {
@@ -341,7 +374,7 @@ impl DirectRead {
                 .for_each(|of| counted.count(u64::from(of.sectors) * PAGE_SIZE as u64));
         }
         let disk_us = self.began.elapsed().as_micros() as u64;
-        part.counts.end(counted, bytes, disk_us);
+        part.counts.end(lane.number(), counted, bytes, disk_us);
         let mut progress = self.progress();
         progress.missing -= 1;
         let all = progress.blocks.take().zip(blocks);
@@ -440,7 +473,7 @@ impl DirectRead {
                 continue;
             };
             let outcome = Ok(Done::Pages(self.part(blocks, joined.wanted)));
-            let ticket = joined.caller.answered(self.use_of, host);
+            let ticket = joined.caller.answered(self.use_of, host.cache());
             lane.complete(ticket, outcome);
         }
         let left = (self.wanted.len as usize).saturating_sub(had);
@@ -484,20 +517,18 @@ impl DirectRead {
 
 impl Joined {
     fn hand_over(self, host: &PoolThread, lane: &mut Lane) {
-        let (awaited, ticket) = (Some(self.caller.awaited), self.caller.ticket);
-        host.submit_pending(self.wanted.request(), awaited, ticket, lane);
+        hand_over(host, self.wanted, self.caller, lane);
     }
 }
 
 impl Continuation for DirectRead {
     fn go_on(self: Arc<Self>, part: u32, outcome: Outcome, lane: &mut Lane) {
-        if !self.arrived(part, outcome) {
+        if !self.arrived(part, outcome, lane) {
             return;
         }
         let Some(host) = self.host.upgrade() else {
             for joined in self.take_callers() {
-                let error = BlockError::new(BlockErrorKind::Gone, "the pool is not open any more");
-                lane.complete(joined.caller.ticket, Err(error));
+                lane.complete(joined.caller.ticket, Err(gone()));
             }
             return;
         };

@@ -3,6 +3,7 @@
 //! too.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -10,8 +11,10 @@ use std::time::{Duration, Instant};
 use block::Lane;
 use block::lane::Alarm;
 use slab::Slab;
+use store::map::hash::BuildNumberHasher;
 
-use super::read::DirectRead;
+use super::read::{Caller, DirectRead, Wanted, gone, hand_over};
+use super::single::SingleReads;
 use crate::pool_thread::PoolThread;
 
 /// Time after which the engine gets a read. Another device is then asked at once.
@@ -22,13 +25,17 @@ const LOCKS: usize = 16;
 /// Reads under way.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    lanes: [Mutex<HashMap<usize, OfLane>>; LOCKS],
+    lanes: [Mutex<Lanes>; LOCKS],
 }
 
+/// Lanes by their numbers.
+type Lanes = HashMap<usize, OfLane, BuildNumberHasher>;
+
 /// Reads of a lane that are under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfLane {
     reads: Slab<Arc<DirectRead>>,
+    singles: Arc<SingleReads>,
     /// Time of the alarm that is set.
     alarm: Option<Instant>,
 }
@@ -36,7 +43,12 @@ struct OfLane {
 impl OfLane {
     /// Reports whether the lane has ended, or will not be missed: its alarm did not ring.
     fn is_idle(&self, now: Instant) -> bool {
-        self.reads.is_empty() && self.alarm.is_none_or(|at| now > at + PATIENCE)
+        self.has_none() && self.alarm.is_none_or(|at| now > at + PATIENCE)
+    }
+
+    /// Reports whether no read is under way.
+    fn has_none(&self) -> bool {
+        self.reads.is_empty() && self.singles.is_empty()
     }
 }
 
@@ -48,20 +60,50 @@ impl UnderWay {
         host: &Arc<PoolThread>,
         lane: &mut Lane,
     ) -> usize {
+        let insert = |of: &mut OfLane| of.reads.insert(Arc::clone(read));
+        self.with_lane(host, read.began, lane, insert)
+    }
+
+    /// Returns the reads of single blocks of a lane that begins one now.
+    pub(super) fn singles(
+        &self,
+        host: &Arc<PoolThread>,
+        now: Instant,
+        lane: &mut Lane,
+    ) -> Arc<SingleReads> {
+        self.with_lane(host, now, lane, |of| Arc::clone(&of.singles))
+    }
+
+    /// Calls `with` with the reads of a lane that begins one now, and sees to its alarm.
+    fn with_lane<T>(
+        &self,
+        host: &Arc<PoolThread>,
+        now: Instant,
+        lane: &mut Lane,
+        with: impl FnOnce(&mut OfLane) -> T,
+    ) -> T {
         let mut lanes = self.lock(lane.number());
-        if !lanes.contains_key(&lane.number()) {
-            // Lanes come and go.
-            lanes.retain(|_, of| !of.is_idle(read.began));
-        }
-        let of_lane = lanes.entry(lane.number()).or_default();
-        let slot = of_lane.reads.insert(Arc::clone(read));
+        let of_lane = match lanes.entry(lane.number()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) => {
+                // Lanes come and go.
+                lanes.retain(|_, of| !of.is_idle(now));
+                lanes.entry(lane.number()).or_insert_with(|| OfLane {
+                    reads: Slab::new(),
+                    singles: Arc::new(SingleReads::new(host, lane)),
+                    alarm: None,
+                })
+            }
+        };
+        let result = with(of_lane);
         if of_lane.alarm.is_none() {
-            let at = read.began + PATIENCE / 2;
+            let at = now + PATIENCE / 2;
             of_lane.alarm = Some(at);
+            let singles = Arc::downgrade(&of_lane.singles);
             drop(lanes);
-            watch(host, at, lane);
+            lane.set_alarm(at, Arc::new(Watch(Arc::downgrade(host), singles)));
         }
-        slot
+        result
     }
 
     /// Notes that a read ended.
@@ -75,42 +117,54 @@ impl UnderWay {
     pub(super) fn is_idle(&self) -> bool {
         self.lanes.iter().all(|lanes| {
             let lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.values().all(|of| of.reads.is_empty())
+            lanes.values().all(OfLane::has_none)
         })
+    }
+
+    /// Lets all lanes look for devices and maps anew with their next reads.
+    pub(super) fn forget(&self) {
+        for lanes in &self.lanes {
+            let lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            lanes.values().for_each(|of| of.singles.forget());
+        }
     }
 
     /// Waits until the reads that are under way now have ended.
     pub(super) fn let_end(&self, within: Duration) {
         let now = Instant::now();
-        let is_under_way = |lanes: &Mutex<HashMap<usize, OfLane>>| {
+        let is_under_way = |lanes: &Mutex<Lanes>| {
             let lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut reads = lanes.values().flat_map(|of| &of.reads);
-            reads.any(|(_, read)| read.began <= now)
+            lanes.values().any(|of| {
+                let mut reads = of.reads.iter();
+                reads.any(|(_, read)| read.began <= now) || of.singles.has_begun_by(now)
+            })
         };
         while self.lanes.iter().any(is_under_way) && now.elapsed() < within {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
 
-    /// Returns the reads of a lane that take long, and the time at which to look again. The watch
-    /// ends if there is nothing to look at.
-    fn late(&self, lane: &Lane, goes_on: bool) -> Option<(Vec<Arc<DirectRead>>, Instant)> {
+    /// Returns the reads of a lane that take long. The watch ends if there is nothing to look at.
+    fn late(&self, now: Instant, lane: &Lane, goes_on: bool) -> Option<Late> {
         let mut lanes = self.lock(lane.number());
         let of_lane = lanes.get_mut(&lane.number())?;
-        if of_lane.reads.is_empty() && !goes_on {
+        if of_lane.has_none() && !goes_on {
             lanes.remove(&lane.number());
             return None;
         }
-        let now = Instant::now();
         let is_late = |read: &&Arc<DirectRead>| now.duration_since(read.began) >= PATIENCE;
         let reads = of_lane.reads.iter().map(|(_, read)| read);
         let late = reads.filter(is_late).cloned().collect();
-        let again = now + PATIENCE / 2;
-        of_lane.alarm = Some(again);
-        Some((late, again))
+        let singles = now.checked_sub(PATIENCE);
+        let singles = singles.map(|by| of_lane.singles.give_up(by));
+        of_lane.alarm = Some(now + PATIENCE / 2);
+        Some(Late {
+            reads: late,
+            singles: singles.unwrap_or_default(),
+        })
     }
 
-    fn lock(&self, lane: usize) -> MutexGuard<'_, HashMap<usize, OfLane>> {
+    fn lock(&self, lane: usize) -> MutexGuard<'_, Lanes> {
         // Every change is an insertion or a removal: a panic leaves nothing half done.
         self.lanes[lane % LOCKS]
             .lock()
@@ -118,12 +172,15 @@ impl UnderWay {
     }
 }
 
-fn watch(host: &Arc<PoolThread>, at: Instant, lane: &mut Lane) {
-    lane.set_alarm(at, Arc::new(Watch(Arc::downgrade(host))));
+/// Reads that take long.
+struct Late {
+    reads: Vec<Arc<DirectRead>>,
+    /// Callers of reads of single blocks.
+    singles: Vec<(Wanted, Caller)>,
 }
 
 /// Watch over the reads of a lane.
-struct Watch(Weak<PoolThread>);
+struct Watch(Weak<PoolThread>, Weak<SingleReads>);
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,14 +190,24 @@ impl fmt::Debug for Watch {
 
 impl Alarm for Watch {
     fn ring(self: Arc<Self>, lane: &mut Lane) {
+        let now = Instant::now();
         let Some(host) = self.0.upgrade() else {
+            // Nobody reads from a device that answers late.
+            let singles = self.1.upgrade();
+            let left = singles.map(|singles| singles.give_up(now));
+            for (_, caller) in left.unwrap_or_default() {
+                lane.complete(caller.ticket, Err(gone()));
+            }
             return;
         };
         let direct = host.direct();
-        direct.ahead.expire_late(Instant::now());
-        if let Some((late, again)) = direct.under_way.late(lane, !direct.ahead.is_empty()) {
-            late.iter().for_each(|read| read.give_up(&host, lane));
-            watch(&host, again, lane);
+        direct.ahead.expire_late(now);
+        if let Some(late) = direct.under_way.late(now, lane, !direct.ahead.is_empty()) {
+            late.reads.iter().for_each(|read| read.give_up(&host, lane));
+            for (wanted, caller) in late.singles {
+                hand_over(&host, wanted, caller, lane);
+            }
+            lane.set_alarm(now + PATIENCE / 2, self);
         }
     }
 }

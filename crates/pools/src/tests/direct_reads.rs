@@ -235,6 +235,67 @@ fn a_lane_that_ends_waits_for_its_callers_and_not_for_the_device() {
     pools.close();
 }
 
+#[test]
+fn lanes_that_have_read_keep_no_device_that_is_taken_out_of_use() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let mut lane = Lane::standing().expect("a lane");
+    // The engine publishes the leaf with the first read.
+    read_block(&volume, &mut lane, 0);
+    let impostor = deceive(&pools, Manner::Lies);
+    read_block(&volume, &mut lane, 100);
+    let of_the_table = 2;
+    assert!(
+        Arc::strong_count(&impostor) > of_the_table + 1,
+        "the lane has it"
+    );
+    let host = handle(&pools);
+    host.direct().detach(LeafId(1));
+    assert_eq!(Arc::strong_count(&impostor), of_the_table);
+    // The next read looks for the device anew.
+    deceive(&pools, Manner::Fails);
+    assert_eq!(Arc::strong_count(&impostor), 1);
+    assert!(read_block(&volume, &mut lane, 200) == bytes(200, 1));
+    host.direct().stop();
+    let made = direct(&pools);
+    assert!(read_block(&volume, &mut lane, 300) == bytes(300, 1));
+    assert_eq!(direct(&pools), made);
+    pools.close();
+}
+
+#[test]
+fn a_read_whose_device_hangs_ends_with_its_pool_and_keeps_nothing_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let (mut lane, impostor) = hanging(&pools, &volume);
+    let request = Request::Read {
+        offset: 100 * BLOCK as u64,
+        len: BLOCK as u32,
+    };
+    let submitted = volume.submit(request, Ticket::new(1), &mut lane);
+    assert!(matches!(submitted, Submitted::Pending));
+    let cache = Arc::clone(handle(&pools).cache());
+    drop(volume);
+    pools.close();
+    drop(pools);
+    let mut finished = Vec::new();
+    while finished.is_empty() {
+        lane.wait(None).expect("it waits");
+        lane.take_completions(&mut finished);
+    }
+    let (token, outcome) = finished.remove(0);
+    let error = outcome.expect_err("the pool is gone");
+    assert_eq!((token, error.kind()), (1, BlockErrorKind::Gone));
+    assert_eq!(Arc::strong_count(&cache), 1);
+    // A late answer goes to nobody.
+    let kept = std::mem::take(&mut *impostor.kept.lock().expect("no panic"));
+    for ticket in kept {
+        lane.complete(ticket, Ok(Done::Pages(Pages::from_bytes(&bytes(100, 1)))));
+    }
+    lane.take_completions(&mut finished);
+    assert!(finished.is_empty() && lane.in_flight() == 0);
+}
+
 /// Each reader knows which version was acknowledged before it asked, and gets that one or a newer
 /// one, whole.
 #[test]

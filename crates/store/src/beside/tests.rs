@@ -108,6 +108,35 @@ fn blocks_come_into_the_cache_unless_they_changed_after_the_tickets() {
 }
 
 #[test]
+fn one_block_alone_is_verified_and_kept_as_many_are() {
+    let rig = rig();
+    let locate = |tickets: Tickets| tickets.locate(&rig.published).expect("it is known");
+    let of_one = || Tickets::take(&rig.cache, VOLUME, FIRST..FIRST + 1, None);
+    let passed = locate(Tickets::none(VOLUME, FIRST..FIRST + 1));
+    let (early, late) = (locate(of_one()), locate(of_one()));
+    let mut wrong = bytes(FIRST).to_vec();
+    wrong[SIZE - 1] ^= 1;
+    assert!(early.verify_one(Pages::from_bytes(&wrong), SIZE).is_none());
+    let short = bytes(FIRST).slice(0..SIZE / 2);
+    assert!(early.verify_one(short, SIZE).is_none());
+    let data = early.verify_one(bytes(FIRST), SIZE).expect("it is right");
+    passed.fill_one(&rig.cache, &data);
+    assert_eq!(rig.cached(FIRST), None);
+    early.fill_one(&rig.cache, &data);
+    assert_eq!(rig.cached(FIRST), Some(20));
+    rig.change(FIRST);
+    late.fill_one(&rig.cache, &data);
+    assert_eq!(rig.cached(FIRST), Some(99));
+    let many = locate(Tickets::take(
+        &rig.cache,
+        VOLUME,
+        FIRST + 1..FIRST + 3,
+        None,
+    ));
+    assert!(many.verify_one(bytes(FIRST + 1), SIZE).is_none());
+}
+
+#[test]
 fn a_block_that_changed_before_the_look_up_is_the_engines() {
     let rig = rig();
     let tickets = rig.take();

@@ -40,7 +40,7 @@ impl Verified {
             let start = usize::try_from(before).ok()?.checked_mul(PAGE_SIZE)?;
             let end = start + usize::from(pointer.sectors) * PAGE_SIZE;
             let payload = (end <= bytes.len()).then(|| bytes.slice(start..end))?;
-            (checksum::of(pointer.algorithm, &payload) == pointer.checksum).then_some(())?;
+            is_right(pointer, &payload).then_some(())?;
             if pointer.compression == Compression::Off && payload.len() == block_size {
                 match &mut row {
                     Some((_, range)) if range.end == start => range.end = end,
@@ -102,6 +102,21 @@ impl Verified {
         let parts: SmallVec<[Pages; 1]> = parts.collect();
         blocks::joined(&parts)
     }
+}
+
+/// Verifies one block by its pointer, and unpacks it. `payload` is what its device has of it.
+pub(super) fn block(pointer: &Pointer, payload: Pages, block_size: usize) -> Option<Pages> {
+    let has_all = payload.len() == usize::from(pointer.sectors) * PAGE_SIZE;
+    (has_all && is_right(pointer, &payload)).then_some(())?;
+    match pointer.compression == Compression::Off && payload.len() == block_size {
+        true => Some(payload),
+        false => compress::unpack(pointer.compression, &payload, block_size),
+    }
+}
+
+/// Reports whether the bytes of a block are those that its pointer tells of.
+fn is_right(pointer: &Pointer, payload: &Pages) -> bool {
+    checksum::of(pointer.algorithm, payload) == pointer.checksum
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ impl VolumeStatistics {
 pub(super) struct VolumeCounts {
     counts: Vec<VolumeStatistics>,
     numbers: BTreeMap<u64, u32>,
+    /// Volume that was asked for last, with its number. Mostly it is asked for again.
+    latest: Option<(u64, u32)>,
     free: Vec<u32>,
 }
 
@@ -75,17 +77,22 @@ impl VolumeCounts {
 
     /// Reports whether the volume has counts.
     pub(super) fn is_counted(&self, volume: u64) -> bool {
-        self.numbers.contains_key(&volume)
+        self.latest.is_some_and(|(of, _)| of == volume) || self.numbers.contains_key(&volume)
     }
 
     /// Returns the number of the volume's counts.
     pub(super) fn number(&mut self, volume: u64) -> u32 {
-        *self.numbers.entry(volume).or_insert_with(|| {
+        if let Some((_, number)) = self.latest.filter(|(of, _)| *of == volume) {
+            return number;
+        }
+        let number = *self.numbers.entry(volume).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
                 self.counts.push(VolumeStatistics::default());
                 (self.counts.len() - 1) as u32
             })
-        })
+        });
+        self.latest = Some((volume, number));
+        number
     }
 
     pub(super) fn of(&mut self, number: u32) -> &mut VolumeStatistics {
@@ -102,6 +109,7 @@ impl VolumeCounts {
 
     /// Forgets the counts of a volume that has no blocks here any more.
     pub(super) fn forget(&mut self, volume: u64) {
+        self.latest = None;
         if let Some(number) = self.numbers.remove(&volume) {
             self.counts[number as usize] = VolumeStatistics::default();
             self.free.push(number);

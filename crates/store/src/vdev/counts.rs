@@ -48,9 +48,20 @@ pub struct LeafIo {
     pub write: Transfers,
 }
 
-/// Reads of a leaf's device that other threads make beside the array.
+/// Number of parts of the counts of [`DirectReads`]. Lanes with different numbers seldom share one.
+const SHARES: usize = 8;
+
+/// Reads of a leaf's device that other threads make beside the array. Each lane counts in a part
+/// that others seldom touch: a cache line that all cores change is slow to reach for all of them.
 #[derive(Debug, Default)]
 pub struct DirectReads {
+    shares: [Share; SHARES],
+}
+
+/// Counts of some lanes, on cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Share {
     under_way: AtomicU32,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -60,41 +71,47 @@ pub struct DirectReads {
 }
 
 impl DirectReads {
-    /// Notes that a request begins.
-    pub fn begin(&self) {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+    /// Notes that a lane begins a request.
+    pub fn begin(&self, lane: usize) {
+        self.share(lane).under_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a request of `bytes` bytes ended. It counts if it brought blocks; there may be
-    /// gaps between them.
-    pub fn end(&self, blocks: Blocks, bytes: u64, disk_us: u64) {
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    /// Notes that a request of a lane ended, of `bytes` bytes. It counts if it brought blocks;
+    /// there may be gaps between them.
+    pub fn end(&self, lane: usize, blocks: Blocks, bytes: u64, disk_us: u64) {
+        let share = self.share(lane);
+        share.under_way.fetch_sub(1, Ordering::Relaxed);
         if blocks.operations > 0 {
-            self.requests.fetch_add(1, Ordering::Relaxed);
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.disk_us.fetch_add(disk_us, Ordering::Relaxed);
+            share.requests.fetch_add(1, Ordering::Relaxed);
+            share.bytes.fetch_add(bytes, Ordering::Relaxed);
+            share.disk_us.fetch_add(disk_us, Ordering::Relaxed);
             let Blocks { operations, bytes } = blocks;
-            self.blocks.fetch_add(operations, Ordering::Relaxed);
-            self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
+            share.blocks.fetch_add(operations, Ordering::Relaxed);
+            share.block_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+    }
+
+    fn share(&self, lane: usize) -> &Share {
+        &self.shares[lane % SHARES]
     }
 
     /// Returns the number of requests under way.
     pub fn under_way(&self) -> u32 {
-        self.under_way.load(Ordering::Relaxed)
+        let shares = self.shares.iter();
+        shares.map(|of| of.under_way.load(Ordering::Relaxed)).sum()
     }
 
     /// Returns the number of requests that brought blocks.
     pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.sum(|of| &of.requests)
     }
 
     /// Returns the requests as they count for the leaf.
     pub(super) fn transfers(&self) -> Transfers {
-        let disk_us = self.disk_us.load(Ordering::Relaxed);
+        let disk_us = self.sum(|of| &of.disk_us);
         Transfers {
-            requests: self.requests.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
+            requests: self.requests(),
+            bytes: self.sum(|of| &of.bytes),
             disk_us,
             total_us: disk_us,
         }
@@ -103,9 +120,14 @@ impl DirectReads {
     /// Returns the blocks as they count for the top-level vdev.
     pub(super) fn blocks(&self) -> Blocks {
         Blocks {
-            operations: self.blocks.load(Ordering::Relaxed),
-            bytes: self.block_bytes.load(Ordering::Relaxed),
+            operations: self.sum(|of| &of.blocks),
+            bytes: self.sum(|of| &of.block_bytes),
         }
+    }
+
+    fn sum(&self, count: impl Fn(&Share) -> &AtomicU64) -> u64 {
+        let shares = self.shares.iter();
+        shares.map(|of| count(of).load(Ordering::Relaxed)).sum()
     }
 }
 

@@ -113,12 +113,12 @@ fn a_read_beside_the_array_counts_its_bytes_for_the_leaf_and_its_blocks_for_the_
     let mut blocks = Blocks::default();
     blocks.count(4096);
     blocks.count(8192);
-    counts.begin();
-    assert_eq!(counts.under_way(), 1);
+    counts.begin(3);
+    counts.begin(4);
+    assert_eq!(counts.under_way(), 2);
     // A gap of one sector lies between the blocks.
-    counts.end(blocks, 16_384, 70);
-    counts.begin();
-    counts.end(Blocks::default(), 4096, 5);
+    counts.end(3, blocks, 16_384, 70);
+    counts.end(4, Blocks::default(), 4096, 5);
     assert_eq!(counts.under_way(), 0);
     let read = io(&rig, 1).read;
     assert_eq!((read.requests, read.bytes, read.disk_us), (1, 16_384, 70));

@@ -96,12 +96,12 @@ fn beside_reads_that_other_threads_make_fewer_writes_are_in_flight() {
     let limits = Limits::default();
     let mut rig = Rig::of(&tree(TopLevelKind::Leaf, 1), 1, limits);
     let counts = Arc::clone(&rig.array.whole_copies()[0][0].1);
-    counts.begin();
+    counts.begin(0);
     for number in 0..300 {
         start(&mut rig, number * 20, 1, Priority::AsyncWrite);
     }
     assert_eq!(writes(&rig).len(), limits.async_writes_beside_reads);
-    counts.end(Blocks::default(), 0, 0);
+    counts.end(0, Blocks::default(), 0, 0);
     rig.run();
 }
 
