@@ -195,18 +195,19 @@ pub(super) fn text(devices: &[Named]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::since_boot_us;
 
     #[test]
     fn a_pool_is_its_hosts_until_it_says_otherwise() {
         let fence = PoolFence::new("a/1", 7);
         let is_owner = || (fence.fence.is_owner)();
         assert!(is_owner(), "it is being opened");
-        let until_us = Arc::new(AtomicU64::new(u64::MAX));
-        fence.follow(&until_us);
+        let ownership = Ownership::unlimited();
+        fence.follow(&ownership);
         assert!(is_owner());
-        until_us.store(since_boot_us() + 60_000_000, Ordering::Release);
+        ownership.own_until(since_boot_us() + 60_000_000);
         assert!(is_owner());
-        until_us.store(since_boot_us() - 1, Ordering::Release);
+        ownership.own_until(since_boot_us() - 1);
         assert!(!is_owner());
     }
 }
