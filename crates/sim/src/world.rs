@@ -86,6 +86,8 @@ struct World {
     owners: HashMap<ConnectionId, usize>,
     silenced: BTreeMap<ConnectionId, Duration>,
     cut: BTreeSet<ConnectionId>,
+    /// Connections on which a host hears nothing.
+    deaf: BTreeSet<ConnectionId>,
     model: Vec<u8>,
     busy: Vec<bool>,
     meant: BTreeMap<u64, Meant>,
@@ -188,6 +190,7 @@ impl World {
             owners: HashMap::new(),
             silenced: BTreeMap::new(),
             cut: BTreeSet::new(),
+            deaf: BTreeSet::new(),
             model: vec![0; BLOCKS[usize::from(OWN)] as usize * BLOCK],
             busy: vec![false; BLOCKS[usize::from(OWN)] as usize],
             meant: BTreeMap::new(),
@@ -246,7 +249,7 @@ impl World {
     fn target_closed(&mut self, id: ConnectionId) {
         let port = self.owners[&id];
         let is_used = self.ports[port].initiator.connection() == Some(id);
-        if self.network.is_silent(id) {
+        if self.network.is_silent(id) || self.deaf.contains(&id) {
             self.report.given_up += 1;
         } else if is_used && !self.ports[port].is_disturbed && !self.cut.contains(&id) {
             panic!("a slow peer was given up: {id:?}");

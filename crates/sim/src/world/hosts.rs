@@ -15,7 +15,8 @@ impl World {
         let bytes = self.network.take(id, End::Initiator, now);
         let port = self.owners[&id];
         let initiator = &mut self.ports[port].initiator;
-        if bytes.is_empty() || initiator.connection() != Some(id) {
+        let is_heard = !self.deaf.contains(&id) && initiator.connection() == Some(id);
+        if bytes.is_empty() || !is_heard {
             return;
         }
         let was_in = initiator.is_logged_in();
@@ -181,10 +182,11 @@ impl World {
         }
     }
 
-    /// Lets a port that takes memory fall silent behind its commands.
+    /// Lets a port that takes memory hear nothing more, so that it sends none of the data that it
+    /// is asked for.
     fn hog(&mut self, port: usize, id: ConnectionId) {
         if self.ports[port].host >= HOSTS && self.random.per_mille(700) {
-            self.silence(port, id);
+            self.deaf.insert(id);
         }
     }
 
@@ -198,10 +200,10 @@ impl World {
             (Some(_), None) => {}
             (None, id) => {
                 let id = id.expect("only a connection is given up");
-                let is_silent = self.network.is_silent(id);
+                let is_silent = self.network.is_silent(id) || self.deaf.contains(&id);
                 // A login may wait for writes of the session before.
                 assert!(is_silent || !was_in, "a slow target was given up");
-                if !is_silent {
+                if !self.network.is_silent(id) {
                     let at = self.network.last_arrival(id, End::Target);
                     self.schedule.add(at, Event::Closed(id, End::Target));
                 }

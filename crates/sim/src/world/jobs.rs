@@ -90,8 +90,10 @@ impl World {
     fn choose(&mut self, host: usize) -> Option<(u16, Purpose, Range<u64>)> {
         let climate = self.climate;
         if host >= super::HOSTS {
-            let start = self.random.within(0..BLOCKS[usize::from(SCRATCH)] - 60);
-            return Some((SCRATCH, Purpose::Write, start..start + 60));
+            // The smaller ones take what is left by the larger ones.
+            let count = self.random.one_of(&[60, 16, 8]);
+            let start = self.random.within(0..BLOCKS[usize::from(SCRATCH)] - count);
+            return Some((SCRATCH, Purpose::Write, start..start + count));
         }
         if self.random.per_mille(climate.counters_per_mille) {
             let block = self.random.within(0..COUNTERS);
