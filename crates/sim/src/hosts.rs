@@ -397,7 +397,7 @@ impl World {
                     "host {number} had to stop without any trouble: {why}"
                 ));
             }
-            for (op, outcome) in brought.answers {
+            for (life, op, outcome) in brought.answers {
                 if let Ok(data) = outcome {
                     if self.owner != Some((number, life)) {
                         return Err(format!(

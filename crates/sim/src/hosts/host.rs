@@ -37,8 +37,9 @@ pub(super) enum Purpose {
     Io(vdev::IoId),
 }
 
-/// Result of an operation: success, with the bytes of a read, or failure.
-pub(super) type Answered = (Op, Result<Option<Vec<u8>>, ()>);
+/// Result of an operation: success, with the bytes of a read, or failure. The life of the host that
+/// answered comes first; it may have ended since.
+pub(super) type Answered = (u64, Op, Result<Option<Vec<u8>>, ()>);
 
 /// Results of a host's work.
 #[derive(Default)]
@@ -651,7 +652,7 @@ impl SimulatedHost {
                 Ok(_) => Ok(None),
                 Err(_) => Err(()),
             };
-            self.brought.answers.push((op, outcome));
+            self.brought.answers.push((self.life, op, outcome));
         }
         if let Some(stop) = stopped {
             match stop {
