@@ -486,6 +486,9 @@ impl Family {
     }
 
     fn finish(self, setup: &PoolSetup, history: &mut History) {
+        if setup.with_lanes {
+            lanes::add_bursts(history);
+        }
         if self == Self::Apart {
             part(setup, history);
         }
@@ -512,7 +515,6 @@ impl Family {
             Self::PulledLogs => harsher::try_pulls(setup, history),
             Self::LostRoots => harsher::try_lost_roots(history),
             Self::Repeating => harsher::try_repeats(history),
-            Self::Lanes | Self::CoveredLanes => lanes::add_bursts(history),
             _ => {}
         }
         if (Self::Parting..=Self::Repeating).contains(&self) {
