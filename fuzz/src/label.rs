@@ -4,8 +4,8 @@
 //! Input: a label as it lies on the disk. Its checksum is corrected, since no fuzzer finds one.
 
 use store::checksum;
+use store::engine::PoolConfig;
 use store::format::Label;
-use store::pool::PoolConfig;
 
 /// Number of bytes before the configuration.
 const HEADER: usize = 96;

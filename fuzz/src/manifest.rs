@@ -3,7 +3,7 @@
 //!
 //! Input: the manifest, JSON.
 
-use store::pool::normal_manifest;
+use store::engine::normal_manifest;
 
 /// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
