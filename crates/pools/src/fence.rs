@@ -1,5 +1,5 @@
 //! Fence around a protected pool: a persistent reservation on each of its disks that is another
-//! machine's keeps other hosts from writing. The records of `../import/multihost.rs` tell a host to
+//! machine's keeps other hosts from writing. The records of `import/multihost.rs` tell a host to
 //! stop. The reservation also stops writes that the host sent before.
 //!
 //! The order matters:

@@ -329,7 +329,7 @@ impl Served {
 
     /// Takes the actions that are due.
     pub fn take_actions(&mut self, now: Duration) -> Vec<Action> {
-        // What disks were asked for came before the ends that the other side hears of now.
+        // Requests reached the disks before the other side hears of the ends of commands.
         let news = self.journal.take().into_iter();
         self.actions
             .extend(news.map(|(lun, news)| Action::Disk(lun, news)));
@@ -352,7 +352,7 @@ impl Served {
             let sent = self.cables.take(id);
             if !sent.bytes.is_empty() {
                 self.actions.push(Action::Send(id, sent.bytes));
-                // What was full may have room now.
+                // A socket that was full may have room now.
                 self.stir(now);
                 if self.random.per_mille(self.shape.congestion_per_mille) {
                     self.congested.push(id);

@@ -1,5 +1,5 @@
-//! Rule of documents: they name files that exist, because a map with wrong roads is worse than
-//! none.
+//! Rule of documents and comments: they name files that exist, because a map with wrong roads is
+//! worse than none.
 
 use super::{Finding, Tree};
 
@@ -35,8 +35,37 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(paths_in_comments(tree));
     findings.extend(missing_tests(tree));
     findings.extend(examples_that_nobody_runs(tree));
+    findings
+}
+
+/// Finds paths of Rust files in comments that lead nowhere: from the root, as a tail, or with `..`
+/// from the file itself. A name without a folder may be a user's file.
+fn paths_in_comments(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, _) in tree.rust() {
+        for (index, line) in file.text.lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("//") else {
+                continue;
+            };
+            let spans = code_spans(comment).into_iter();
+            let named = spans.filter(|span| span.contains('/') && span.ends_with(".rs"));
+            let missing = named.filter(|span| match span.starts_with("..") {
+                true => broken_link(tree, &file.path, span).is_some(),
+                false => paths_in(tree, span)
+                    .iter()
+                    .any(|path| !is_known(tree, path)),
+            });
+            findings.extend(missing.map(|path| Finding {
+                path: file.path.clone(),
+                line: index + 1,
+                rule: "named-path",
+                message: format!("{path} does not exist: correct the comment"),
+            }));
+        }
+    }
     findings
 }
 
@@ -103,7 +132,7 @@ fn code_spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// Returns the paths that a code span names. Braces are expanded: `src/{a,b}.rs`.
+/// Returns the paths that a code span names. Braces are expanded: `{a,b}.rs`.
 fn paths_in(tree: &Tree, span: &str) -> Vec<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./{},".contains(c);
     if span.is_empty()
@@ -216,6 +245,17 @@ mod tests {
         );
         assert_eq!(
             missing("ARCHITECTURE.md", "`crates/scsi/src/` and `logins.rs`").len(),
+            2
+        );
+    }
+
+    #[test]
+    fn a_comment_names_paths_that_exist() {
+        let right = "//! `target/login.rs` `../chap.rs` `mine.rs` `a/b`\nfn a() {}\n";
+        assert!(missing("crates/iscsi/src/target/session.rs", right).is_empty());
+        let wrong = "fn a() {\n    // `pool/login.rs` and `../login.rs`\n}\n";
+        assert_eq!(
+            missing("crates/iscsi/src/target/session.rs", wrong).len(),
             2
         );
     }

@@ -5,8 +5,8 @@
 //! target never had an attempt, it is sent again with its own CmdSN. If the attempt was lost with
 //! its connection, another attempt follows.
 //!
-//! What the target does is seen at its disks. A read begins there when the device server is given
-//! it, so reads show the order of commands. A write begins when all of its data has come.
+//! The disks of the target show its work. A read begins there when the device server is given it,
+//! so reads show the order of commands. A write begins when all of its data has come.
 
 use std::collections::HashMap;
 

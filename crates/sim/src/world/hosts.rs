@@ -226,7 +226,7 @@ impl World {
         if mine.is_empty() {
             return;
         }
-        // They have ended here, so any path may have them.
+        // These jobs have ended on this path, so any path may run them again.
         let other = match self.random.per_mille(500) {
             true => self.another_port(port),
             false => port,

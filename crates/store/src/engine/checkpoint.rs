@@ -5,7 +5,7 @@
 //! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last
 //!    two checkpoints reach is touched;
 //! 3. when all of that, and all groups up to that one, are on the devices, they are flushed;
-//! 4. the labels say what the vdevs are and what each leaf missed (`../devices/label_writes.rs`);
+//! 4. the labels say what the vdevs are and what each leaf missed (`devices/label_writes.rs`);
 //! 5. the root is written into the first and third copy of the label ring, and flushed;
 //! 6. then it is written into the second and fourth, and flushed;
 //! 7. only now may the space be reused that the previous checkpoint dropped.

@@ -272,7 +272,7 @@ fn a_change_that_is_noted_late_is_seen_in_some_order() {
     after_the_cache.swap(0, 1);
     let mut after_the_answer = LIFE;
     after_the_answer[..3].rotate_left(1);
-    // What passes the cache by is not found there.
+    // Only blocks that come into the cache show these faults.
     for is_of_one in [false, true] {
         let (_, wrong, _) = run_all(&after_the_cache, true, is_of_one);
         assert!(wrong > 0, "noted after the cache has it");

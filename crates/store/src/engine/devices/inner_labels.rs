@@ -3,7 +3,7 @@
 //! Partitioning tools, and `dd` over the ends of a disk, destroy the labels at both ends and leave
 //! the data between them. No opening reads the inner labels. They are written in the same rounds as
 //! the other labels (`label_writes.rs`), so they say as much. If they are found, the others can be
-//! rewritten from them (`pool/open/rebuild.rs`).
+//! rewritten from them (`engine/open/rebuild.rs`).
 //!
 //! Their sectors are in use from the moment at which their vdev gets sectors at all: no block ever
 //! gets a place there.

@@ -9,7 +9,7 @@
 //!    never written in one round, so a torn write leaves an intact label at each end. Only a
 //!    configuration that is on every leaf in use comes to the second round. If there is a newer one
 //!    by then, the newer one is written instead. So an opening knows which configuration was never
-//!    relied on (`pool/open/configurations.rs`);
+//!    relied on (`engine/open/configurations.rs`);
 //! 3. only then does anything rely on it. Groups that were flushed meanwhile are acknowledged, and
 //!    the root of a checkpoint may be written. Sectors of a new or larger vdev are handed out, and
 //!    a spare that left its place is available for another one.

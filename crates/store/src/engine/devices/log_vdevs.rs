@@ -1,6 +1,6 @@
 //! Log vdevs: durable changes are promised there before they are durable among the blocks.
 //!
-//! A group goes into the chain (`pool/io/commit.rs`) whether or not there is a log vdev. If there
+//! A group goes into the chain (`engine/io/commit.rs`) whether or not there is a log vdev. If there
 //! is one, groups that a request waits for are written there as well, as *copies*: the record with
 //! its blocks directly after it. The order that matters:
 //! 1. the copies of that group, and of all before it that are not durable yet, are written to one

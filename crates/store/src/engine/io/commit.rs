@@ -8,7 +8,7 @@
 //! 4. if a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first
 //!    (`devices/label_writes.rs`);
 //! 5. if the change comes after the first group since the pool was opened, a checkpoint has that
-//!    group (`pool/io/log_start.rs`);
+//!    group (`engine/io/log_start.rs`);
 //! 6. only then is the change acknowledged.
 //!
 //! If a log vdev copies the group first, steps 3 and 4 apply to the log vdev

@@ -1,7 +1,7 @@
 //! Decides which of the configurations in labels counts.
 //!
 //! A configuration is written into the labels of the first round on all leaves in use. When these
-//! are durable, it is written into those of the second round (`pool/devices/label_writes.rs`).
+//! are durable, it is written into those of the second round (`engine/devices/label_writes.rs`).
 //! Nothing is promised before both are durable.
 //!
 //! A leaf may have a configuration only in labels of the first round, beside another one in labels

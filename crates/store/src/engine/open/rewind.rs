@@ -13,9 +13,9 @@
 //!
 //! The order that matters: the first checkpoint after a rewind gets an epoch and a last group
 //! number above all that was given up. Until its root is durable nothing is promised
-//! (`pool/io/log_start.rs`). From then on the labels lead to this history. Before, they lead to the
-//! old one, whose opening fails as it did. Records that were given up fit nowhere any more: their
-//! numbers are too low, and no chain leads to them.
+//! (`engine/io/log_start.rs`). From then on the labels lead to this history. Before, they lead to
+//! the old one, whose opening fails as it did. Records that were given up fit nowhere any more:
+//! their numbers are too low, and no chain leads to them.
 
 use std::sync::Arc;
 
