@@ -152,11 +152,6 @@ impl Drive {
         self.state().waiting.len()
     }
 
-    /// Sets new habits for requests to come.
-    pub fn set_temper(&self, temper: Temper) {
-        self.state().temper = temper;
-    }
-
     /// Takes the requests that became pending, each with the time until its answer.
     pub fn take_due(&self) -> Vec<(Duration, u64)> {
         std::mem::take(&mut self.state().due)

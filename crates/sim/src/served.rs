@@ -4,6 +4,7 @@
 //! The loops lag behind each other by random times. So messages between them (aborts, fences,
 //! waits, ends of sessions) meet the traffic of the other loops at any point.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use block::clock;
 use iscsi::negotiation::{DigestPolicy, Limits};
+use iscsi::serial_number::at_or_before;
 use model::backend::BackendSpec;
 use model::config::{
     AluaMode, AluaState, Config, MapSpec, PortalGroupSpec, TargetParameters, TargetSpec, UnitSpec,
@@ -34,6 +36,9 @@ pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest time without progress of data that is owed, while memory is short.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Number of immediate commands that find room beside a full window.
+const BESIDE_WINDOW: usize = 8;
 
 /// Shape of a target.
 #[derive(Clone, Debug)]
@@ -110,6 +115,8 @@ pub struct Served {
     random: Random,
     states: tempfile::TempDir,
     units_made: u64,
+    /// Last ExpCmdSN and MaxCmdSN of each session, by loop and number.
+    windows: BTreeMap<(usize, u64), (u32, u32)>,
 }
 
 impl Served {
@@ -148,6 +155,7 @@ impl Served {
             random,
             states: tempfile::tempdir().expect("a folder"),
             units_made: 0,
+            windows: BTreeMap::new(),
             drives,
             journal,
             shape,
@@ -219,11 +227,6 @@ impl Served {
         self.config.targets[0].portal_groups[portal].alua_state = state;
         self.begin_change();
         self.stir(now);
-    }
-
-    /// Returns the access state of a portal's target port group, as the administrator wants it.
-    pub fn access(&self, portal: usize) -> AluaState {
-        self.config.targets[0].portal_groups[portal].alua_state
     }
 
     /// Takes the unit of a LUN out of service. [`Action::Changed`] tells the end.
@@ -318,12 +321,31 @@ impl Served {
                 if self.stage.turn(index).expect("a poller") {
                     self.stir(now);
                 }
+                self.judge_windows(index);
                 self.go_on_with_change();
             }
             Later::Collect(id) => {
                 self.congested.retain(|other| *other != id);
                 self.stir(now);
             }
+        }
+    }
+
+    /// Judges the command windows of a loop's sessions (RFC 7143, section 4.2.2.1): they never go
+    /// back, and the target takes no more commands than they allow.
+    fn judge_windows(&mut self, index: usize) {
+        for window in self.stage.command_windows(index) {
+            assert!(
+                window.in_flight <= window.queue_depth + BESIDE_WINDOW,
+                "more commands than the window allows: {window:?}"
+            );
+            let now = (window.exp_cmd_sn, window.max_cmd_sn);
+            let before = self.windows.insert((index, window.session), now);
+            let (exp_cmd_sn, max_cmd_sn) = before.unwrap_or(now);
+            assert!(
+                at_or_before(exp_cmd_sn, now.0) && at_or_before(max_cmd_sn, now.1),
+                "the window went back from {before:?}: {window:?}"
+            );
         }
     }
 

@@ -123,9 +123,8 @@ impl Opener {
             backing,
             state_file: self.state_file(&spec.naa),
         };
-        let (unit, notice) = serve_from(storage, spec, &self.groups, &self.loops)?;
-        self.note(notice);
-        Ok(unit)
+        let note = |notice| self.note(notice);
+        serve_from(storage, spec, &self.groups, &self.loops, note)
     }
 
     fn note(&self, notice: Option<String>) {
@@ -151,8 +150,8 @@ pub(super) struct Storage {
     pub state_file: PathBuf,
 }
 
-/// Makes a unit on an open device, with the state that was saved for it. Also returns damage to
-/// that state by which nothing was lost.
+/// Makes a unit on an open device, with the state that was saved for it. `note` is told of damage
+/// to that state by which nothing was lost: the file is right again, so no later opening tells it.
 ///
 /// # Errors
 /// The error tells the reason and what to try.
@@ -161,7 +160,8 @@ pub(super) fn serve_from(
     spec: &UnitSpec,
     groups: &Arc<TargetPortGroups>,
     loops: &Arc<Loops>,
-) -> Result<(Arc<Unit>, Option<String>), ApplyError> {
+    note: impl FnOnce(Option<String>),
+) -> Result<Arc<Unit>, ApplyError> {
     let Storage {
         device,
         capabilities,
@@ -196,6 +196,7 @@ pub(super) fn serve_from(
         message: format!("{STATE} is lost: {}", lost.reason),
         next: lost.next,
     })?;
+    note(loaded.notice);
     if let Some(image) = loaded.image {
         logical
             .restore(&image)
@@ -212,7 +213,7 @@ pub(super) fn serve_from(
         Arc::clone(loops),
     );
     unit.follow_device();
-    Ok((Arc::new(unit), loaded.notice))
+    Ok(Arc::new(unit))
 }
 
 fn apply_error(spec: &UnitSpec, error: &block::OpenError) -> ApplyError {

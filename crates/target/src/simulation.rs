@@ -3,14 +3,14 @@
 //!
 //! Everything else is what users run. What [`crate::Service`] does on threads of its own (accepting
 //! connections, watching space, second tries) is not here. A change of the configuration takes the
-//! steps of `service/change.rs` one at a time.
+//! steps of `service/change.rs` that make units and target port groups leave service, one at a time.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::{Poll, Waker};
 use scsi::alua::{GroupLayout, TargetPortGroups};
@@ -88,8 +88,7 @@ impl Stage {
             backing: Backing::default(),
             state_file: states.join(format!("{}.state", spec.naa)),
         };
-        let (unit, _) = serve_from(storage, spec, &self.groups, &self.shared.serving)?;
-        Ok(unit)
+        serve_from(storage, spec, &self.groups, &self.shared.serving, drop)
     }
 
     /// Accepts a connection between two addresses. The socket may be of any kind that is a stream,
@@ -114,15 +113,20 @@ impl Stage {
         self.loops[index].turn(Some(Duration::ZERO), &mut self.room)
     }
 
-    /// Returns the latest time at which a loop must turn, beside its turn each second.
-    pub fn next_deadline(&self, index: usize) -> Option<Instant> {
-        self.loops[index].core.lane.next_deadline()
-    }
-
-    /// Returns the number of connections, those that log in included.
-    pub fn connections(&self) -> usize {
-        let loops = self.loops.iter();
-        loops.map(|event_loop| event_loop.connections.len()).sum()
+    /// Returns the command windows of a loop's sessions.
+    pub fn command_windows(&self, index: usize) -> Vec<CommandWindow> {
+        let sessions = self.loops[index].sessions.iter();
+        let windows = sessions.map(|(key, session)| {
+            let (exp_cmd_sn, max_cmd_sn) = session.protocol.command_window();
+            CommandWindow {
+                session: key.0,
+                exp_cmd_sn,
+                max_cmd_sn,
+                in_flight: session.protocol.in_flight(),
+                queue_depth: session.queue_depth as usize,
+            }
+        });
+        windows.collect()
     }
 
     /// Returns the handles of all sessions but those for discovery, in ascending order.
@@ -248,6 +252,21 @@ impl Drop for Stage {
             event_loop.core.lane.abandon();
         }
     }
+}
+
+/// Command window of a session, with the commands that the target has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandWindow {
+    /// Number of the session on its loop.
+    pub session: u64,
+    /// ExpCmdSN.
+    pub exp_cmd_sn: u32,
+    /// MaxCmdSN.
+    pub max_cmd_sn: u32,
+    /// Commands that have begun and not ended, immediate ones too.
+    pub in_flight: usize,
+    /// Most commands that the session may have in flight, beside immediate ones.
+    pub queue_depth: usize,
 }
 
 /// Change of the configuration that is under way.

@@ -15,7 +15,7 @@ use crate::drive::BLOCK;
 
 /// Number of a job.
 pub type JobId = u64;
-/// Number of an attempt. Commands carry it in their CDB.
+/// Number of an attempt. The blocks that it writes begin with it.
 pub type AttemptId = u64;
 /// Place in a session's order: CmdSN counted from the session's first, without wrapping.
 pub type Place = i64;

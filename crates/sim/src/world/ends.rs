@@ -72,6 +72,10 @@ impl World {
             meant.host, self.ports[port].host,
             "a command of another host"
         );
+        assert!(
+            end != End::Failed || self.climate.failures_per_mille > 0,
+            "{meant:?}: no disk fails here: {ended:02x?}"
+        );
         self.judge_first_answer(port, number, end);
         let meant = &self.meant[&number];
         let is_modest = self.climate.hogs > 0 && meant.host < super::HOSTS;
