@@ -3,7 +3,8 @@
 //!
 //! Everything else is what users run. What [`crate::Service`] does on threads of its own (accepting
 //! connections, watching space, second tries) is not here. A change of the configuration takes the
-//! steps of `service/change.rs` that make units and target port groups leave service, one at a time.
+//! steps of `service/change.rs` that make units and target port groups leave service, one at a
+//! time.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -4,7 +4,7 @@
 //! in names and words. It makes an [`Operation`] of the request, decided to the last number, or
 //! refuses with a reason. [`Catalog::apply`] does an operation, when it enters the log and again
 //! when the log is replayed. It returns [`Step`]s that say what becomes of blocks. The rules are in
-//! `engine/check.rs`, once, for both steps. Actions that need an explicit request are refused in
+//! `check/mod.rs`, once, for both steps. Actions that need an explicit request are refused in
 //! the plans only. The pool's history lies beside the datasets ([`history`]).
 
 mod applied;

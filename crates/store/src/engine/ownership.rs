@@ -50,7 +50,7 @@ impl Pool {
     /// Reports whether the labels hold all that is known of the vdevs. A checkpoint may be under
     /// way.
     pub fn is_labelled(&self) -> bool {
-        !self.is_suspended() && !self.is_config_new() && !self.is_labelling()
+        !self.is_suspended() && !self.are_labels_due()
     }
 
     /// Reports whether the labels are complete: the pool exists, and belongs to its host.
@@ -58,8 +58,7 @@ impl Pool {
         !self.is_suspended()
             && !self.is_making_checkpoint()
             && !self.is_checkpoint_wanted()
-            && !self.is_config_new()
-            && !self.is_labelling()
+            && !self.are_labels_due()
     }
 
     /// Begins to close the pool: everything taken goes into a last checkpoint. With `is_exported`,
@@ -82,8 +81,8 @@ impl Pool {
     /// Lets the labels say that any host may import the pool, as the last thing that is written.
     pub(super) fn export_go_on(&mut self) {
         if self.is_export_due() {
-            self.condition.note_exported();
-            self.note_exported();
+            self.condition.forget_export();
+            self.label_as_exported();
         }
     }
 

@@ -252,10 +252,9 @@ impl Pool {
             && parts < scan.most
         {
             scan.targets.pop_front();
-            let list = self.contents_of(id).map(|of| of.dead.clone());
-            if let (Some(list), Some(scan)) = (list, &mut self.scans.present)
-                && !list.is_empty()
-            {
+            let dead = self.contents_of(id).map(|of| &of.dead);
+            let list = dead.filter(|dead| !dead.is_empty()).cloned();
+            if let (Some(list), Some(scan)) = (list, &mut self.scans.present) {
                 parts += list.parts();
                 scan.lists.push_back((id, list));
             }

@@ -443,7 +443,7 @@ impl Pool {
         self.condition.is_closing()
     }
 
-    /// Reports whether requests wait that were taken.
+    /// Reports whether requests wait that were taken, beside those that wait for durability alone.
     pub(super) fn has_requests(&self) -> bool {
         !(self.pending.is_empty() && self.stalled.is_empty() && self.waiting.is_empty())
     }

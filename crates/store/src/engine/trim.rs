@@ -390,6 +390,9 @@ impl Pool {
 
     /// Forgets the trims of leaves that have left the pool.
     pub(super) fn forget_trims(&mut self) {
+        if self.trims.by_leaf.is_empty() && self.trims.unable.is_empty() {
+            return;
+        }
         let there: BTreeSet<u64> = self.leaf_statuses().map(|leaf| leaf.guid).collect();
         self.trims.by_leaf.retain(|guid, _| there.contains(guid));
         self.trims.unable.retain(|guid| there.contains(guid));

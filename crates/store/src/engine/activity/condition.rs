@@ -78,8 +78,8 @@ impl Condition {
         self.is_export_wanted
     }
 
-    /// Notes that the labels will say that any host may import the pool.
-    pub(in crate::engine) fn note_exported(&mut self) {
+    /// Forgets the wish for labels that say that any host may import the pool: they will say so.
+    pub(in crate::engine) fn forget_export(&mut self) {
         self.is_export_wanted = false;
     }
 }

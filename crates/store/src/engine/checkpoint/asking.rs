@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// Notes that the pool changes now, so that it is not at rest.
-    pub(in crate::engine) fn note_change(&mut self) {
+    pub(in crate::engine) fn note_unrest(&mut self) {
         let now_us = self.now_us();
         self.schedule.rest_mut().note_change(now_us);
     }

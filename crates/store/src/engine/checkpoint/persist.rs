@@ -172,11 +172,12 @@ impl Pool {
     pub(super) fn upcoming_nodes(&self, most: usize) -> Vec<Missing> {
         let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
         let upcoming = running.map(|of| of.merge.upcoming(&self.node_cache, most));
-        upcoming.into_iter().flatten().collect()
+        upcoming.unwrap_or_default()
     }
 
     /// Does something with the checkpoint being made and the means to write its blocks, which are
-    /// born in `birth`.
+    /// born in `birth`, or in the checkpoint's epoch. Meanwhile the checkpoint has no writes of its
+    /// own: they are with the writer.
     pub(super) fn with_writer<R>(
         &mut self,
         birth: Option<Epoch>,

@@ -41,7 +41,7 @@ impl Labels {
         self.is_new = true;
     }
 
-    /// Reports whether the configuration changed since the write of it began that is under way.
+    /// Reports whether the configuration changed, and no write of it that began has the change.
     pub(in crate::engine) fn is_new(&self) -> bool {
         self.is_new
     }

@@ -52,7 +52,7 @@ impl Pool {
         self.labels.note_change();
     }
 
-    /// Reports whether the configuration changed since a write of it into the labels began.
+    /// Reports whether the configuration changed, and no write into the labels that began has it.
     pub(in crate::engine) fn is_config_new(&self) -> bool {
         self.labels.is_new()
     }
@@ -62,8 +62,8 @@ impl Pool {
         self.labels.round().is_some()
     }
 
-    /// Notes that the labels will say that any host may import the pool.
-    pub(in crate::engine) fn note_exported(&mut self) {
+    /// Lets the labels say that any host may import the pool.
+    pub(in crate::engine) fn label_as_exported(&mut self) {
         self.config.is_exported = true;
         self.labels.note_change();
     }

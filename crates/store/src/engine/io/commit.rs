@@ -130,7 +130,7 @@ impl Pool {
         };
         let is_wanted = self.commit.is_group_wanted();
         let bytes = self.commit.group.payload_bytes();
-        self.note_change();
+        self.note_unrest();
         let changes: Vec<Change> = self.commit.group.take().collect();
         for change in &changes {
             if let Change::Block { dataset, block, .. } = change {

@@ -465,7 +465,7 @@ impl Pool {
         if self.commit.group.is_empty() {
             let now_us = self.now_us();
             self.commit.group.since_us = now_us;
-            self.note_change();
+            self.note_unrest();
         }
     }
 

@@ -176,6 +176,9 @@ impl Pool {
     /// Continues without a leaf that is not used any more. Data rebuilt on it is not waited for:
     /// when the leaf is back, it is rebuilt anew.
     pub(in crate::engine) fn scan_without(&mut self, leaf: LeafId) {
+        if self.scans.present.is_none() {
+            return;
+        }
         let is_detached = !self.leaf_statuses().any(|status| status.leaf == leaf);
         let Some(scan) = &mut self.scans.present else {
             return;

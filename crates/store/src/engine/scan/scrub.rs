@@ -85,7 +85,7 @@ impl Pool {
         (self.scans.ended, self.scans.waiting_scrub) = (ended, scrub);
     }
 
-    /// Forgets all scans, and that any is to go on.
+    /// Forgets the present scan, and the scrub that waits.
     pub(in crate::engine) fn forget_scans(&mut self) {
         (self.scans.present, self.scans.waiting_scrub) = (None, None);
     }
