@@ -12,6 +12,11 @@ const RUNG: u8 = 1;
 /// State while the lane sleeps, or is about to sleep: a caller has to write to the descriptor.
 const ASLEEP: u8 = 2;
 
+/// Ordering of changes: a thread that sees one also sees all that was written before it.
+const CHANGE: Ordering = Ordering::AcqRel;
+/// Ordering of a look that changes nothing.
+const LOOK: Ordering = Ordering::Acquire;
+
 /// Word of memory that threads share.
 pub(super) trait Word {
     /// Exchanges the value. A thread that sees the new one sees all that was written before it.
@@ -23,11 +28,11 @@ pub(super) trait Word {
 
 impl Word for AtomicU8 {
     fn swap(&self, value: u8) -> u8 {
-        self.swap(value, Ordering::AcqRel)
+        self.swap(value, CHANGE)
     }
 
     fn replace(&self, from: u8, to: u8) -> bool {
-        let replaced = self.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        let replaced = self.compare_exchange(from, to, CHANGE, LOOK);
         replaced.is_ok()
     }
 }
@@ -71,11 +76,11 @@ mod tests {
 
     impl Word for AtomicU8 {
         fn swap(&self, value: u8) -> u8 {
-            self.swap(value, Ordering::AcqRel)
+            self.swap(value, CHANGE)
         }
 
         fn replace(&self, from: u8, to: u8) -> bool {
-            let replaced = self.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+            let replaced = self.compare_exchange(from, to, CHANGE, LOOK);
             replaced.is_ok()
         }
     }

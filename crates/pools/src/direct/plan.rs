@@ -59,7 +59,11 @@ impl Table {
             let own = others.iter().filter(|of| Arc::ptr_eq(&of.counts, counts));
             counts.under_way() as usize + own.count()
         };
-        let (leaf, counts) = copies.iter().min_by_key(busy)?;
+        // A leaf without a device has no requests under way, so it would always be chosen.
+        let there = copies
+            .iter()
+            .filter(|(leaf, _)| self.devices.contains_key(leaf));
+        let (leaf, counts) = there.min_by_key(busy)?;
         let len = (row.sectors.end - row.sectors.start) * PAGE_SIZE as u64;
         Some(DeviceRead {
             device: Arc::clone(self.devices.get(leaf)?),

@@ -52,7 +52,7 @@ pub(super) struct Known {
 /// Leaf with whole copies of blocks.
 #[derive(Debug)]
 struct Copy {
-    device: Option<Arc<dyn BlockDevice>>,
+    device: Arc<dyn BlockDevice>,
     counts: Arc<DirectReads>,
 }
 
@@ -79,14 +79,19 @@ impl Known {
     /// Returns the part of the pool that a table describes; `None` while the engine answers all
     /// reads.
     pub(super) fn of(table: &Table, host: &PoolThread) -> Option<Self> {
-        let copy = |(leaf, counts): &(_, Arc<DirectReads>)| Copy {
-            device: table.devices.get(leaf).cloned(),
-            counts: Arc::clone(counts),
+        // A leaf without a device has no requests under way, so it would always be chosen.
+        let copy = |(leaf, counts): &(_, Arc<DirectReads>)| {
+            Some(Copy {
+                device: Arc::clone(table.devices.get(leaf)?),
+                counts: Arc::clone(counts),
+            })
         };
         let copies = table.copies.iter();
         Some(Self {
             published: Arc::clone(table.published.as_ref()?),
-            copies: copies.map(|of| of.iter().map(copy).collect()).collect(),
+            copies: copies
+                .map(|of| of.iter().filter_map(copy).collect())
+                .collect(),
             needs: Arc::new(Needs {
                 cache: Arc::clone(host.cache()),
                 ownership: host.ownership().clone(),
@@ -147,11 +152,10 @@ impl SingleReads {
             let located = tickets.locate(&known.published)?;
             let pointer = *located.pointers().first()?;
             let copy = known.copy(&pointer).filter(|_| !pointer.is_hole())?;
-            let device = copy.device.as_deref()?;
             let is_owned = known.needs.ownership.is_sure();
-            is_owned.then_some((known, located, pointer, copy, device))
+            is_owned.then_some((known, located, pointer, copy))
         });
-        let Some((known, located, pointer, copy, device)) = found else {
+        let Some((known, located, pointer, copy)) = found else {
             return Err(caller);
         };
         let slot = state.reads.insert(SingleRead {
@@ -169,7 +173,7 @@ impl SingleReads {
             len: u32::from(pointer.sectors) * PAGE_SIZE as u32,
         };
         let ticket = Ticket::serving(Arc::clone(&self) as Arc<dyn Continuation>, slot as u32);
-        match device.submit(request, ticket, lane) {
+        match copy.device.submit(request, ticket, lane) {
             Submitted::Pending => {
                 lane.count_serving();
                 lane.count_pending();
@@ -239,11 +243,10 @@ impl SingleReads {
         given_up.collect()
     }
 
-    /// Looks for the part of the pool that may be read anew with the next read.
-    pub(super) fn forget(&self) {
-        let known = self.state().known.take();
-        // Devices are closed outside the lock.
-        drop(known);
+    /// Lets the next read look anew for the part of the pool that may be read, and returns what was
+    /// known of it.
+    pub(super) fn forget(&self) -> Option<Arc<Known>> {
+        self.state().known.take()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -43,7 +43,9 @@ struct OfLane {
 impl OfLane {
     /// Reports whether the lane has ended, or will not be missed: its alarm did not ring.
     fn is_idle(&self, now: Instant) -> bool {
-        self.has_none() && self.alarm.is_none_or(|at| now > at + PATIENCE)
+        // The lane may be about to begin a read. It takes its reads under the lock that is held.
+        let is_in_use = Arc::strong_count(&self.singles) > 1;
+        self.has_none() && !is_in_use && self.alarm.is_none_or(|at| now > at + PATIENCE)
     }
 
     /// Reports whether no read is under way.
@@ -125,7 +127,10 @@ impl UnderWay {
     pub(super) fn forget(&self) {
         for lanes in &self.lanes {
             let lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.values().for_each(|of| of.singles.forget());
+            let known: Vec<_> = lanes.values().map(|of| of.singles.forget()).collect();
+            drop(lanes);
+            // Devices are closed outside of the locks.
+            drop(known);
         }
     }
 
@@ -194,7 +199,10 @@ impl Alarm for Watch {
         let Some(host) = self.0.upgrade() else {
             // Nobody reads from a device that answers late.
             let singles = self.1.upgrade();
-            let left = singles.map(|singles| singles.give_up(now));
+            let left = singles.map(|singles| {
+                drop(singles.forget());
+                singles.give_up(now)
+            });
             for (_, caller) in left.unwrap_or_default() {
                 lane.complete(caller.ticket, Err(gone()));
             }

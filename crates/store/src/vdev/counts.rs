@@ -48,7 +48,7 @@ pub struct LeafIo {
     pub write: Transfers,
 }
 
-/// Number of parts of the counts of [`DirectReads`]. Lanes with different numbers seldom share one.
+/// Number of parts of the counts of [`DirectReads`]. Lanes share one if there are more.
 const SHARES: usize = 8;
 
 /// Reads of a leaf's device that other threads make beside the array. Each lane counts in a part
