@@ -1,5 +1,5 @@
-//! One host. It imports the pool whenever it can, serves requests, and has a clock and cables of
-//! its own.
+//! A simulated host, which imports the pool whenever it can and serves requests. It has a clock and
+//! cables of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

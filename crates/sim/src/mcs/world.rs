@@ -1,4 +1,4 @@
-//! One initiator, one target, several connections, faults.
+//! The world of one initiator with several connections to one target, and its faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

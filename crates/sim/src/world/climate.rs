@@ -1,4 +1,4 @@
-//! Climates: how often what happens in a world. And reports of what happened.
+//! Climates of worlds, which say how often each event happens, and reports of these events.
 
 use std::fmt::Debug;
 use std::time::Duration;

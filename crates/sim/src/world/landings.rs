@@ -1,5 +1,5 @@
-//! Rules for what disks may do, and when: writes that nobody may see any more, atomic commands,
-//! reservations, units and paths out of service.
+//! Rules that say which requests disks may get, and when writes may still land: late writes, atomic
+//! commands, reservations, units and paths out of service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
