@@ -283,7 +283,11 @@ impl World {
     }
 
     fn tell(&mut self, text: String) {
-        self.lines.push(format!("{:>10} {text}", self.now_us));
+        // A host that tries again and again is told once.
+        let is_repeated = self.lines.last().is_some_and(|line| line.ends_with(&text));
+        if !is_repeated {
+            self.lines.push(format!("{:>10} {text}", self.now_us));
+        }
     }
 
     fn live(&mut self) -> Result<(), String> {

@@ -64,3 +64,22 @@ fn clones_of_one_machine_do_not_both_have_the_pool() {
     assert!(tally.openings > tally.histories, "{tally}");
     assert!(tally.foreign > 0, "{tally}");
 }
+
+/// Seeds that found faults of earlier builds.
+#[test]
+fn what_was_found_once_stays_mended() {
+    let found = [
+        // The only leaf of a vdev says where the log ends, also if it missed writes that failed.
+        (Trouble::HostsAndDisks, 1_099_512_000_019),
+        // A half of a mirror may be old, although the pool was exported: another host may have
+        // imported the other half alone.
+        (Trouble::HostsAndDisks, 1_099_512_000_353),
+        (Trouble::HostsAndDisks, 1_099_512_000_996),
+        (Trouble::HostsAndDisks, 1_099_512_001_074),
+    ];
+    for (trouble, seed) in found {
+        if let Err(broken) = run(trouble, seed) {
+            panic!("{broken}");
+        }
+    }
+}

@@ -375,7 +375,7 @@ impl Array {
         read.round = match (read.round, read.goal) {
             // If the leaves that should have the record say that there is none, others can only
             // have one of another past.
-            (Round::Trusted, _) if is_record && read.is_told() => Round::Exhausted,
+            (Round::Trusted, _) if is_record && self.is_told(read) => Round::Exhausted,
             (Round::Start, Goal::Read | Goal::Rebuild(_)) => Round::Best,
             (Round::Start, Goal::Scrub) | (Round::Trusted, _) if is_proven => Round::All,
             (Round::Start | Round::Best, _) => Round::Trusted,
@@ -535,6 +535,34 @@ impl Array {
         unreadable.count() > read.geometry.parity
     }
 
+    /// Reports whether enough leaves were read to say that the block does not exist.
+    ///
+    /// An acknowledged block lies on every leaf of its vdev except those that missed it, which the
+    /// labels know. A leaf that fails is noted in the labels before anything that it lacks is
+    /// acknowledged. Up to `parity` columns may be lost or unreadable now, and all copies of a
+    /// mirror but one. The rest had the block if it ever existed. The answer of a leaf that missed
+    /// the block's epoch does not count: the leaf that has the block may be the one that cannot be
+    /// read. Once every leaf was read, no other can have it: the only leaf of a vdev misses the
+    /// epochs of writes that failed because it was away, and nobody was promised those.
+    fn is_told(&self, read: &ReadOperation) -> bool {
+        let was_read = |copy: &ColumnCopy| matches!(copy.state, CopyState::Read(_));
+        let tells = |copy: &ColumnCopy| copy.is_trusted && was_read(copy);
+        let untold = read.copies.iter().filter(|it| !it.iter().any(tells));
+        if untold.count() <= read.geometry.parity {
+            return true;
+        }
+        let top = &self.top_levels[usize::from(read.block.address.vdev())];
+        let mut columns = read.geometry.columns.iter().zip(&read.copies);
+        columns.all(|(place, copies)| {
+            let has_read = |leaf| {
+                copies
+                    .iter()
+                    .any(|copy| copy.leaf == leaf && was_read(copy))
+            };
+            top.holders(place.slot).all(has_read)
+        })
+    }
+
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
         let is_current = self.watches.is_untouched(&read.watch);
         self.watches.forget(&read.watch);
@@ -545,9 +573,10 @@ impl Array {
         }
         let states = || read.copies.iter().flatten().map(|copy| &copy.state);
         let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
-        let kind = if read.is_told() && read.has_untried {
+        let is_told = self.is_told(read);
+        let kind = if is_told && read.has_untried {
             ArrayErrorKind::Undecided
-        } else if read.is_told() {
+        } else if is_told {
             ArrayErrorKind::Checksum
         } else if self.is_unreadable(read) {
             ArrayErrorKind::Medium
@@ -582,23 +611,5 @@ impl ReadOperation {
     /// Reports whether the block is a record of the log that may lie there, of whichever past.
     fn is_sought(&self) -> bool {
         matches!(self.block.verify, Verify::Record(_))
-    }
-
-    /// Reports whether enough leaves that should have the block were read to say that it does not
-    /// exist.
-    ///
-    /// An acknowledged block lies on every leaf of its vdev except those that missed it, which the
-    /// labels know. A leaf that fails is noted in the labels before anything that it lacks is
-    /// acknowledged. Up to `parity` columns may be lost or unreadable now, and all copies of a
-    /// mirror but one. The rest had the block if it ever existed. The answer of a leaf that missed
-    /// the block's epoch does not count: the leaf that has the block may be the one that cannot be
-    /// read.
-    fn is_told(&self) -> bool {
-        let tells = |copy: &ColumnCopy| copy.is_trusted && matches!(copy.state, CopyState::Read(_));
-        let untold = self
-            .copies
-            .iter()
-            .filter(|copies| !copies.iter().any(tells));
-        untold.count() <= self.geometry.parity
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the array, on disks in memory that misbehave on demand.
 
+mod absent;
 mod basics;
 mod columns;
 mod counts;
