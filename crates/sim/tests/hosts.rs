@@ -75,7 +75,9 @@ fn what_was_found_once_stays_mended() {
         // imported the other half alone.
         (Trouble::HostsAndDisks, 1_099_512_000_353),
         (Trouble::HostsAndDisks, 1_099_512_000_996),
+        // A pool without a whole vdev is not written to, and two vdevs are not two pools.
         (Trouble::HostsAndDisks, 1_099_512_001_074),
+        (Trouble::HostsAndDisks, 1_099_512_001_666),
     ];
     for (trouble, seed) in found {
         if let Err(broken) = run(trouble, seed) {

@@ -35,6 +35,15 @@ pub enum TopLevelKind {
 }
 
 impl TopLevelKind {
+    /// Returns the name of the top-level vdev with this number, as in `raidz1-0`.
+    pub fn name(self, number: usize) -> String {
+        match self {
+            Self::Raidz { parity } => format!("raidz{parity}-{number}"),
+            Self::Mirror => format!("mirror-{number}"),
+            Self::Leaf | Self::Hole => format!("disk-{number}"),
+        }
+    }
+
     /// Returns how many of `slots` slots may be lost without losing a block.
     pub fn redundancy(self, slots: usize) -> usize {
         match self {

@@ -63,7 +63,7 @@ impl Layout<'_> {
             _ => "UNAVAIL",
         };
         vec![VdevView {
-            name: top_level_name(number, top),
+            name: top.kind.name(number),
             state: state.to_owned(),
             children,
             ..VdevView::default()
@@ -77,7 +77,7 @@ impl Layout<'_> {
             let (lacking, spare) = (self.lacking(top), top.kind.redundancy(top.slots.len()));
             (lacking > spare).then(|| {
                 let devices = if lacking == 1 { "device" } else { "devices" };
-                let name = top_level_name(number, top);
+                let name = top.kind.name(number);
                 format!("{name} lacks {lacking} {devices}, but can lose only {spare}")
             })
         })
@@ -129,14 +129,5 @@ impl Layout<'_> {
         let place = place.map(|place| place.display().to_string());
         let name = place.unwrap_or_else(|| name_of(self.config, leaf.guid));
         vec![view(name, state, note.map(str::to_owned))]
-    }
-}
-
-/// Returns the name of a top-level vdev, for example `raidz1-0`.
-fn top_level_name(number: usize, top: &TopLevelSpec) -> String {
-    match top.kind {
-        TopLevelKind::Raidz { parity } => format!("raidz{parity}-{number}"),
-        TopLevelKind::Mirror => format!("mirror-{number}"),
-        TopLevelKind::Leaf | TopLevelKind::Hole => format!("disk-{number}"),
     }
 }
