@@ -10,6 +10,7 @@ mod crate_graph;
 mod dependencies;
 mod documents;
 mod endpoints;
+mod fields;
 mod file_rings;
 mod licences;
 mod modules;
@@ -87,13 +88,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 19] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 20] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,
         rooms::sizes,
         rooms::rings,
         file_rings::check,
+        fields::check,
         sizes::check,
         sleeps::check,
         unsafety::check,

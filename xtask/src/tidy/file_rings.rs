@@ -79,10 +79,14 @@ mod tests {
 
     /// Crate whose file N imports from file N + 1, and whose last one imports from the first.
     fn ring_of(number: usize) -> Vec<(String, String)> {
+        ring_in("crates/x", number)
+    }
+
+    fn ring_in(root: &str, number: usize) -> Vec<(String, String)> {
         let file = |n: usize| {
             let next = (n + 1) % number;
             let text = format!("//! x\nuse crate::f{next}::S{next};\npub struct S{n};\n");
-            (format!("crates/x/src/f{n}.rs"), text)
+            (format!("{root}/src/f{n}.rs"), text)
         };
         (0..number).map(file).collect()
     }
@@ -99,6 +103,14 @@ mod tests {
     fn a_ring_may_have_its_number_of_files() {
         assert!(found(&ring_of(MOST_FILES)).is_empty());
         assert_eq!(found(&ring_of(MOST_FILES + 1)).len(), 1);
+    }
+
+    #[test]
+    fn the_store_has_smaller_rings_than_the_command_tables_of_scsi() {
+        for (root, most) in [("crates/store", 6), ("crates/scsi", 10)] {
+            assert!(found(&ring_in(root, most)).is_empty(), "{root}");
+            assert_eq!(found(&ring_in(root, most + 1)).len(), 1, "{root}");
+        }
     }
 
     #[test]
