@@ -83,3 +83,74 @@ impl Condition {
         self.is_export_wanted = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(condition: &Condition) -> Option<(PoolErrorKind, String)> {
+        let refusal = condition.refusal();
+        refusal.map(|error| (error.kind, error.context))
+    }
+
+    #[test]
+    fn a_new_pool_takes_changes_and_stays() {
+        let new = Condition::default();
+        assert_eq!(told(&new), None);
+        assert_eq!(new.suspended(), None);
+        assert!(!new.is_read_only() && !new.is_closing() && !new.is_export_wanted());
+        assert_eq!(new.stopped(), None);
+    }
+
+    #[test]
+    fn the_first_reason_to_suspend_stays_and_is_the_news() {
+        let mut condition = Condition::default();
+        assert!(condition.suspend("a flush failed"));
+        assert!(!condition.suspend("a label failed"));
+        assert_eq!(condition.suspended(), Some("a flush failed"));
+        let expected = "the pool takes no changes: a flush failed".to_owned();
+        assert_eq!(told(&condition), Some((PoolErrorKind::Suspended, expected)));
+        assert_eq!(condition.stopped(), None);
+    }
+
+    #[test]
+    fn a_pool_that_is_read_only_says_so_to_those_who_write() {
+        let mut condition = Condition::default();
+        condition.make_read_only();
+        assert!(condition.is_read_only());
+        assert!(!condition.suspend("a flush failed"));
+        let (kind, context) = told(&condition).expect("a refusal");
+        assert_eq!(kind, PoolErrorKind::ReadOnly);
+        assert!(context.ends_with("imported to be read only"), "{context}");
+    }
+
+    #[test]
+    fn a_stop_replaces_the_reason_of_a_suspension() {
+        let mut condition = Condition::default();
+        condition.suspend("a flush failed");
+        let stop = Stop::Silent(2_300_000);
+        condition.stop(stop.clone());
+        assert_eq!(condition.stopped(), Some(&stop));
+        assert_eq!(condition.suspended(), Some(stop.reason().as_str()));
+        assert!(!condition.suspend("a label failed"));
+        let (kind, context) = told(&condition).expect("a refusal");
+        assert_eq!(kind, PoolErrorKind::Suspended);
+        assert!(
+            context.contains("for 2.3 s no activity record"),
+            "{context}"
+        );
+    }
+
+    #[test]
+    fn only_an_export_wants_labels_and_wants_them_once() {
+        let mut closed = Condition::default();
+        closed.begin_closing(false);
+        assert!(closed.is_closing() && !closed.is_export_wanted());
+        let mut exported = Condition::default();
+        exported.begin_closing(true);
+        assert!(exported.is_closing() && exported.is_export_wanted());
+        exported.forget_export();
+        assert!(exported.is_closing() && !exported.is_export_wanted());
+        assert_eq!(told(&exported), None);
+    }
+}

@@ -97,3 +97,78 @@ impl Labels {
         self.renewal.take().map(|renewal| renewal.config)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes answers of which only the last ends what is expected. Returns what it ends with.
+    fn answers(labels: &mut Labels, are_good: &[bool]) -> (usize, bool, usize) {
+        let (last, others) = are_good.split_last().expect("an answer");
+        for is_good in others {
+            assert!(labels.answered(*is_good).is_none());
+        }
+        let answered = labels.answered(*last).expect("the last answer");
+        (answered.round, answered.is_flushing, answered.good)
+    }
+
+    #[test]
+    fn each_end_of_a_leaf_keeps_an_intact_label_in_each_round() {
+        // The first half of the labels lies at the start of the leaf, the others at its end.
+        for round in ROUNDS {
+            let at_start = round.iter().filter(|label| **label < 2).count();
+            assert_eq!(at_start, 1, "{round:?}");
+        }
+        let mut all: Vec<usize> = ALL_ROUNDS.concat();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3, 4, 5]);
+        let outer = ALL_ROUNDS.map(|round| [round[0], round[1]]);
+        assert_eq!(outer, ROUNDS);
+    }
+
+    #[test]
+    fn a_change_during_a_write_waits_for_the_next_one() {
+        let mut labels = Labels::default();
+        assert!(!labels.is_new());
+        labels.note_change();
+        assert!(labels.is_new() && labels.round().is_none());
+        labels.take_change();
+        labels.begin(vec![1]);
+        assert!(!labels.is_new());
+        assert_eq!(labels.round(), Some(0));
+        labels.note_change();
+        assert!(labels.is_new());
+        assert_eq!(labels.config(), Some(&vec![1]));
+        assert_eq!(labels.end(), Some(vec![1]));
+        assert!(labels.is_new());
+        assert_eq!((labels.round(), labels.config()), (None, None));
+    }
+
+    #[test]
+    fn a_round_ends_with_its_last_answer_and_counts_anew() {
+        let mut labels = Labels::default();
+        labels.begin(vec![1]);
+        labels.expect(0, false, 3);
+        assert_eq!(answers(&mut labels, &[true, false, true]), (0, false, 2));
+        labels.expect(0, true, 2);
+        assert_eq!(answers(&mut labels, &[false, false]), (0, true, 0));
+        labels.expect(1, false, 1);
+        assert_eq!(labels.round(), Some(1));
+        assert_eq!(answers(&mut labels, &[true]), (1, false, 1));
+    }
+
+    #[test]
+    fn nothing_is_expected_without_a_write_or_after_it() {
+        let mut labels = Labels::default();
+        labels.expect(1, true, 2);
+        assert!(labels.answered(true).is_none());
+        assert_eq!((labels.round(), labels.end()), (None, None));
+        labels.begin(vec![1]);
+        labels.expect(0, false, 2);
+        labels.end();
+        assert!(labels.answered(true).is_none());
+        labels.begin(vec![2]);
+        labels.expect(0, false, 1);
+        assert_eq!(answers(&mut labels, &[true]), (0, false, 1));
+    }
+}

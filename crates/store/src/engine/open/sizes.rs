@@ -26,7 +26,7 @@ pub struct Short {
     /// Whether a part that the vdev uses is missing.
     pub is_cut: bool,
     /// Whether the device continues with its new size.
-    is_fitted: bool,
+    pub(super) is_fitted: bool,
 }
 
 impl Short {

@@ -39,3 +39,37 @@ impl Promises {
         self.lists = bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_promised_at_first_and_no_list_was_counted() {
+        let new = Promises::default();
+        assert_eq!((new.reserved(), new.has_reserved()), (0, false));
+        assert_eq!(new.lists(), None);
+    }
+
+    #[test]
+    fn a_reservation_that_is_used_up_is_still_one() {
+        let mut promises = Promises::default();
+        promises.reserve(Some(7));
+        assert_eq!((promises.reserved(), promises.has_reserved()), (7, true));
+        promises.reserve(Some(0));
+        assert_eq!((promises.reserved(), promises.has_reserved()), (0, true));
+        promises.reserve(None);
+        assert_eq!((promises.reserved(), promises.has_reserved()), (0, false));
+    }
+
+    #[test]
+    fn room_for_lists_is_counted_again_after_it_is_forgotten() {
+        let mut promises = Promises::default();
+        promises.reserve(Some(7));
+        promises.note_lists(Some(4096));
+        assert_eq!(promises.lists(), Some(4096));
+        promises.note_lists(None);
+        assert_eq!(promises.lists(), None);
+        assert_eq!(promises.reserved(), 7);
+    }
+}
