@@ -70,9 +70,7 @@ impl Leaf {
             changed,
         }
     }
-}
 
-impl Leaf {
     /// Returns the leaf with its node, which stays in memory since it is used. Returns nothing if
     /// the node has left.
     #[inline]

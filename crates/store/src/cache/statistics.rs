@@ -120,3 +120,26 @@ impl VolumeCounts {
         self.counts.len() * Self::PER_VOLUME
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_that_is_forgotten_is_not_taken_for_the_one_that_has_its_number_now() {
+        let mut counts = VolumeCounts::default();
+        let number = counts.number(1);
+        counts.of(number).hits = 7;
+        counts.forget(1);
+        assert!(!counts.is_counted(1));
+        let reused = counts.number(2);
+        assert_eq!(reused, number);
+        counts.of(reused).hits += 1;
+        assert_ne!(counts.number(1), reused);
+        assert_eq!((counts.get(1).hits, counts.get(2).hits), (0, 1));
+        // The volume that was asked for last is another than the one that is forgotten.
+        counts.forget(2);
+        assert!(counts.is_counted(1) && !counts.is_counted(2));
+        assert_eq!(counts.get(2), VolumeStatistics::default());
+    }
+}
