@@ -56,6 +56,9 @@ const SHARES: usize = 8;
 #[derive(Debug, Default)]
 pub struct DirectReads {
     shares: [Share; SHARES],
+    /// Parts that lanes have counted in, a bit for each. Few lanes read most pools, and a look at a
+    /// part may take its cache line from another core.
+    used: AtomicU32,
 }
 
 /// Counts of some lanes, on cache lines of their own.
@@ -73,6 +76,11 @@ struct Share {
 impl DirectReads {
     /// Notes that a lane begins a request.
     pub fn begin(&self, lane: usize) {
+        let bit = 1 << (lane % SHARES);
+        // A store that changes nothing would take the cache line from other readers.
+        if self.used.load(Ordering::Relaxed) & bit == 0 {
+            self.used.fetch_or(bit, Ordering::Relaxed);
+        }
         self.share(lane).under_way.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -97,8 +105,11 @@ impl DirectReads {
 
     /// Returns the number of requests under way.
     pub fn under_way(&self) -> u32 {
-        let shares = self.shares.iter();
-        shares.map(|of| of.under_way.load(Ordering::Relaxed)).sum()
+        let used = self.used.load(Ordering::Relaxed);
+        let shares = self.shares.iter().enumerate();
+        let in_use = shares.filter(|(number, _)| used & 1 << number != 0);
+        let under_way = in_use.map(|(_, of)| of.under_way.load(Ordering::Relaxed));
+        under_way.sum()
     }
 
     /// Returns the number of requests that brought blocks.

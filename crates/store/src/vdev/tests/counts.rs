@@ -116,6 +116,14 @@ fn a_read_beside_the_array_counts_its_bytes_for_the_leaf_and_its_blocks_for_the_
     counts.begin(3);
     counts.begin(4);
     assert_eq!(counts.under_way(), 2);
+    // Lanes with these numbers share a part, and others have their own.
+    for lane in [11, 19, 7] {
+        counts.begin(lane);
+    }
+    assert_eq!(counts.under_way(), 5);
+    for lane in [11, 19, 7] {
+        counts.end(lane, Blocks::default(), 0, 0);
+    }
     // A gap of one sector lies between the blocks.
     counts.end(3, blocks, 16_384, 70);
     counts.end(4, Blocks::default(), 4096, 5);
