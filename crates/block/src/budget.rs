@@ -5,6 +5,19 @@
 //! SET FULL, and closes command windows (back-pressure), so no number of sessions can exhaust
 //! memory. Reservations count in whole pages: a block of 512 bytes takes one.
 //!
+//! # What does not count here
+//! Memory that a pool takes for a request beside the request's own bytes. All of it is bounded:
+//! - a read or write of a part of a block brings the whole block, packed and then unpacked: at most
+//!   twice the blocks that the requests in flight touch;
+//! - a write that waits for the pool's thread has its packed blocks beside its data. They are
+//!   smaller than the data, or are not kept. Writes that wait for room have no more of them than
+//!   the pool's bound on changes (`crates/store/src/engine/io/stalled.rs`), which the cache is
+//!   charged;
+//! - bytes ahead of a reader come into the cache, or wait for it outside
+//!   (`crates/pools/src/direct/ahead.rs`): a share of the cache, which is charged for them. Those
+//!   on their way from the devices are at most 8 MiB, or a 64th of the cache, for each of the 8
+//!   readers that are followed in a volume.
+//!
 //! # Fairness
 //! A quarter of the budget is set apart. Every session has an equal small part of it, its *floor*,
 //! to itself. Beyond its floor a session takes from the common pool, but never more than it leaves
