@@ -460,6 +460,13 @@ impl DirectRead {
         }
     }
 
+    /// Answers the callers, since the pool is gone.
+    pub(super) fn end(&self, lane: &mut Lane) {
+        for joined in self.take_callers() {
+            lane.complete(joined.caller.ticket, Err(gone()));
+        }
+    }
+
     /// Answers the callers once all devices have answered. Bytes that a reader will pass wait for
     /// it.
     fn landed(self: &Arc<Self>, host: &PoolThread, lane: &mut Lane) {
@@ -527,10 +534,7 @@ impl Continuation for DirectRead {
             return;
         }
         let Some(host) = self.host.upgrade() else {
-            for joined in self.take_callers() {
-                lane.complete(joined.caller.ticket, Err(gone()));
-            }
-            return;
+            return self.end(lane);
         };
         let slot = self.slot.load(Ordering::Relaxed);
         host.direct().under_way.remove(slot, lane);

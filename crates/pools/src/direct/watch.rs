@@ -31,10 +31,14 @@ pub(super) struct UnderWay {
 /// Lanes by their numbers.
 type Lanes = HashMap<usize, OfLane, BuildNumberHasher>;
 
+/// Reads of several blocks that a lane has under way. The lane's alarm has them, too: if the pool
+/// ends before a device answers, nobody else can answer their callers.
+type SeveralReads = Mutex<Slab<Arc<DirectRead>>>;
+
 /// Reads of a lane that are under way.
 #[derive(Debug)]
 struct OfLane {
-    reads: Slab<Arc<DirectRead>>,
+    reads: Arc<SeveralReads>,
     singles: Arc<SingleReads>,
     /// Time of the alarm that is set.
     alarm: Option<Instant>,
@@ -50,7 +54,7 @@ impl OfLane {
 
     /// Reports whether no read is under way.
     fn has_none(&self) -> bool {
-        self.reads.is_empty() && self.singles.is_empty()
+        locked(&self.reads).is_empty() && self.singles.is_empty()
     }
 }
 
@@ -62,7 +66,7 @@ impl UnderWay {
         host: &Arc<PoolThread>,
         lane: &mut Lane,
     ) -> usize {
-        let insert = |of: &mut OfLane| of.reads.insert(Arc::clone(read));
+        let insert = |of: &mut OfLane| locked(&of.reads).insert(Arc::clone(read));
         self.with_lane(host, read.began, lane, insert)
     }
 
@@ -91,7 +95,7 @@ impl UnderWay {
                 // Lanes come and go.
                 lanes.retain(|_, of| !of.is_idle(now));
                 lanes.entry(lane.number()).or_insert_with(|| OfLane {
-                    reads: Slab::new(),
+                    reads: Arc::default(),
                     singles: Arc::new(SingleReads::new(host, lane)),
                     alarm: None,
                 })
@@ -101,18 +105,22 @@ impl UnderWay {
         if of_lane.alarm.is_none() {
             let at = now + PATIENCE / 2;
             of_lane.alarm = Some(at);
-            let singles = Arc::downgrade(&of_lane.singles);
+            let watch = Watch {
+                host: Arc::downgrade(host),
+                reads: Arc::clone(&of_lane.reads),
+                singles: Arc::downgrade(&of_lane.singles),
+            };
             drop(lanes);
-            lane.set_alarm(at, Arc::new(Watch(Arc::downgrade(host), singles)));
+            lane.set_alarm(at, Arc::new(watch));
         }
         result
     }
 
     /// Notes that a read ended.
     pub(super) fn remove(&self, slot: usize, lane: &Lane) {
-        let mut lanes = self.lock(lane.number());
-        let reads = lanes.get_mut(&lane.number()).map(|of| &mut of.reads);
-        drop(reads.and_then(|reads| reads.try_remove(slot)));
+        let lanes = self.lock(lane.number());
+        let of_lane = lanes.get(&lane.number());
+        drop(of_lane.and_then(|of| locked(&of.reads).try_remove(slot)));
     }
 
     /// Reports whether no read is under way.
@@ -140,7 +148,8 @@ impl UnderWay {
         let is_under_way = |lanes: &Mutex<Lanes>| {
             let lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
             lanes.values().any(|of| {
-                let mut reads = of.reads.iter();
+                let reads = locked(&of.reads);
+                let mut reads = reads.iter();
                 reads.any(|(_, read)| read.began <= now) || of.singles.has_begun_by(now)
             })
         };
@@ -158,8 +167,10 @@ impl UnderWay {
             return None;
         }
         let is_late = |read: &&Arc<DirectRead>| now.duration_since(read.began) >= PATIENCE;
-        let reads = of_lane.reads.iter().map(|(_, read)| read);
-        let late = reads.filter(is_late).cloned().collect();
+        let reads = locked(&of_lane.reads);
+        let late = reads.iter().map(|(_, read)| read).filter(is_late);
+        let late = late.cloned().collect();
+        drop(reads);
         let singles = now.checked_sub(PATIENCE);
         let singles = singles.map(|by| of_lane.singles.give_up(by));
         of_lane.alarm = Some(now + PATIENCE / 2);
@@ -177,6 +188,11 @@ impl UnderWay {
     }
 }
 
+fn locked(reads: &SeveralReads) -> MutexGuard<'_, Slab<Arc<DirectRead>>> {
+    // As above.
+    reads.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Reads that take long.
 struct Late {
     reads: Vec<Arc<DirectRead>>,
@@ -185,7 +201,29 @@ struct Late {
 }
 
 /// Watch over the reads of a lane.
-struct Watch(Weak<PoolThread>, Weak<SingleReads>);
+struct Watch {
+    host: Weak<PoolThread>,
+    reads: Arc<SeveralReads>,
+    singles: Weak<SingleReads>,
+}
+
+impl Watch {
+    /// Answers all callers of reads whose pool is gone. Nobody reads from a device that answers
+    /// late.
+    fn end(&self, lane: &mut Lane) {
+        let reads = std::mem::take(&mut *locked(&self.reads));
+        for (_, read) in &reads {
+            read.end(lane);
+        }
+        let Some(singles) = self.singles.upgrade() else {
+            return;
+        };
+        drop(singles.forget());
+        for (_, caller) in singles.give_up(Instant::now()) {
+            lane.complete(caller.ticket, Err(gone()));
+        }
+    }
+}
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,17 +234,8 @@ impl fmt::Debug for Watch {
 impl Alarm for Watch {
     fn ring(self: Arc<Self>, lane: &mut Lane) {
         let now = Instant::now();
-        let Some(host) = self.0.upgrade() else {
-            // Nobody reads from a device that answers late.
-            let singles = self.1.upgrade();
-            let left = singles.map(|singles| {
-                drop(singles.forget());
-                singles.give_up(now)
-            });
-            for (_, caller) in left.unwrap_or_default() {
-                lane.complete(caller.ticket, Err(gone()));
-            }
-            return;
+        let Some(host) = self.host.upgrade() else {
+            return self.end(lane);
         };
         let direct = host.direct();
         direct.ahead.expire_late(now);

@@ -263,32 +263,90 @@ fn lanes_that_have_read_keep_no_device_that_is_taken_out_of_use() {
     pools.close();
 }
 
+/// Lets a lane read a block from an impostor, which the lane then knows. The block and the one
+/// before were not read yet.
+fn known_to_a_lane(pools: &Pools, volume: &PoolVolume, block: u64) -> (Lane, Arc<Impostor>) {
+    let mut lane = Lane::standing().expect("a lane");
+    // The engine publishes the leaf with the first read.
+    read_block(volume, &mut lane, block - 1);
+    let impostor = deceive(pools, Manner::Fails);
+    read_block(volume, &mut lane, block);
+    assert_eq!(Arc::strong_count(&impostor), OF_THE_TABLE + 1 + 1);
+    (lane, impostor)
+}
+
+/// References to an impostor from the table, which has it for two leaves.
+const OF_THE_TABLE: usize = 2;
+
 #[test]
-fn a_read_whose_device_hangs_ends_with_its_pool_and_keeps_nothing_of_it() {
+fn lanes_that_have_read_look_anew_after_each_change_of_the_devices() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
-    let (mut lane, impostor) = hanging(&pools, &volume);
+    let host = handle(&pools);
+    // Another device in the place of the one that the lane knows.
+    let (mut lane, first) = known_to_a_lane(&pools, &volume, 100);
+    let second = deceive(&pools, Manner::Hangs);
+    assert_eq!(Arc::strong_count(&first), 1);
     let request = Request::Read {
-        offset: 100 * BLOCK as u64,
+        offset: 200 * BLOCK as u64,
         len: BLOCK as u32,
     };
     let submitted = volume.submit(request, Ticket::new(1), &mut lane);
     assert!(matches!(submitted, Submitted::Pending));
+    assert_eq!(
+        second.kept.lock().expect("no panic").len(),
+        1,
+        "it is asked"
+    );
+    drop(lane);
+    // A pool that is served anew, which may lie on other leaves.
+    let (lane, impostor) = known_to_a_lane(&pools, &volume, 120);
+    let served = Arc::clone(&host);
+    host.ask(move |pool| served.direct().serve(pool))
+        .expect("it answers");
+    assert_eq!(Arc::strong_count(&impostor), OF_THE_TABLE + 1);
+    drop(lane);
+    // A pool that is let go.
+    let (lane, impostor) = known_to_a_lane(&pools, &volume, 140);
+    host.direct().let_go();
+    assert_eq!(Arc::strong_count(&impostor), 1);
+    drop(lane);
+    pools.close();
+}
+
+#[test]
+fn reads_whose_device_hangs_end_with_their_pool_and_keep_nothing_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, volume) = filled(folder.path(), (VdevKind::Disk, 1));
+    let (mut lane, impostor) = hanging(&pools, &volume);
+    for (token, blocks) in [(1, 1), (2, 2)] {
+        let request = Request::Read {
+            offset: token * 100 * BLOCK as u64,
+            len: blocks * BLOCK as u32,
+        };
+        let submitted = volume.submit(request, Ticket::new(token), &mut lane);
+        assert!(matches!(submitted, Submitted::Pending));
+    }
     let cache = Arc::clone(handle(&pools).cache());
     drop(volume);
     pools.close();
     drop(pools);
     let mut finished = Vec::new();
-    while finished.is_empty() {
+    while finished.len() < 2 {
         lane.wait(None).expect("it waits");
         lane.take_completions(&mut finished);
     }
-    let (token, outcome) = finished.remove(0);
-    let error = outcome.expect_err("the pool is gone");
-    assert_eq!((token, error.kind()), (1, BlockErrorKind::Gone));
+    finished.sort_by_key(|(token, _)| *token);
+    let told = finished.drain(..).map(|(token, outcome)| {
+        let error = outcome.expect_err("the pool is gone");
+        (token, error.kind())
+    });
+    let expected = [1, 2].map(|token| (token, BlockErrorKind::Gone));
+    assert_eq!(told.collect::<Vec<_>>(), expected);
     assert_eq!(Arc::strong_count(&cache), 1);
-    // A late answer goes to nobody.
+    // Late answers go to nobody.
     let kept = std::mem::take(&mut *impostor.kept.lock().expect("no panic"));
+    assert!(kept.len() >= 2);
     for ticket in kept {
         lane.complete(ticket, Ok(Done::Pages(Pages::from_bytes(&bytes(100, 1)))));
     }
