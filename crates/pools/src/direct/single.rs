@@ -53,8 +53,12 @@ pub(super) struct Known {
 #[derive(Debug)]
 struct Copy {
     device: Arc<dyn BlockDevice>,
-    counts: Arc<DirectReads>,
+    counts: OwnCounts,
 }
+
+/// Counts of a leaf, which all lanes share, behind a reference count of this lane alone. Each read
+/// changes that one.
+type OwnCounts = Arc<Arc<DirectReads>>;
 
 /// Parts of the pool that a read needs in the end.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ struct SingleRead {
     /// Block, and where it was found.
     located: Located,
     use_of: Use,
-    counts: Arc<DirectReads>,
+    counts: OwnCounts,
     began: Instant,
     /// Caller with what its answer needs, or `None` once the engine has the caller.
     waiting: Option<(Caller, Arc<Needs>)>,
@@ -83,7 +87,7 @@ impl Known {
         let copy = |(leaf, counts): &(_, Arc<DirectReads>)| {
             Some(Copy {
                 device: Arc::clone(table.devices.get(leaf)?),
-                counts: Arc::clone(counts),
+                counts: Arc::new(Arc::clone(counts)),
             })
         };
         let copies = table.copies.iter();
