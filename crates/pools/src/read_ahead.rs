@@ -59,8 +59,8 @@ impl Readers {
     }
 
     /// Counts a read as waited for, until the returned value is dropped. Reads that follow no other
-    /// are not counted: all lanes would change the count with each of them, and nothing is read
-    /// ahead beside them.
+    /// are not counted: all lanes would change the count with each of them. So they do not lessen
+    /// what is read ahead for readers in order.
     pub(crate) fn wait(&self, bytes: u64, noted: &Noted, passed: Option<Passed>) -> Awaited {
         let count = noted.is_in_order.then(|| Arc::clone(&self.awaited));
         if let Some(count) = &count {
