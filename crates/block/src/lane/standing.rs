@@ -51,7 +51,7 @@ pub fn ask(device: &dyn BlockDevice, request: Request) -> Outcome {
 /// State with which a lane sleeps by itself.
 #[derive(Debug)]
 pub(super) struct Sleep {
-    bell: Bell,
+    bell: Arc<Bell>,
     /// Spin while sessions of this lane answer.
     for_sessions: Spin,
     /// Spin while pools answer.
@@ -59,7 +59,7 @@ pub(super) struct Sleep {
 }
 
 impl Sleep {
-    fn new(bell: Bell) -> Self {
+    fn new(bell: Arc<Bell>) -> Self {
         let now = clock::now();
         Self {
             bell,
@@ -70,33 +70,37 @@ impl Sleep {
 }
 
 /// Waker of a sleeping lane, for other threads.
-#[derive(Clone, Debug)]
-pub(super) struct Bell(Arc<(OwnedFd, BellState)>);
+#[derive(Debug)]
+pub(super) struct Bell {
+    /// Descriptor that the lane sleeps on.
+    fd: OwnedFd,
+    state: BellState,
+}
 
 impl Bell {
-    fn new() -> io::Result<Self> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Arc::new((fd, BellState::default()))))
+    fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            fd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            state: BellState::default(),
+        }))
     }
 
     fn ring(&self) {
-        let (fd, state) = &*self.0;
-        if state.ring() {
+        if self.state.ring() {
             // A full counter wakes the lane as well.
-            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
         }
     }
 
     fn may_sleep(&self) -> bool {
-        self.0.1.may_sleep()
+        self.state.may_sleep()
     }
 
     /// Notes that the lane slept. `was_rung` tells whether the descriptor was written to.
     fn woken(&self, was_rung: bool) {
-        let (fd, state) = &*self.0;
-        state.woken();
+        self.state.woken();
         if was_rung {
-            let _ = rustix::io::read(fd, &mut [0; 8]);
+            let _ = rustix::io::read(&self.fd, &mut [0; 8]);
         }
     }
 }
@@ -117,7 +121,7 @@ impl Lane {
     /// The kernel has no descriptor left.
     pub fn standing_with(io_uring: bool) -> io::Result<Self> {
         let bell = Bell::new()?;
-        let waker = bell.clone();
+        let waker = Arc::clone(&bell);
         let waker: super::Waker = Arc::new(move || waker.ring());
         let mut lane = if io_uring {
             Self::new(waker)
@@ -163,7 +167,7 @@ impl Lane {
             std::thread::yield_now();
             return Ok(());
         }
-        let bell = sleep.bell.clone();
+        let bell = Arc::clone(&sleep.bell);
         if !bell.may_sleep() {
             return Ok(());
         }
@@ -182,7 +186,7 @@ impl Lane {
         // all takes longer.
         let ring = self.ring.as_ref().map(Ring::poll_fd);
         let residents = self.residents.all.iter().map(|one| one.poll_fd());
-        let bell_fd = bell.0.0.as_fd();
+        let bell_fd = bell.fd.as_fd();
         let all: SmallVec<[BorrowedFd<'_>; 4]> =
             [bell_fd].into_iter().chain(ring).chain(residents).collect();
         let mut fds: SmallVec<[PollFd<'_>; 4]> = all
