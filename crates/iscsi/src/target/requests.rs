@@ -211,6 +211,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 let connections = self.connections.iter_mut().flatten();
                 connections.for_each(|connection| connection.logged_out = true);
                 (0..self.connections.len()).for_each(|index| self.forget_answers(index));
+                // Its units are gone for requests whose turn would come now.
+                self.early.clear();
+                self.functions.clear();
                 LogoutResult::Closed
             }
             LogoutReason::CloseConnection => match self.find_connection(request.cid) {

@@ -74,6 +74,14 @@ fn logout(cid: u16) -> RawBhs {
     bhs
 }
 
+/// Builds an immediate logout of the session.
+fn logout_of_all() -> RawBhs {
+    let mut bhs = logout(0);
+    // The reason is: close the session.
+    bhs[1] = 0x80;
+    bhs
+}
+
 /// Builds an immediate NOP-Out that answers a ping, or asks for nothing.
 fn nop_out(ttt: u32, exp_stat_sn: u32) -> RawBhs {
     let mut bhs = [0; BHS_LENGTH];
@@ -307,10 +315,7 @@ fn the_logout_of_its_own_connection_leaves_it_open_until_it_is_answered() {
 fn a_session_that_was_logged_out_takes_no_connection_that_was_on_its_way_to_it() {
     let mut target = new();
     let (used, other) = target.indices();
-    let mut whole = logout(0);
-    // The reason is: close the session.
-    whole[1] = 0x80;
-    let event = give(&mut target, used, &whole);
+    let event = give(&mut target, used, &logout_of_all());
     assert!(matches!(event, Some(Event::Logout(_))), "{event:?}");
     assert_eq!(logouts(&target), [LogoutResult::Closed]);
     let settings = ConnectionSettings {
@@ -327,6 +332,25 @@ fn a_session_that_was_logged_out_takes_no_connection_that_was_on_its_way_to_it()
     }
     give(&mut target, late, &write(1));
     assert_eq!((written(&target), answered(&target)), (vec![], vec![]));
+}
+
+/// The command before them comes with the logout, so that their turn has come when it is over.
+#[test]
+fn requests_that_wait_for_their_turn_end_with_their_session() {
+    let mut target = new();
+    let (used, other) = target.indices();
+    give(&mut target, other, &write(2));
+    let event = give(
+        &mut target,
+        used,
+        &[write(1), logout_of_all().to_vec()].concat(),
+    );
+    assert!(matches!(event, Some(Event::Logout(_))), "{event:?}");
+    for index in [used, other] {
+        assert!(give(&mut target, index, &[]).is_none());
+    }
+    assert_eq!(written(&target), [1]);
+    assert_eq!(answered(&target), [tag(1)]);
 }
 
 #[test]
