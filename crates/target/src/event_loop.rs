@@ -46,14 +46,14 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 pub(super) const WAKER: mio::Token = mio::Token(usize::MAX);
 const LANE: mio::Token = mio::Token(usize::MAX - 1);
 
-/// Room for what a turn finds, kept between turns to spare the allocations.
+/// Lists that a turn fills, kept between turns to spare the allocations.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct TurnBuffers {
     events: Events,
     completions: Vec<(u64, block::lane::Outcome)>,
 }
 
-impl Default for Room {
+impl Default for TurnBuffers {
     fn default() -> Self {
         Self {
             events: Events::with_capacity(1024),
@@ -152,11 +152,11 @@ impl EventLoop {
 
     /// Runs until [`Message::Stop`].
     pub(super) fn run(&mut self) {
-        let mut room = Room::default();
+        let mut buffers = TurnBuffers::default();
         while !self.stopping {
             self.let_gather();
             let timeout = self.timeout();
-            if let Err(error) = self.turn(timeout, &mut room) {
+            if let Err(error) = self.turn(timeout, &mut buffers) {
                 tracing::error!(%error, "an event loop cannot wait for events");
                 return;
             }
@@ -169,8 +169,12 @@ impl EventLoop {
     ///
     /// # Errors
     /// The poller cannot wait.
-    pub(super) fn turn(&mut self, timeout: Option<Duration>, room: &mut Room) -> io::Result<bool> {
-        match self.poll.poll(&mut room.events, timeout) {
+    pub(super) fn turn(
+        &mut self,
+        timeout: Option<Duration>,
+        buffers: &mut TurnBuffers,
+    ) -> io::Result<bool> {
+        match self.poll.poll(&mut buffers.events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
@@ -178,7 +182,7 @@ impl EventLoop {
         if timeout != Some(Duration::ZERO) {
             self.spin.slept(self.now);
         }
-        let mut worked = !room.events.is_empty() || !self.ready.is_empty();
+        let mut worked = !buffers.events.is_empty() || !self.ready.is_empty();
         worked |= self.go_on_with_tasks();
         for slot in std::mem::take(&mut self.ready) {
             if let Some(connection) = self.connections.get_mut(slot) {
@@ -186,14 +190,14 @@ impl EventLoop {
                 self.readable(slot);
             }
         }
-        for event in &room.events {
+        for event in &buffers.events {
             match event.token() {
                 WAKER => self.messages(),
                 LANE => {}
                 mio::Token(slot) => self.socket_event(slot, event),
             }
         }
-        worked |= self.block_requests(&mut room.completions);
+        worked |= self.block_requests(&mut buffers.completions);
         self.finish_ending();
         self.flush();
         self.describe_some();

@@ -18,7 +18,7 @@ use scsi::alua::{GroupLayout, TargetPortGroups};
 
 use crate::connection::listener::Arrived;
 use crate::directory::Directory;
-use crate::event_loop::{EventLoop, Room, WAKER};
+use crate::event_loop::{EventLoop, TurnBuffers, WAKER};
 use crate::message::Message;
 use crate::opening::{Storage, serve_from};
 use crate::service::group_layout;
@@ -30,7 +30,7 @@ use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
 use model::event::Teller;
 use unit::retirement::{Retirement, Settling};
-use unit::transition::{Departure, Outlasting};
+use unit::transition::{self, Departure, EarlierWork};
 use unit::unit::Unit;
 
 /// Units by name.
@@ -42,7 +42,7 @@ pub struct Stage {
     shared: Arc<Shared>,
     groups: Arc<TargetPortGroups>,
     loops: Vec<EventLoop>,
-    room: Room,
+    buffers: TurnBuffers,
 }
 
 impl Stage {
@@ -69,7 +69,7 @@ impl Stage {
             shared,
             groups: Arc::new(groups),
             loops,
-            room: Room::default(),
+            buffers: TurnBuffers::default(),
         })
     }
 
@@ -111,7 +111,7 @@ impl Stage {
     /// # Errors
     /// The kernel refuses to poll.
     pub fn turn(&mut self, index: usize) -> io::Result<bool> {
-        self.loops[index].turn(Some(Duration::ZERO), &mut self.room)
+        self.loops[index].turn(Some(Duration::ZERO), &mut self.buffers)
     }
 
     /// Returns the command windows of a loop's sessions.
@@ -232,13 +232,7 @@ impl Stage {
 
     fn publish(&self, change: &Change) {
         let layout = group_layout(&change.config);
-        if *self.groups.layout() != layout && self.groups.replace(layout).is_ok() {
-            for unit in change.units.values() {
-                if unit.logical.access_states_changed() {
-                    unit.store_state();
-                }
-            }
-        }
+        transition::put_in_force(&self.groups, layout, change.units.values());
         self.shared.set_directory(Arc::new(Directory {
             config: Arc::clone(&change.config),
             units: change.units.clone(),
@@ -291,7 +285,7 @@ impl Change {
 #[derive(Debug)]
 enum Phase {
     /// The stored state of units that leave service becomes final.
-    Saving(Retirement, Outlasting),
+    Saving(Retirement, EarlierWork),
     /// Earlier commands of target port groups that leave service end.
     Leaving(Retirement, Option<Departure>),
     /// Devices answer what is left of units that have left service.

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::command::peers::Peers;
-use super::transition::{self, Outlasting};
+use super::transition::{self, EarlierWork};
 use super::unit::Unit;
 use model::data_plane::ApplyError;
 
@@ -48,7 +48,7 @@ impl Retirement {
     pub fn ask(
         peers: &impl Peers,
         units: Vec<Arc<Unit>>,
-    ) -> Result<(Self, Outlasting), ApplyError> {
+    ) -> Result<(Self, EarlierWork), ApplyError> {
         let mut begun = Self(Vec::new());
         for unit in units {
             if !unit.logical.retire() {
@@ -70,7 +70,7 @@ impl Retirement {
     ///
     /// # Errors
     /// A save did not end. All is as before.
-    pub fn confirm(self, saves: &Outlasting) -> Result<Self, ApplyError> {
+    pub fn confirm(self, saves: &EarlierWork) -> Result<Self, ApplyError> {
         if saves.ended().iter().all(|ended| *ended) {
             return Ok(self);
         }
@@ -147,7 +147,7 @@ impl Retirement {
             return None;
         }
         Some(Settling {
-            requests: transition::outlasting(peers, &units),
+            requests: transition::earlier_work(peers, &units),
             units,
             is_last: false,
             is_quiet: true,
@@ -168,7 +168,7 @@ fn names(units: &[Arc<Unit>]) -> String {
 #[derive(Debug)]
 pub struct Settling {
     units: Vec<Arc<Unit>>,
-    requests: Outlasting,
+    requests: EarlierWork,
     /// Whether nobody but devices has a part in the units any more.
     is_last: bool,
     is_quiet: bool,
@@ -186,7 +186,7 @@ impl Settling {
                 return true;
             }
             self.is_last = true;
-            self.requests = transition::outlasting(peers, &self.units);
+            self.requests = transition::earlier_work(peers, &self.units);
         }
         false
     }

@@ -49,15 +49,17 @@ pub fn leave_service(
     }
 }
 
-/// Target port groups between their old and their new state, while earlier commands end.
+/// Target port groups between their old and their new state, while earlier commands end. If this is
+/// dropped before [`Departure::finish`], the groups are in their former states again.
 #[derive(Debug)]
 pub struct Departure {
     groups: Arc<TargetPortGroups>,
-    before: Arc<GroupLayout>,
+    /// Former states, or `None` once the groups have left them for good.
+    before: Option<Arc<GroupLayout>>,
     after: GroupLayout,
     leaving: Vec<u16>,
     units: Vec<Arc<Unit>>,
-    earlier: Outlasting,
+    earlier: EarlierWork,
 }
 
 impl Departure {
@@ -94,10 +96,10 @@ impl Departure {
             return Ok(None);
         }
         take_over(units);
-        let earlier = Outlasting::begin(peers, vec![Whose::Groups(leaving.as_slice().into())]);
+        let earlier = EarlierWork::begin(peers, vec![Whose::Groups(leaving.as_slice().into())]);
         Ok(Some(Self {
             groups: Arc::clone(groups),
-            before,
+            before: Some(before),
             after: layout.clone(),
             leaving,
             units: units.to_vec(),
@@ -124,10 +126,36 @@ impl Departure {
         let left = in_time
             .and_then(|()| refuse_while_sanitized(units, &self.after, leaving))
             .and_then(|()| empty_caches(units, leaving));
-        if left.is_err() && self.groups.replace((*self.before).clone()).is_ok() {
-            take_over(units);
+        if left.is_ok() {
+            self.before = None;
         }
         left
+    }
+}
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take()
+            && self.groups.replace((*before).clone()).is_ok()
+        {
+            take_over(&self.units);
+        }
+    }
+}
+
+/// Puts a layout in force. Its units report the change, and store it.
+pub fn put_in_force<'a>(
+    groups: &TargetPortGroups,
+    layout: GroupLayout,
+    units: impl Iterator<Item = &'a Arc<Unit>>,
+) {
+    if *groups.layout() == layout || groups.replace(layout).is_err() {
+        return;
+    }
+    for unit in units {
+        if unit.logical.access_states_changed() {
+            unit.store_state();
+        }
     }
 }
 
@@ -163,25 +191,25 @@ fn still_under_way(groups: &[u16]) -> ApplyError {
 /// Waits until nothing is under way on units that nobody sees any more. Returns whether that was so
 /// in time. May block.
 pub fn outlast(peers: &impl Peers, units: &[Arc<Unit>]) -> bool {
-    outlasting(peers, units).wait() == [true]
+    earlier_work(peers, units).wait() == [true]
 }
 
 /// Returns the wait of [`outlast`].
-pub(crate) fn outlasting(peers: &impl Peers, units: &[Arc<Unit>]) -> Outlasting {
-    Outlasting::begin(peers, vec![Whose::Units(units.into())])
+pub(crate) fn earlier_work(peers: &impl Peers, units: &[Arc<Unit>]) -> EarlierWork {
+    EarlierWork::begin(peers, vec![Whose::Units(units.into())])
 }
 
 /// Returns the wait for saves of these units' state, for all of them at once.
-pub(crate) fn saves(peers: &impl Peers, units: &[Arc<Unit>]) -> Outlasting {
+pub(crate) fn saves(peers: &impl Peers, units: &[Arc<Unit>]) -> EarlierWork {
     let each = units
         .iter()
         .map(|unit| Whose::Saves([Arc::clone(unit)].into()));
-    Outlasting::begin(peers, each.collect())
+    EarlierWork::begin(peers, each.collect())
 }
 
-/// Wait for several kinds of work that began before the loops look, in the time of one.
+/// Several kinds of work that began before the loops look, which are waited for in the time of one.
 #[derive(Debug)]
-pub struct Outlasting {
+pub struct EarlierWork {
     /// Channel that tells the number of each kind that is over. It is disconnected when every loop
     /// has let go of every order. Each order has reported its end by then.
     over: Receiver<usize>,
@@ -190,7 +218,7 @@ pub struct Outlasting {
     is_over: bool,
 }
 
-impl Outlasting {
+impl EarlierWork {
     fn begin(peers: &impl Peers, all: Vec<Whose>) -> Self {
         let (ending, over) = channel();
         let ended = vec![false; all.len()];
@@ -316,7 +344,10 @@ fn groups_in_words(groups: &[u16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::abort::AbortOrder;
+    use crate::loops::Loops;
     use scsi::alua::{SupportedStates, TargetPortGroup, TpgsMode};
+    use scsi::logical_unit::LogicalUnit;
 
     fn layout(states: &[AccessState]) -> GroupLayout {
         let groups = (1..).zip(states).map(|(id, state)| TargetPortGroup {
@@ -357,5 +388,44 @@ mod tests {
             &layout(&[ActiveOptimized, Standby]),
         );
         assert!(new.is_empty(), "{new:?}");
+    }
+
+    /// Protocol that has no loops, so nothing is ever under way.
+    #[derive(Debug, Default)]
+    struct NoPeers(Arc<Loops>);
+
+    impl Peers for NoPeers {
+        type Function = ();
+
+        fn loops(&self) -> &Arc<Loops> {
+            &self.0
+        }
+
+        fn abort(&self, _: usize, _: &Arc<AbortOrder<()>>) {}
+
+        fn unit_of(&self, _: &Arc<LogicalUnit>) -> Option<Arc<Unit>> {
+            None
+        }
+    }
+
+    #[test]
+    fn groups_stay_between_the_states_only_until_their_departure_ends_or_is_given_up() {
+        use AccessState::{ActiveOptimized, Standby, Transitioning};
+        let before = layout(&[ActiveOptimized, ActiveOptimized]);
+        let after = layout(&[ActiveOptimized, Standby]);
+        let groups = TargetPortGroups::new(before.clone()).map(Arc::new);
+        let groups = groups.expect("a layout");
+        let begin = || {
+            let begun = Departure::begin(&NoPeers::default(), &groups, &after, &[]);
+            let begun = begun.expect("no SANITIZE").expect("a group leaves");
+            assert_eq!(groups.layout().groups[1].state, Transitioning);
+            begun
+        };
+        drop(begin());
+        assert_eq!(*groups.layout(), before);
+        begin().finish().expect("nothing is under way");
+        assert_eq!(groups.layout().groups[1].state, Transitioning);
+        put_in_force(&groups, after.clone(), [].iter());
+        assert_eq!(*groups.layout(), after);
     }
 }

@@ -58,7 +58,6 @@ impl Service {
         let emptied = Self::empty_caches(&current.config, &config, &units)?;
         let larger = self.make_room(&current.config, &config, &units, &moved, &mut made)?;
         let layout = group_layout(&config);
-        let before = self.opener.groups.layout();
         // Deleted units are included: until they are out of the views, their commands come as ever.
         let served: Vec<Arc<Unit>> = current.units.values().cloned().collect();
         let gone: Vec<&UnitSpec> = deleted(&current.config, &config).collect();
@@ -80,13 +79,7 @@ impl Service {
         }
         Self::modify_units(&current.config, &config, &units);
         drop(emptied);
-        if *before != layout && self.opener.groups.replace(layout).is_ok() {
-            for unit in units.values() {
-                if unit.logical.access_states_changed() {
-                    unit.store_state();
-                }
-            }
-        }
+        transition::put_in_force(&self.opener.groups, layout, units.values());
         for gone in gone {
             if let Err(error) = state_file::remove(&self.opener.state_file(&gone.naa)) {
                 tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
