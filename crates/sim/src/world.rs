@@ -284,6 +284,7 @@ impl World {
             self.silence(port, id);
         } else if parting && self.ports[port].initiator.is_logged_in() {
             self.part(port, id);
+            self.report.partings += 1;
         }
     }
 

@@ -91,11 +91,8 @@ fn old_writes_of_a_closed_path_stay_behind_those_of_the_next() {
         slow_per_mille: 200,
         ..Climate::CALM
     };
-    all(
-        "old_writes_of_a_closed_path_stay_behind_those_of_the_next",
-        400..430,
-        climate,
-    );
+    let test = "old_writes_of_a_closed_path_stay_behind_those_of_the_next";
+    assert!(met(&all(test, 400..430, climate), |it| it.partings));
 }
 
 /// A session comes back while a disk still writes for the one before.
@@ -107,7 +104,7 @@ fn a_session_that_comes_back_waits_for_the_one_before() {
         ..Climate::CALM
     };
     let test = "a_session_that_comes_back_waits_for_the_one_before";
-    assert!(met(&all(test, 500..530, climate), |it| it.told_of_nexus));
+    assert!(met(&all(test, 500..530, climate), |it| it.told_of_loss));
 }
 
 /// Each session's first command to a unit tells of the new nexus, and after a lost one of the loss.
@@ -118,9 +115,7 @@ fn a_session_that_takes_over_is_told_of_the_lost_nexus() {
         ..Climate::CALM
     };
     let test = "a_session_that_takes_over_is_told_of_the_lost_nexus";
-    assert!(met(&all(test, 600..620, climate), |it| it
-        .told_of_nexus
-        .saturating_sub(3)));
+    assert!(met(&all(test, 600..620, climate), |it| it.told_of_loss));
 }
 
 #[test]
@@ -224,6 +219,7 @@ const STORM: Climate = Climate {
 fn all_of_it_at_once() {
     let reports = all("all_of_it_at_once", 2000..2040, STORM);
     assert!(met(&reports, |it| it.dismissed) && met(&reports, |it| it.aborted));
+    assert!(met(&reports, |it| it.changes_refused));
 }
 
 /// The digest covers all events and all bytes.

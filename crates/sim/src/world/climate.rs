@@ -92,8 +92,11 @@ pub struct Report {
     pub connections: u64,
     /// Connections that the target gave up as silent.
     pub given_up: u64,
-    /// Sessions whose first commands were told of the new nexus.
-    pub told_of_nexus: u64,
+    /// First commands of sessions that were told that an earlier nexus was lost. Those of other new
+    /// sessions are told of a reset, so they do not count.
+    pub told_of_loss: u64,
+    /// Connections that hosts closed under their own writes.
+    pub partings: u64,
     /// Simulated time.
     pub time: Duration,
     /// Digest of all events and of all bytes that passed.

@@ -112,11 +112,10 @@ impl World {
         }
         let was_known = !of.known_to.insert(lun);
         match end {
-            End::Attention(NEXUS_IS_NEW, NEXUS_WAS_LOST) => {}
+            End::Attention(NEXUS_IS_NEW, NEXUS_WAS_LOST) => self.report.told_of_loss += 1,
             End::Attention(NEXUS_IS_NEW, _) if !was_known => {}
             end => panic!("the first answer of a new session to {of:?} is {end:?}"),
         }
-        self.report.told_of_nexus += 1;
     }
 
     fn over(&mut self, port: usize, number: u64, end: End) {
