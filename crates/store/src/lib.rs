@@ -26,6 +26,8 @@ pub mod cache;
 pub mod catalog;
 pub mod checksum;
 pub mod compress;
+#[cfg(feature = "counted")]
+pub mod counted;
 pub mod engine;
 pub mod format;
 pub mod log;

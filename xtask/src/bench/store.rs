@@ -31,6 +31,8 @@ options:
   --only NAME     only phases whose name contains NAME (may be repeated)
   --memory        the table of a device in memory in place of all phases: what the pool itself costs,
                   beside the bare file, with processor time (a folder of tmpfs, cache 64 MiB, 2 GiB)
+  --counts        with --memory: what a command takes of allocations and hashed keys, by a build that
+                  counts them; its speeds are not judged
   --before FILE   compare with an earlier build in place of btrfs; FILE is its example pool_load, and
                   each phase runs in turns
   --quick         2 GiB, one round of one second: to see that it works, not to quote
@@ -52,6 +54,8 @@ pub(super) struct Options {
     only: Vec<String>,
     /// Whether the device lies in memory.
     in_memory: bool,
+    /// Whether the program is a build that counts.
+    counts: bool,
     /// Program of an earlier build.
     before: Option<PathBuf>,
     json: bool,
@@ -82,6 +86,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         seconds: 4.0,
         only: Vec::new(),
         in_memory,
+        counts: false,
         before: None,
         json: false,
     };
@@ -95,6 +100,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--quick" => (options.size, options.rounds, options.seconds) = (2 << 30, 1, 1.0),
             "--json" => options.json = true,
             "--memory" => {}
+            "--counts" => options.counts = true,
             "--dir" => options.dir = value()?.into(),
             "--before" => options.before = Some(value()?.into()),
             "--only" => options.only.push(value()?.clone()),
@@ -119,6 +125,9 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
     if in_memory && (!options.only.is_empty() || options.before.is_some()) {
         return Err("--memory has a table of its own: leave out --only and --before".into());
     }
+    if options.counts && !in_memory {
+        return Err("--counts belongs to the table of --memory".into());
+    }
     if options.size < 2 << 30 || options.rounds == 0 || !(0.1..=600.0).contains(&options.seconds) {
         return Err("--size starts at 2, --rounds at 1; --seconds lies between 0.1 and 600".into());
     }
@@ -133,7 +142,7 @@ fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T, String> {
 /// Runs the benchmark.
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let options = parse(arguments)?;
-    let program = process::build()?;
+    let program = process::build(options.counts)?;
     if let Some(before) = &options.before {
         return before::run(&options, before, &program);
     }
@@ -243,7 +252,8 @@ mod tests {
         assert_eq!(options.only, ["aged"]);
         let options = parse(&words("--memory --rounds 3")).expect("fine");
         assert_eq!((options.cache, options.rounds), (64 << 20, 3));
-        assert!(options.in_memory);
+        assert!(options.in_memory && !options.counts);
+        assert!(parse(&words("--memory --counts")).expect("fine").counts);
         let options = parse(&words("--dir /x --memory")).expect("fine");
         assert_eq!(options.dir, PathBuf::from("/x"));
     }
@@ -256,5 +266,6 @@ mod tests {
         assert!(error("--size 1").contains("starts at 2"));
         assert!(error("--rounds").contains("needs a value"));
         assert!(error("--memory --only aged").contains("leave out"));
+        assert!(error("--counts").contains("--memory"));
     }
 }

@@ -28,6 +28,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "io_uring: the kernel reads and writes our buffers",
     ),
     (
+        "crates/pools/examples/pool_load/counts.rs",
+        "the benchmark's allocator, which counts",
+    ),
+    (
         "crates/backends/tests/block/driver.rs",
         "polls the descriptor that a lane lends",
     ),

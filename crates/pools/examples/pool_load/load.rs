@@ -13,6 +13,8 @@ use pools::Pools;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Target;
+#[cfg(feature = "counted")]
+use crate::counts::Counts;
 use crate::processor::ProcessorTime;
 
 /// Bytes from which writes take their data.
@@ -86,6 +88,9 @@ pub(crate) struct Figures {
     orders: u64,
     /// Times that pools' threads were woken, for all loads that ran together.
     pool_wakes: u64,
+    #[cfg(feature = "counted")]
+    #[serde(flatten)]
+    counts: Option<Counts>,
 }
 
 /// Runs loads at one time.
@@ -97,6 +102,8 @@ pub(crate) fn run(
     let is_over = AtomicBool::new(false);
     let data = random_data();
     let (before, handed_before) = (ProcessorTime::now()?, pools.handed_over());
+    #[cfg(feature = "counted")]
+    let counts_before = Counts::now();
     let figures = std::thread::scope(|scope| {
         let threads: Vec<_> = loads
             .iter()
@@ -117,10 +124,14 @@ pub(crate) fn run(
     })?;
     let spent = ProcessorTime::now()?.since(before);
     let handed = pools.handed_over();
+    #[cfg(feature = "counted")]
+    let counts = Counts::now().since(counts_before);
     let told = figures.into_iter().map(|of| Figures {
         processor: Some(spent),
         orders: handed.orders - handed_before.orders,
         pool_wakes: handed.wakes - handed_before.wakes,
+        #[cfg(feature = "counted")]
+        counts: Some(counts),
         ..of
     });
     Ok(told.collect())
@@ -261,6 +272,8 @@ impl<'a> Runner<'a> {
             processor: None,
             orders: 0,
             pool_wakes: 0,
+            #[cfg(feature = "counted")]
+            counts: None,
         })
     }
 

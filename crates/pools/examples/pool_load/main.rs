@@ -6,6 +6,8 @@
 //! for the state of the pools, the second the bytes of their cache.
 
 mod command;
+#[cfg(feature = "counted")]
+mod counts;
 mod load;
 mod processor;
 

@@ -369,6 +369,8 @@ impl Cache {
     /// place in its table.
     #[inline]
     fn hash(&self, key: Key) -> u64 {
+        #[cfg(feature = "counted")]
+        crate::counted::HASHES.add();
         mix(mix(key.block ^ self.seed).wrapping_add(key.volume))
     }
 }

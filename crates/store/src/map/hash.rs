@@ -28,6 +28,8 @@ impl Hasher for NumberHasher {
 
     #[inline]
     fn finish(&self) -> u64 {
+        #[cfg(feature = "counted")]
+        crate::counted::HASHES.add();
         self.0
     }
 }

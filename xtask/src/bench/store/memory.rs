@@ -21,6 +21,12 @@ const CACHED: u64 = 2;
 /// reach.
 const BLOCKS: [(u64, &str, f64); 2] = [(4 * KIB, "4K blocks", 0.6), (16 * KIB, "16K blocks", 0.8)];
 
+/// Note below the table of a build that counts.
+const COUNTS: &str = "this build counts, which takes time, so its speeds are not judged. An \
+    allocation is one of the whole process, or a change of its size; pages for data are none. A key \
+    is hashed for each look-up, insertion and removal in the store's tables by number and in its \
+    cache, and for each entry that moves when a table grows.";
+
 /// Row of the table: a load, by one or more clients at once.
 struct Row {
     name: String,
@@ -86,6 +92,9 @@ impl Bench<'_> {
         self.measure(&Row::small("4K random read QD1, cold", read(1)).at_least(0.85))?;
         self.random_writes()?;
         self.cached()?;
+        if self.options.counts {
+            self.table.note(COUNTS.to_owned());
+        }
         BLOCKS.iter().try_for_each(|of| self.in_order(*of))
     }
 
@@ -96,7 +105,11 @@ impl Bench<'_> {
         let one = self.measure(&one)?;
         let two = self.measure(&Row::small("4K random write QD32 × 2 clients", write).by(2))?;
         let name = "4K random write, two clients / one";
-        let mut line = Line::new(name, "ratio", &[Wanted::AtLeast(1.0)]);
+        let wanted = match self.options.counts {
+            true => Wanted::Nothing,
+            false => Wanted::AtLeast(1.0),
+        };
+        let mut line = Line::new(name, "ratio", &[wanted]);
         for (one, two) in one.iter().zip(&two) {
             line.push(Side::Pool, two / one);
         }
@@ -152,7 +165,10 @@ impl Bench<'_> {
 
     /// Puts the lines of a row into the table. Returns the pool's speeds.
     fn tell(&mut self, row: &Row, runs: &Runs) -> Result<Vec<f64>, String> {
-        let [of_speed, of_processor] = row.wanted;
+        let [of_speed, of_processor] = match self.options.counts {
+            true => [Wanted::Nothing; 2],
+            false => row.wanted,
+        };
         // Lines are told apart by their names, so each says of which row it is.
         let counted = |what: &str, unit, wanted| {
             let name = format!("{}: {what}", row.name);
@@ -165,6 +181,8 @@ impl Bench<'_> {
         let mut p99 = line("p99", Wanted::Nothing);
         let mut orders = counted("orders to the pool's thread", "each", Wanted::Nothing);
         let mut wakes = counted("threads woken", "each", Wanted::Nothing);
+        let mut allocations = counted("allocations", "each", Wanted::Nothing);
+        let mut hashes = counted("keys hashed for tables", "each", Wanted::Nothing);
         let mut near = counted("runs with near cores", "runs", Wanted::Nothing);
         let mut of_pool = Vec::new();
         for side in [Side::Raw, Side::Pool] {
@@ -176,11 +194,17 @@ impl Bench<'_> {
             let operations = sum(|of| of.operations as f64);
             speed.push(side, sum(row.speed));
             processor.push(side, first.processor_s * 1e6 / operations);
+            if let Some(count) = first.allocations {
+                allocations.push(side, count as f64 / operations);
+            }
             let slowest = figures.iter().map(|of| of.p99_us);
             p99.push(side, slowest.fold(0.0, f64::max));
             if side == Side::Pool {
                 engine.push(side, first.pools_s * 1e6 / operations);
                 orders.push(side, first.orders as f64 / operations);
+                if let Some(count) = first.hashes {
+                    hashes.push(side, count as f64 / operations);
+                }
                 let lanes = sum(|of| of.lane_wakes as f64);
                 wakes.push(side, (first.pool_wakes as f64 + lanes) / operations);
                 of_pool.push(sum(row.speed));
@@ -188,6 +212,10 @@ impl Bench<'_> {
         }
         for line in [speed, processor, engine, p99, orders, wakes, near] {
             self.table.push(line);
+        }
+        if self.options.counts {
+            self.table.push(allocations);
+            self.table.push(hashes);
         }
         Ok(of_pool)
     }

@@ -112,6 +112,12 @@ pub(super) struct Figures {
     /// Times that another thread woke the load's lane.
     #[serde(default)]
     pub(super) lane_wakes: u64,
+    /// Allocations of the process, for all loads that ran together. Only builds that count tell.
+    #[serde(default)]
+    pub(super) allocations: Option<u64>,
+    /// Keys hashed for the store's tables, for all loads that ran together.
+    #[serde(default)]
+    pub(super) hashes: Option<u64>,
 }
 
 impl Figures {
@@ -126,9 +132,14 @@ impl Figures {
     }
 }
 
-/// Builds the program with optimizations, and returns its path.
-pub(super) fn build() -> Result<PathBuf, String> {
-    let folder = crate::bench::build(&["--package", "pools", "--example", "pool_load"])?;
+/// Builds the program with optimizations, and returns its path. A build that counts is slower.
+pub(super) fn build(counts: bool) -> Result<PathBuf, String> {
+    let features: &[&str] = match counts {
+        true => &["--features", "counted"],
+        false => &[],
+    };
+    let what = [&["--package", "pools", "--example", "pool_load"], features].concat();
+    let folder = crate::bench::build(&what)?;
     Ok(folder.join("examples/pool_load"))
 }
 
