@@ -336,8 +336,8 @@ fn a_pool_goes_by_export_and_comes_by_import() {
     assert_eq!(pools(folder.path()).views(), []);
 }
 
-/// What an import reads may lie on the other vdev only. Without this refusal, the pool would go on
-/// from there, and the missing vdev would never fit again.
+/// An import may find all that it reads on the other vdev. Without this refusal, the pool would go
+/// on from there, and the missing vdev would never fit again.
 #[test]
 fn a_pool_without_a_whole_vdev_is_only_read() {
     let folder = tempfile::tempdir().expect("a folder");
