@@ -382,9 +382,9 @@ pub(crate) const MUTANTS: [Mutant; 59] = [
 pub(crate) const CHANGES: [Change; 58] = [
     change(
         "log/chain.rs",
-        "        while self.under_way.front().is_some_and(|group| group.is_written) {",
-        "        let counts = |group: &Sealed| group.is_written || ‹groups-out-of-order› && group.seq <= seq;
-        while self.under_way.front().is_some_and(counts) {",
+        "        while let Some(group) = self.under_way.pop_front_if(|group| group.is_written) {",
+        "        let counts = |group: &mut Sealed| group.is_written || ‹groups-out-of-order› && group.seq <= seq;
+        while let Some(group) = self.under_way.pop_front_if(counts) {",
     ),
     change(
         "log/chain.rs",
@@ -393,16 +393,8 @@ pub(crate) const CHANGES: [Change; 58] = [
     ),
     change(
         "engine/io/commit.rs",
-        "        for group in self.commit.chain.written(seq) {
-            for address in group.addresses {
-                self.commit.in_flight.remove(&address.to_bits());
-            }
-        }",
-        "        for group in self.commit.chain.written(seq) {
-            for address in group.addresses {
-                self.commit.in_flight.remove(&address.to_bits());
-            }
-        }
+        "        self.commit.chain.written(seq);",
+        "        self.commit.chain.written(seq);
         if ‹answered-when-written› {
             self.answer_durable(self.commit.chain.written_seq);
         }",

@@ -96,7 +96,7 @@ impl<const N: usize> Node<N> {
 
     /// Makes a node of holes that is to be written in epoch `birth`.
     pub fn new(id: NodeId, birth: Epoch) -> Self {
-        const { assert!(N.is_power_of_two() && N > 1) };
+        const { assert!(N.is_power_of_two() && N > 1 && N <= FAN_OUT) };
         Self {
             id,
             birth,
@@ -154,6 +154,16 @@ impl<const N: usize> Node<N> {
         *self.pointers.get_mut(slot) = pointer.encode();
     }
 
+    /// Replaces the pointer in `slot`, and returns the one before.
+    ///
+    /// # Panics
+    /// As [`Node::set`] does.
+    pub(crate) fn replace(&mut self, slot: usize, pointer: Pointer) -> Pointer {
+        let before = self.get(slot);
+        self.set(slot, pointer);
+        before
+    }
+
     /// Returns all pointers in order.
     pub fn iter(&self) -> impl Iterator<Item = Pointer> {
         (0..N).map(|slot| self.get(slot))
@@ -172,36 +182,59 @@ impl<const N: usize> Node<N> {
 
     /// Encodes the node, without the filling of the last sector.
     pub fn encode(&self) -> Vec<u8> {
-        let filled = || {
-            self.pointers
-                .iter()
-                .filter(|pointer| **pointer != [0; Pointer::SIZE])
-        };
-        let varying = Varying::of(filled().map(shape));
-        let has_checksums = filled().any(|pointer| pointer[SHAPE..] != [0; 16]);
+        let mut filled = [0; FAN_OUT / 8];
+        let (mut count, mut first, mut mask, mut proofs, mut slot) = (0, 0, 0, 0, 0);
+        for run in self.pointers.runs() {
+            for pointer in run {
+                let [shape, checksum] = halves(pointer);
+                if shape | checksum != 0 {
+                    first = if count == 0 { shape } else { first };
+                    mask |= shape ^ first;
+                    proofs |= checksum;
+                    filled[slot / 8] |= 1 << (slot % 8);
+                    count += 1;
+                }
+                slot += 1;
+            }
+        }
+        let has_checksums = proofs != 0;
+        let varying = Varying::from(first, mask);
         let mut bytes = Vec::with_capacity(Self::MAX_SIZE);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[self.id.level, Self::BITS]);
-        bytes.extend_from_slice(&(filled().count() as u16).to_le_bytes());
+        bytes.extend_from_slice(&(count as u16).to_le_bytes());
         bytes.extend_from_slice(&[u8::from(has_checksums), 0]);
         bytes.extend_from_slice(&u64::from(self.id.volume.0).to_le_bytes());
         bytes.extend_from_slice(&self.id.index.to_le_bytes());
         bytes.extend_from_slice(&self.birth.0.to_le_bytes());
         bytes.extend_from_slice(&varying.common.to_le_bytes());
         bytes.extend_from_slice(&varying.mask.to_le_bytes());
-        bytes.extend((0..N).step_by(8).map(|first| {
-            let eight = (first..N).take(8).enumerate();
-            eight.fold(0, |byte, (bit, slot)| {
-                byte | u8::from(*self.pointers.get(slot) != [0; Pointer::SIZE]) << bit
-            })
-        }));
-        for pointer in filled() {
-            let packed = varying.pack(shape(pointer)).to_le_bytes();
-            bytes.extend_from_slice(&packed[..varying.width()]);
-        }
-        if has_checksums {
-            filled().for_each(|pointer| bytes.extend_from_slice(&pointer[SHAPE..]));
+        bytes.extend_from_slice(&filled[..N.div_ceil(8)]);
+        let (head, width) = (bytes.len(), varying.width());
+        let proof = 16 * usize::from(has_checksums);
+        bytes.resize(head + count * (width + proof), 0);
+        let (differences, checksums) = bytes[head..].split_at_mut(count * width);
+        let mut checksums = checksums.as_chunks_mut().0.iter_mut();
+        let mut at = 0;
+        for run in self.pointers.runs() {
+            for pointer in run {
+                let [shape, checksum] = halves(pointer);
+                if shape | checksum == 0 {
+                    continue;
+                }
+                let packed = varying.pack(shape).to_le_bytes();
+                // Bytes beyond the width are overwritten by the next pointer. A copy of a fixed
+                // length is quicker.
+                match differences.get_mut(at..at + SHAPE) {
+                    Some(place) => place.copy_from_slice(&packed),
+                    None => differences[at..at + width].copy_from_slice(&packed[..width]),
+                }
+                at += width;
+                if let Some(place) = checksums.next() {
+                    *place = checksum.to_le_bytes();
+                }
+            }
         }
         bytes
     }
@@ -326,9 +359,11 @@ impl<const N: usize> Node<N> {
     }
 }
 
-/// Returns address and shape as a number.
-fn shape(pointer: &[u8; Pointer::SIZE]) -> u128 {
-    u128::from_le_bytes(std::array::from_fn(|byte| pointer[byte]))
+/// Returns address and shape of a pointer as a number, and its checksum.
+#[inline]
+fn halves(pointer: &[u8; Pointer::SIZE]) -> [u128; 2] {
+    let (halves, _) = pointer.as_chunks::<16>();
+    std::array::from_fn(|half| u128::from_le_bytes(halves[half]))
 }
 
 impl<const N: usize> fmt::Debug for Node<N> {

@@ -66,12 +66,18 @@ impl Pointers {
 
     /// Returns all pointers.
     pub fn iter(&self) -> impl Iterator<Item = &Encoded> {
+        self.runs().flatten()
+    }
+
+    /// Returns all pointers in order, as those that lie side by side in memory.
+    pub fn runs(&self) -> impl Iterator<Item = &[Encoded]> {
         let (few, pages): (&[Encoded], &[PageMut]) = match &self.0 {
             Memory::Few(few) => (few, &[]),
             Memory::Pages(pages) => (&[], pages),
         };
-        few.iter()
-            .chain(pages.iter().flat_map(|page| page.as_chunks().0))
+        let few = (!few.is_empty()).then_some(few);
+        few.into_iter()
+            .chain(pages.iter().map(|page| page.as_chunks().0))
     }
 }
 

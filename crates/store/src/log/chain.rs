@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use pages::Pages;
+
 use crate::format::Address;
 
 /// A sealed group that is being written, or that waits to become durable.
@@ -12,8 +14,9 @@ pub struct Sealed {
     pub seq: u64,
     /// Bytes that the group takes in memory.
     pub bytes: usize,
-    /// Addresses of the group's data, which memory may forget when the group is written.
-    pub addresses: Vec<Address>,
+    /// Blocks of the group by ascending address, in the form in which they are read. Memory may
+    /// forget them when the group is written.
+    pub blocks: Vec<(Address, Pages)>,
     /// Whether the whole group is on the devices (perhaps in their caches).
     pub is_written: bool,
 }
@@ -66,11 +69,18 @@ impl Chain {
 
     /// Notes that a group was sealed. Its record went to `next`, and the record after it will lie
     /// at `then`.
-    pub fn sealed(&mut self, bytes: usize, addresses: Vec<Address>, checksum: u128, then: Address) {
+    pub fn sealed(
+        &mut self,
+        bytes: usize,
+        mut blocks: Vec<(Address, Pages)>,
+        checksum: u128,
+        then: Address,
+    ) {
+        blocks.sort_unstable_by_key(|(address, _)| address.to_bits());
         self.under_way.push_back(Sealed {
             seq: self.next_seq,
             bytes,
-            addresses,
+            blocks,
             is_written: false,
         });
         self.bytes += bytes;
@@ -79,21 +89,26 @@ impl Chain {
         self.previous = checksum;
     }
 
-    /// Notes that a group is on the devices. Returns the groups that count from now on: this group
-    /// and its predecessors, without a gap.
-    pub fn written(&mut self, seq: u64) -> Vec<Sealed> {
+    /// Returns the bytes of a block that is being written, by its future place.
+    pub fn in_flight(&self, address: Address) -> Option<&Pages> {
+        let bits = address.to_bits();
+        self.under_way.iter().rev().find_map(|group| {
+            let blocks = &group.blocks;
+            let at = blocks.binary_search_by_key(&bits, |(of, _)| of.to_bits());
+            Some(&blocks[at.ok()?].1)
+        })
+    }
+
+    /// Notes that a group is on the devices. It counts from now on with all its predecessors, if
+    /// there is no gap.
+    pub fn written(&mut self, seq: u64) {
         if let Some(group) = self.under_way.iter_mut().find(|group| group.seq == seq) {
             group.is_written = true;
         }
-        let mut counting = Vec::new();
-        while self.under_way.front().is_some_and(|group| group.is_written) {
-            if let Some(group) = self.under_way.pop_front() {
-                self.written_seq = group.seq;
-                self.bytes -= group.bytes;
-                counting.push(group);
-            }
+        while let Some(group) = self.under_way.pop_front_if(|group| group.is_written) {
+            self.written_seq = group.seq;
+            self.bytes -= group.bytes;
         }
-        counting
     }
 
     /// Notes that the last sealed group becomes durable only by a later flush.
@@ -135,14 +150,32 @@ mod tests {
             (chain.sealed_seq(), chain.being_written(), chain.bytes),
             (9, 3, 30)
         );
-        assert!(chain.written(8).is_empty());
-        assert_eq!(chain.written_seq, 6);
-        let counting: Vec<u64> = chain.written(7).iter().map(|group| group.seq).collect();
-        assert_eq!(
-            (counting, chain.written_seq, chain.bytes),
-            (vec![7, 8], 8, 10)
-        );
+        chain.written(8);
+        assert_eq!((chain.written_seq, chain.bytes), (6, 30));
+        chain.written(7);
+        assert_eq!((chain.written_seq, chain.bytes), (8, 10));
         assert_eq!((chain.next, chain.previous), (Address::new(0, 4), 2));
+    }
+
+    #[test]
+    fn blocks_are_in_flight_until_their_group_counts() {
+        let mut chain = Chain::new(6, Address::new(0, 1), 0);
+        let block = |sector: u64| {
+            let data = Pages::from_bytes(&[sector as u8]);
+            (Address::new(0, sector), data)
+        };
+        for sectors in [[9, 7], [3, 8]] {
+            chain.sealed(10, sectors.map(block).to_vec(), 0, Address::new(0, 2));
+        }
+        let held = |chain: &Chain| {
+            let of = (0..10).filter_map(|sector| chain.in_flight(Address::new(0, sector)));
+            of.map(|data| data.to_vec()[0]).collect::<Vec<u8>>()
+        };
+        assert_eq!(held(&chain), [3, 7, 8, 9]);
+        chain.written(8);
+        assert_eq!(held(&chain), [3, 7, 8, 9]);
+        chain.written(7);
+        assert_eq!(held(&chain), [0; 0]);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The open group: changes that become durable together. Each block is in the group in its last
 //! version only.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use pages::Pages;
 
 use crate::format::record::ROOM;
 use crate::format::{DatasetId, Pointer};
+use crate::map::hash::BuildNumberHasher;
 
 /// Most payload that a group may have, in bytes: one device write of a good size.
 pub const MAX_PAYLOAD: usize = 1 << 20;
@@ -66,7 +68,7 @@ pub struct OpenGroup {
     /// Changes in order; `None` if a later change of the group made one void.
     changes: Vec<Option<Change>>,
     /// Index of each block's change.
-    blocks: BTreeMap<(DatasetId, u64), usize>,
+    blocks: HashMap<(DatasetId, u64), usize, BuildNumberHasher>,
     clears: usize,
     entry_bytes: usize,
     payload_bytes: usize,
@@ -87,8 +89,7 @@ impl OpenGroup {
 
     /// Returns the number of blocks of a dataset that the group writes.
     pub fn blocks_of(&self, dataset: DatasetId) -> u64 {
-        let all = (dataset, 0)..=(dataset, u64::MAX);
-        self.blocks.range(all).count() as u64
+        self.blocks.keys().filter(|(of, _)| *of == dataset).count() as u64
     }
 
     /// Reports whether one more change with `payload` bytes fits into the group.
@@ -117,30 +118,34 @@ impl OpenGroup {
             block,
             placed,
         });
-        if let Some(at) = self.blocks.get(&(dataset, block)) {
-            let void = std::mem::replace(&mut self.changes[*at], change);
-            return self.forget_payload(void);
+        match self.blocks.entry((dataset, block)) {
+            Entry::Occupied(at) => {
+                let void = std::mem::replace(&mut self.changes[*at.get()], change);
+                self.forget_payload(void)
+            }
+            Entry::Vacant(place) => {
+                place.insert(self.changes.len());
+                self.entry_bytes += MAP_SIZE;
+                self.changes.push(change);
+                None
+            }
         }
-        self.entry_bytes += MAP_SIZE;
-        self.blocks.insert((dataset, block), self.changes.len());
-        self.changes.push(change);
-        None
     }
 
     /// Makes blocks zeros. Returns the places of the blocks that had bytes in this group.
     pub fn clear(&mut self, dataset: DatasetId, block: u64, count: u64) -> Vec<Pointer> {
-        let range = (dataset, block)..(dataset, block.saturating_add(count));
-        let void: Vec<_> = self
-            .blocks
-            .range(range)
-            .map(|(key, at)| (*key, *at))
-            .collect();
+        let range = block..block.saturating_add(count);
+        let is_void = |of: DatasetId, block| of == dataset && range.contains(&block);
         let mut places = Vec::new();
-        for (key, at) in void {
-            self.blocks.remove(&key);
-            self.entry_bytes -= MAP_SIZE;
-            let change = self.changes[at].take();
-            places.extend(self.forget_payload(change));
+        for at in 0..self.changes.len() {
+            if let Some(Change::Block { dataset, block, .. }) = self.changes[at]
+                && is_void(dataset, block)
+            {
+                self.blocks.remove(&(dataset, block));
+                self.entry_bytes -= MAP_SIZE;
+                let change = self.changes[at].take();
+                places.extend(self.forget_payload(change));
+            }
         }
         self.entry_bytes += CLEAR_SIZE;
         self.clears += 1;

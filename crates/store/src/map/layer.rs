@@ -239,6 +239,16 @@ impl Layer {
             })
     }
 
+    /// Returns the numbers of all blocks that belong to the chunks over a range: more than the
+    /// range, and nothing of other chunks.
+    pub(super) fn chunks_over(&self, range: &Range<u64>) -> Range<u64> {
+        let first = self.position(range.start);
+        let behind = self.firsts.partition_point(|&first| first < range.end);
+        let start = self.firsts.get(first).copied().unwrap_or(0);
+        let end = self.firsts.get(behind).copied().unwrap_or(Self::BLOCKS);
+        start.min(range.start)..end.max(range.end)
+    }
+
     /// Returns the parts of `range` that were unmapped, in order. Blocks in them that were written
     /// since are also in [`Layer::written`], which counts.
     pub fn cleared(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
@@ -268,7 +278,12 @@ impl Layer {
 
     /// Returns the first block from `index` on that the layer changes.
     pub fn next(&self, index: u64) -> Option<u64> {
-        let written = self.next_written(index);
+        self.next_of(index, self.next_written(index))
+    }
+
+    /// Returns the first block from `index` on that the layer changes. `written` is the first one
+    /// that was written.
+    pub(super) fn next_of(&self, index: u64, written: Option<u64>) -> Option<u64> {
         let cleared = self.cleared.next(index);
         match (written, cleared) {
             (Some(written), Some(cleared)) => Some(written.min(cleared)),

@@ -13,6 +13,7 @@
 //! sees the new tree is not older than its nodes. And nodes of the tree that a later merge drops
 //! count as the snapshot's.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::node::FAN_OUT;
@@ -100,6 +101,8 @@ pub struct Merge<const N: usize = FAN_OUT> {
     open: Vec<Open<N>>,
     /// Walk of a subtree that was unmapped as a whole.
     dropping: Option<Walk<N>>,
+    /// Written blocks of the layer about the leaf that is changed.
+    written: Written,
     statistics: Statistics,
 }
 
@@ -164,6 +167,7 @@ impl<const N: usize> Merge<N> {
             next,
             open,
             dropping: None,
+            written: Written::default(),
             statistics: Statistics::default(),
         }
     }
@@ -247,7 +251,10 @@ impl<const N: usize> Merge<N> {
         if let Some(open) = self.open.last() {
             // The child in `open.slot` may be the next one already.
             let mut slot = open.slot + usize::from(self.next.is_some());
-            while let Some(touched) = touched_child(&self.closed.layer, &open.node, slot) {
+            let layer = &self.closed.layer;
+            while let Some(touched) =
+                touched_child(layer, |index| layer.next(index), &open.node, slot)
+            {
                 if found.len() >= most {
                     break;
                 }
@@ -298,25 +305,36 @@ impl<const N: usize> Merge<N> {
         old: Pointer,
         mut node: Arc<Node<N>>,
     ) -> Result<Pointer, Stop> {
-        let before = Arc::clone(&node);
         let changed = Arc::make_mut(&mut node);
         let blocks = Tree::<N>::blocks_of(changed.id());
-        for index in self.closed.layer.cleared(blocks.clone()).flatten() {
-            changed.set((index - blocks.start) as usize, Pointer::HOLE);
-        }
-        for (index, pointer) in self.closed.layer.written(blocks.clone()) {
-            changed.set((index - blocks.start) as usize, pointer);
-        }
-        if node == before {
+        // Slots that change, each with its pointer before.
+        let mut before: Vec<(usize, Pointer)> = Vec::new();
+        let mut is_noted = [false; FAN_OUT];
+        let mut change = |index: u64, pointer| {
+            let slot = (index - blocks.start) as usize;
+            let old = changed.replace(slot, pointer);
+            if !std::mem::replace(&mut is_noted[slot], true) {
+                before.push((slot, old));
+            }
+        };
+        let cleared = self.closed.layer.cleared(blocks.clone()).flatten();
+        cleared.for_each(|index| change(index, Pointer::HOLE));
+        self.written.move_to(&self.closed.layer, &blocks);
+        let written = self.written.within(&blocks);
+        written.for_each(|(index, pointer)| change(index, pointer));
+        before.retain(|(slot, old)| node.get(*slot) != *old);
+        if before.is_empty() {
             return Ok(old);
         }
+        before.sort_unstable_by_key(|(slot, _)| *slot);
         let pointer = self.write(cache, sink, old, &node)?;
         // Blocks are dropped only now, since a write that found no place is tried again.
         let mut count = Counted {
             statistics: &mut self.statistics,
             sink,
         };
-        for (before, after) in before.iter().zip(node.iter()).filter(|(a, b)| a != b) {
+        for (slot, before) in before {
+            let after = node.get(slot);
             if !before.is_hole() {
                 count.drop_block(before);
             }
@@ -336,7 +354,8 @@ impl<const N: usize> Merge<N> {
             return false;
         };
         let layer = &self.closed.layer;
-        let Some(slot) = touched_child(layer, &open.node, open.slot) else {
+        let next = |index| self.written.next(layer, index);
+        let Some(slot) = touched_child(layer, next, &open.node, open.slot) else {
             return false;
         };
         open.slot = slot;
@@ -416,13 +435,19 @@ impl<const N: usize> Merge<N> {
 }
 
 /// Returns the first slot of `node` from `slot` on below which the layer changes a block.
-fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> Option<usize> {
+/// `next` returns the first block from a number on that the layer changes.
+fn touched_child<const N: usize>(
+    layer: &Layer,
+    next: impl Fn(u64) -> Option<u64>,
+    node: &Node<N>,
+    slot: usize,
+) -> Option<usize> {
     let blocks = Tree::<N>::blocks_of(node.id());
     let span = Tree::<N>::span(node.id().level - 1);
     let mut slot = slot;
     while slot < N {
         let start = blocks.start + slot as u64 * span;
-        let touched = layer.next(start).filter(|&index| index < blocks.end)?;
+        let touched = next(start).filter(|&index| index < blocks.end)?;
         slot = ((touched - blocks.start) / span) as usize;
         let start = blocks.start + slot as u64 * span;
         // Holes that were unmapped stay holes.
@@ -432,6 +457,47 @@ fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> 
         slot += 1;
     }
     None
+}
+
+/// Written blocks of a part of a layer, in order. Leaves that lie side by side are changed from one
+/// sorted chunk of the layer, which is not searched for each of them.
+#[derive(Debug, Default)]
+struct Written {
+    /// Block numbers of the part.
+    part: Range<u64>,
+    blocks: Vec<(u64, Pointer)>,
+}
+
+impl Written {
+    /// Moves on to a part that has all of `blocks`, unless it is there.
+    fn move_to(&mut self, layer: &Layer, blocks: &Range<u64>) {
+        if self.part.start <= blocks.start && blocks.end <= self.part.end {
+            return;
+        }
+        let part = layer.chunks_over(blocks);
+        self.blocks.clear();
+        self.blocks.extend(layer.written(part.clone()));
+        self.part = part;
+    }
+
+    /// Returns the written blocks of these numbers, which the part has.
+    fn within(&self, blocks: &Range<u64>) -> impl Iterator<Item = (u64, Pointer)> + '_ {
+        let [first, end] = [blocks.start, blocks.end].map(|index| self.position(index));
+        self.blocks[first..end].iter().copied()
+    }
+
+    /// Returns the first block from `index` on that the layer changes.
+    fn next(&self, layer: &Layer, index: u64) -> Option<u64> {
+        let found = self.blocks.get(self.position(index));
+        match found.filter(|_| self.part.contains(&index)) {
+            Some((written, _)) => layer.next_of(index, Some(*written)),
+            None => layer.next(index),
+        }
+    }
+
+    fn position(&self, index: u64) -> usize {
+        self.blocks.partition_point(|(block, _)| *block < index)
+    }
 }
 
 /// Counter of the calls to the sink. A lost block has no place that could be given back.

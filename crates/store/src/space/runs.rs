@@ -73,9 +73,13 @@ impl Runs {
     fn count(&mut self, region: u32, busy: &[Region]) {
         let first = u64::from(region) * u64::from(REGION);
         let end = self.end.saturating_sub(first).min(REGION.into()) as u32;
-        let runs = bits::runs(&busy[region as usize]);
-        let inside = runs.map(|(start, length)| (start + length).min(end).saturating_sub(start));
-        let count: u32 = inside.map(|length| length / self.length).sum();
+        let busy = &busy[region as usize];
+        let (mut at, mut count) = (0, 0);
+        // Shorter runs, of which a full pool has many, are passed over by words.
+        while let Some(start) = bits::find(busy, at, self.length) {
+            at = start + bits::run_at(busy, start, REGION);
+            count += at.min(end).saturating_sub(start) / self.length;
+        }
         let before = &mut self.of[region as usize];
         self.total = self.total + u64::from(count) - u64::from(*before);
         *before = count as u16;

@@ -136,10 +136,16 @@ impl Array {
         if is_urgent || matches!(job.work, Work::Flush) {
             self.issue(leaf, job, now_us, out);
         } else {
+            let limits = self.limits;
             let may_wait = job.priority == Priority::Background;
-            let queue = &mut self.leaf_mut(leaf).queue;
-            queue.push(job);
-            if !may_wait {
+            let of_leaf = self.leaf_mut(leaf);
+            if of_leaf.direct.under_way() > 0 {
+                of_leaf.queue.note_read(now_us);
+            }
+            let queue = &mut of_leaf.queue;
+            if let Some(job) = queue.push_or_go(job, &limits, now_us) {
+                self.issue(leaf, job, now_us, out);
+            } else if !may_wait {
                 self.pump(leaf, now_us, out);
             } else if !std::mem::replace(&mut queue.has_news, true) {
                 self.with_news.push(leaf);

@@ -259,10 +259,20 @@ impl TopLevel {
         }
     }
 
+    /// Reports whether a block lies in the vdev.
+    pub(super) fn holds(&self, sector: u64, sectors: u16) -> bool {
+        let end = sector.checked_add(u64::from(self.footprint(sectors)));
+        sectors > 0 && end.is_some_and(|end| end <= self.sectors())
+    }
+
+    /// Reports whether each leaf holds every block whole, in the block's own sectors.
+    pub(super) fn is_whole_on_each_leaf(&self) -> bool {
+        matches!(self.kind, TopLevelKind::Leaf | TopLevelKind::Mirror)
+    }
+
     /// Returns a block's columns; `None` if the block does not lie in the vdev.
     pub(super) fn geometry(&self, sector: u64, sectors: u16) -> Option<Geometry> {
-        let end = sector.checked_add(u64::from(self.footprint(sectors)))?;
-        if sectors == 0 || end > self.sectors() {
+        if !self.holds(sector, sectors) {
             return None;
         }
         match self.kind {

@@ -76,6 +76,9 @@ impl Runs {
     }
 
     fn add(&mut self, leaf: LeafId, offset: u64, data: &Pages) {
+        if data.len() as u64 <= self.max {
+            return self.add_part(leaf, offset, data.clone());
+        }
         let mut at = 0;
         while at < data.len() {
             let end = data.len().min(at + self.max as usize);
@@ -225,7 +228,23 @@ impl Array {
         runs: &mut Runs,
         skipped: &mut SmallVec<[LeafId; 4]>,
     ) -> bool {
-        let Some((top, geometry)) = self.locate(address, sectors) else {
+        let vdev = self.top_levels.get(usize::from(address.vdev()));
+        let Some(top) = vdev.filter(|top| top.holds(address.sector(), sectors)) else {
+            return false;
+        };
+        let is_aligned = data.whole_page(0).is_some();
+        if top.is_whole_on_each_leaf() && is_aligned {
+            let offset = layout::sector_offset(address.sector());
+            for leaf in top.leaves() {
+                if self.leaf(leaf).is_usable() {
+                    runs.add(leaf, offset, data);
+                } else if !skipped.contains(&leaf) {
+                    skipped.push(leaf);
+                }
+            }
+            return true;
+        }
+        let Some(geometry) = top.geometry(address.sector(), sectors) else {
             return false;
         };
         let data = page_runs::aligned(data.clone());

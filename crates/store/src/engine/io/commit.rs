@@ -132,16 +132,13 @@ impl Pool {
         let bytes = self.commit.group.payload_bytes();
         self.note_unrest();
         let changes: Vec<Change> = self.commit.group.take().collect();
-        for change in &changes {
-            if let Change::Block { dataset, block, .. } = change {
-                self.foresee_mapping(*dataset, *block);
-            }
-        }
         self.note_updates(changes.len());
-        let mut blocks = Vec::with_capacity(changes.len() + 1);
+        self.map_changes(&changes);
+        let mut blocks = Vec::with_capacity(changes.len() + 3);
+        let mut data = Vec::with_capacity(changes.len());
         let entries = changes
             .into_iter()
-            .map(|change| self.enter(change, &mut blocks))
+            .map(|change| self.enter(change, &mut blocks, &mut data))
             .collect();
         self.unmerged.sealed();
         let signpost = self.signpost(place, then);
@@ -160,7 +157,6 @@ impl Pool {
         let twice = replay::blocks(&record).zip(&blocks);
         let seconds = twice.filter_map(|(of, (_, data))| Some((of.second()?, data.clone())));
         let seconds: Vec<(Address, Pages)> = seconds.collect();
-        let addresses = blocks.iter().map(|(address, _)| *address).collect();
         blocks.extend(seconds);
         if let Some(extent) = signpost {
             blocks.push((extent.address(), sector.clone()));
@@ -183,7 +179,7 @@ impl Pool {
             self.write_blocks(tag, blocks, priority);
             false
         };
-        self.commit.chain.sealed(bytes, addresses, checksum, then);
+        self.commit.chain.sealed(bytes, data, checksum, then);
         if !is_durable {
             self.commit.chain.needs_flush();
         }
@@ -192,8 +188,42 @@ impl Pool {
         }
     }
 
-    /// Makes a change take effect in the maps, and turns it into an entry of the record.
-    fn enter(&mut self, change: Change, blocks: &mut Vec<(Address, Pages)>) -> Entry {
+    /// Makes changes take effect in the maps, in their order. Blocks of one dataset that come one
+    /// after the other are mapped together.
+    fn map_changes(&mut self, changes: &[Change]) {
+        let dataset_of = |change: &Change| match change {
+            Change::Block { dataset, .. } => Some(*dataset),
+            _ => None,
+        };
+        for run in changes.chunk_by(|a, b| dataset_of(a) == dataset_of(b)) {
+            if let Some(dataset) = run.first().and_then(dataset_of) {
+                let blocks = run.iter().filter_map(|change| match change {
+                    Change::Block { block, placed, .. } => Some((*block, placed.pointer)),
+                    _ => None,
+                });
+                self.map_blocks(dataset, blocks);
+            }
+            for change in run {
+                if let Change::Clear {
+                    dataset,
+                    block,
+                    count,
+                } = change
+                {
+                    self.map_zeros(*dataset, *block, *count);
+                }
+            }
+        }
+    }
+
+    /// Turns a change into an entry of the record. Its payload joins `blocks`, and the bytes that
+    /// readers get join `data`.
+    fn enter(
+        &mut self,
+        change: Change,
+        blocks: &mut Vec<(Address, Pages)>,
+        data: &mut Vec<(Address, Pages)>,
+    ) -> Entry {
         match change {
             Change::Block {
                 dataset,
@@ -201,10 +231,8 @@ impl Pool {
                 placed,
             } => {
                 let pointer = placed.pointer;
-                let bits = pointer.address.to_bits();
-                self.commit.in_flight.insert(bits, placed.data);
                 blocks.push((pointer.address, placed.payload));
-                self.map_block(dataset, block, pointer);
+                data.push((pointer.address, placed.data));
                 Entry::Map {
                     dataset,
                     block,
@@ -215,14 +243,11 @@ impl Pool {
                 dataset,
                 block,
                 count,
-            } => {
-                self.map_zeros(dataset, block, count);
-                Entry::Clear {
-                    dataset,
-                    block,
-                    count,
-                }
-            }
+            } => Entry::Clear {
+                dataset,
+                block,
+                count,
+            },
             Change::Operation(operation) => Entry::Operation(operation),
             Change::StoredOperation {
                 pointer,
@@ -305,7 +330,7 @@ impl Pool {
 
     /// Returns the bytes of a block that is being written, by its future place.
     pub(in crate::engine) fn in_flight(&self, address: Address) -> Option<&Pages> {
-        self.commit.in_flight.get(&address.to_bits())
+        self.commit.chain.in_flight(address)
     }
 
     /// Returns the bytes of changes that are not on the devices yet.
@@ -346,11 +371,7 @@ impl Pool {
         if let Err(error) = result {
             return self.suspend(format!("writing to the log failed: {error}"));
         }
-        for group in self.commit.chain.written(seq) {
-            for address in group.addresses {
-                self.commit.in_flight.remove(&address.to_bits());
-            }
-        }
+        self.commit.chain.written(seq);
     }
 
     /// Takes the end of a flush for all groups up to `seq`.

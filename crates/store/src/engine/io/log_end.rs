@@ -1,14 +1,11 @@
 //! End of the log: the open group, the groups under way, and the requests that wait for them.
 
-use std::collections::{HashMap, VecDeque};
-
-use pages::Pages;
+use std::collections::VecDeque;
 
 use crate::engine::limits::Limits;
 use crate::engine::request::RequestId;
 use crate::log::chain::Chain;
 use crate::log::group::OpenGroup;
-use crate::map::hash::BuildNumberHasher;
 
 /// Groups being written at which a group that no request waits for is left to gather.
 pub(super) const GROUPS_IN_FLIGHT: usize = 8;
@@ -20,8 +17,6 @@ pub(in crate::engine) struct Commit {
     pub(in crate::engine) chain: Chain,
     /// Whether an opening finds this end of the log.
     pub(in crate::engine) start: Start,
-    /// Blocks of groups that are being written, by address, in the form in which they are read.
-    pub(in crate::engine) in_flight: HashMap<u64, Pages, BuildNumberHasher>,
     /// Requests that wait for groups to become durable, in order.
     pub(super) waiters: VecDeque<(u64, RequestId)>,
     /// Last group that the flush under way covers.
@@ -50,7 +45,6 @@ impl Commit {
             flushed_seq: chain.durable_seq,
             chain,
             start,
-            in_flight: HashMap::default(),
             waiters: VecDeque::new(),
             flushing: None,
         }

@@ -138,25 +138,30 @@ impl Pool {
         }
     }
 
-    /// Maps a block to its new place. Returns whether the dataset exists.
-    pub(in crate::engine) fn map_block(
+    /// Maps blocks to their new places. Returns whether the dataset exists.
+    pub(in crate::engine) fn map_blocks(
         &mut self,
         dataset: DatasetId,
-        block: u64,
-        pointer: Pointer,
+        blocks: impl Iterator<Item = (u64, Pointer)> + Clone,
     ) -> bool {
         let Some(of) = self.contents.get_mut(&dataset) else {
             return false;
         };
+        // Most of the cost is waiting for memory. The processor asks for all of it first.
+        let top = of.map.layers.top();
+        blocks.clone().for_each(|(block, _)| top.prefetch(block));
         let height = height_of(of);
         let before = of.map.layers.top().touched_nodes(height);
         let snapshots = || self.catalog.epochs_beneath(dataset);
-        let old = of.map.insert(&self.node_cache, snapshots, block, pointer);
-        let after = of.map.layers.top().touched_nodes(height);
-        self.unmerged.note_sealed(before, after, 1);
-        if let Some(old) = old {
-            self.drop_block(&old);
+        let mut old: SmallVec<[Pointer; 4]> = SmallVec::new();
+        let mut count = 0;
+        for (block, pointer) in blocks {
+            old.extend(of.map.insert(&self.node_cache, snapshots, block, pointer));
+            count += 1;
         }
+        let after = of.map.layers.top().touched_nodes(height);
+        self.unmerged.note_sealed(before, after, count);
+        old.iter().for_each(|pointer| self.drop_block(pointer));
         true
     }
 

@@ -472,6 +472,9 @@ impl Pool {
     /// Resumes the changes that waited for blocks which a change wrote, or failed to write.
     pub(in crate::engine) fn let_go_on(&mut self, ready: &Ready) {
         self.stalled.forget_packed(ready);
+        if !self.stalled.has_locks() {
+            return;
+        }
         let write = &ready.write;
         let waiting = match self.contents_of(write.dataset) {
             Some(contents) => {

@@ -339,7 +339,8 @@ impl Opening {
                     pointer,
                 } => {
                     self.mark(pointer)?;
-                    if !self.pool.map_block(*dataset, *block, *pointer) {
+                    let mapped = std::iter::once((*block, *pointer));
+                    if !self.pool.map_blocks(*dataset, mapped) {
                         return Err(unknown(record, dataset.0));
                     }
                 }

@@ -630,7 +630,7 @@ impl Pool {
 
     /// Returns the sectors that are never given to data.
     pub(in crate::engine) fn slop(&self) -> u64 {
-        let size = self.space.counts().size;
+        let size: u64 = (0..self.space.vdevs()).map(|of| self.space.size(of)).sum();
         let kept: u64 = (0..self.space.vdevs()).map(|of| self.kept_of(of)).sum();
         (size / 32).max(2 * kept)
     }

@@ -134,6 +134,52 @@ impl Queue {
         }
     }
 
+    /// Queues a request, or returns it if it may go to the device at once: a write while no other
+    /// request of its class waits. Most writes go this way, past the order of waiting ones.
+    pub(in crate::vdev) fn push_or_go(
+        &mut self,
+        job: Job,
+        limits: &Limits,
+        now_us: u64,
+    ) -> Option<Job> {
+        let class = job.priority as usize;
+        let has_room = match job.priority {
+            Priority::SyncWrite => self.in_flight[class].requests < limits.sync_writes,
+            Priority::AsyncWrite => self.room_for_async_writes(limits, now_us).is_some(),
+            Priority::SyncRead | Priority::Background => false,
+        };
+        let is_first = self.changes[class].is_empty() && self.held.is_empty();
+        let is_write = matches!(job.work, Work::Write { .. });
+        if !(has_room && is_first && is_write) || self.claims.overlaps(job.offset, job.end()) {
+            self.push(job);
+            return None;
+        }
+        self.claims.insert(job.offset, job.end());
+        self.swept[class] = job.end();
+        Some(job)
+    }
+
+    /// Returns the bytes that asynchronous writes may have in flight beside those that are; `None`
+    /// if no further one may go.
+    fn room_for_async_writes(&self, limits: &Limits, now_us: u64) -> Option<u64> {
+        let (most, room) = if self.is_read(limits, now_us) {
+            let most = limits.async_writes_beside_reads.min(limits.async_writes);
+            (most, limits.async_write_bytes_beside_reads)
+        } else {
+            (limits.async_writes, limits.async_write_bytes)
+        };
+        let writes = self.in_flight[Priority::AsyncWrite as usize];
+        let may_go = writes.requests < most && writes.bytes < room;
+        may_go.then(|| room - writes.bytes)
+    }
+
+    /// Reports whether callers read from the leaf, or did until a moment ago.
+    fn is_read(&self, limits: &Limits, now_us: u64) -> bool {
+        let last = self.last_sync_read_us;
+        self.in_flight[Priority::SyncRead as usize].requests > 0
+            || last.is_some_and(|last| now_us < last + limits.reads_linger_us)
+    }
+
     /// Returns the next request that may go to the device.
     pub(in crate::vdev) fn next(&mut self, limits: &Limits, now_us: u64) -> Option<Job> {
         let load = |priority: Priority| self.in_flight[priority as usize];
@@ -142,23 +188,9 @@ impl Queue {
         {
             return Some(job);
         }
-        let load = |priority: Priority| self.in_flight[priority as usize];
-        let is_read = load(Priority::SyncRead).requests > 0
-            || self
-                .last_sync_read_us
-                .is_some_and(|last| now_us < last + limits.reads_linger_us);
-        let (most, room) = if is_read {
-            let most = limits.async_writes_beside_reads.min(limits.async_writes);
-            (most, limits.async_write_bytes_beside_reads)
-        } else {
-            (limits.async_writes, limits.async_write_bytes)
-        };
-        let writes = load(Priority::AsyncWrite);
-        if writes.requests < most && writes.bytes < room {
-            let bytes = limits
-                .max_write
-                .min(room - writes.bytes)
-                .max(PAGE_SIZE as u64);
+        let is_read = self.is_read(limits, now_us);
+        if let Some(room) = self.room_for_async_writes(limits, now_us) {
+            let bytes = limits.max_write.min(room).max(PAGE_SIZE as u64);
             if let Some(job) = self.sweep(Priority::AsyncWrite, bytes) {
                 return Some(job);
             }
