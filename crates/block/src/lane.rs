@@ -26,9 +26,13 @@ use super::{
 };
 
 mod bell;
+mod bundle;
+mod gathered;
 mod resident;
 mod standing;
 
+pub use bundle::Bundle;
+pub use gathered::Gathered;
 pub use resident::Resident;
 use resident::Residents;
 use standing::Sleep;
@@ -125,6 +129,8 @@ pub struct Lane {
     /// Answered transfers. The list is kept between turns to spare its allocation.
     answered: Vec<(Transfer, io::Result<usize>)>,
     residents: Residents,
+    /// Requests for other threads, which leave with the batch.
+    gathered: gathered::All,
     /// Place where a lane without a poller sleeps.
     sleep: Option<Sleep>,
     /// Whether nobody waits for the pending requests.
@@ -204,6 +210,7 @@ impl Lane {
             ring,
             answered: Vec::new(),
             residents: Residents::default(),
+            gathered: gathered::All::default(),
             sleep: None,
             is_abandoned: false,
         }
@@ -233,6 +240,7 @@ impl Lane {
     /// Starts the requests submitted since the last call. Call it once per turn of the loop, before
     /// the loop sleeps.
     pub fn submit_batch(&mut self) {
+        self.hand_over();
         if let Some(ring) = &mut self.ring {
             ring.submit();
         }
@@ -254,7 +262,9 @@ impl Lane {
     pub fn take_finished(&mut self, completions: &mut Vec<(u64, Outcome)>) {
         self.fire_timers();
         self.reap_ring();
-        if self.inbox.filled.swap(false, Ordering::Acquire) {
+        let filled = &self.inbox.filled;
+        // A look leaves the flag with the processors of the threads that set it.
+        if filled.load(Ordering::Relaxed) && filled.swap(false, Ordering::Acquire) {
             let outcomes = std::mem::take(
                 &mut *self
                     .inbox
@@ -267,6 +277,8 @@ impl Lane {
                 self.complete(delivery.ticket, delivery.outcome);
             }
         }
+        // Requests that go on must not wait for the loop's next turn.
+        self.hand_over();
         self.in_flight -= self.finished.len();
         if !self.finished.is_empty() {
             self.worked();
@@ -277,7 +289,7 @@ impl Lane {
     /// Returns the latest time at which the loop must call [`Lane::take_completions`]; `None` for
     /// never.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.finished.is_empty() {
+        if !self.finished.is_empty() || !self.gathered.is_empty() {
             return Some(clock::now());
         }
         let timer = self.timers.peek().map(|timer| timer.0.deadline);
@@ -510,6 +522,7 @@ impl Drop for Lane {
             }
         }
         self.each_resident(|resident, lane| resident.leave(lane));
+        self.hand_over();
         if self.is_abandoned {
             // The ring never frees memory to which the kernel may still write.
             return;
@@ -552,19 +565,27 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
+    /// Reports whether both handles lead to one lane.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inbox, &other.inbox) && self.is_pools == other.is_pools
+    }
+
     /// Queues the outcome of a pending request and wakes the loop.
     pub fn complete(&self, ticket: Ticket, outcome: Outcome) {
-        let Self { inbox, is_pools } = self;
-        let mut outcomes = inbox
-            .outcomes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        outcomes.push(Delivery {
-            ticket,
-            outcome,
-            is_pools: *is_pools,
+        self.deliver(|outcomes| {
+            outcomes.push(Delivery {
+                ticket,
+                outcome,
+                is_pools: self.is_pools,
+            });
         });
-        drop(outcomes);
+    }
+
+    /// Lets `put` queue outcomes, and wakes the loop.
+    fn deliver(&self, put: impl FnOnce(&mut Vec<Delivery>)) {
+        let inbox = &self.inbox;
+        let outcomes = inbox.outcomes.lock();
+        put(&mut outcomes.unwrap_or_else(PoisonError::into_inner));
         if !inbox.filled.swap(true, Ordering::Release) {
             inbox.wakes.fetch_add(1, Ordering::Relaxed);
             (inbox.waker)();

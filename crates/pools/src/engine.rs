@@ -38,12 +38,12 @@ use crate::engine::unflushed::Unflushed;
 use crate::import::damaged::Damaged;
 use crate::import::opened_devices::Devices;
 use crate::import::opening::{self, NotOpen, Opened};
-use crate::order::{Hands, Order, Reply};
+use crate::order::{Asked, Hands, Order, Reply};
 use crate::read_ahead::Awaited;
 use crate::setup::Setup;
 use crate::shared::Shared;
 use block::Ticket;
-use block::lane::Remote;
+use block::lane::{Bundle, Remote};
 use block::spin::{self, Spin};
 use model::event::Severity;
 
@@ -91,6 +91,8 @@ pub(super) struct Engine {
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
     output: Output,
+    /// Answers to lanes, which leave together.
+    bundle: Bundle,
     vain_ticks: u32,
     spare_time: SpareTime,
     spin: Spin,
@@ -105,7 +107,9 @@ pub(super) struct Engine {
 enum Waiter {
     Lane {
         ticket: Ticket,
-        lane: Remote,
+        /// Lane of all requests that came with this one. The lane's own count of handles changes
+        /// once for all of them.
+        lane: Arc<Remote>,
         /// Volume that the request changes, if the change is not durable when the request is
         /// answered.
         volatile: Option<DatasetId>,
@@ -145,6 +149,7 @@ impl Engine {
             batch: Vec::new(),
             answers: Vec::new(),
             output: Output::default(),
+            bundle: Bundle::default(),
             vain_ticks: 0,
             spare_time: SpareTime::default(),
             spin: Spin::new(spin::FOR_A_POOL, Instant::now()),
@@ -279,12 +284,11 @@ impl Engine {
                 self.shared.end_opening();
                 return drop(reply.send(reopened));
             }
-            Order::Serve {
-                request,
-                awaited,
-                ticket,
-                lane,
-            } if self.pool.is_some() => return self.serve(request, awaited, ticket, lane),
+            Order::Serve { requests, lane } if self.pool.is_some() => {
+                let lane = Arc::new(lane);
+                let each = requests.into_iter();
+                return each.for_each(|asked| self.serve(asked, &lane));
+            }
             order => order,
         };
         let Some(pool) = &mut self.pool else {
@@ -392,7 +396,12 @@ impl Engine {
 
     /// Takes a volume's request. It goes to the engine together with the other requests of the
     /// turn.
-    fn serve(&mut self, request: Request, awaited: Option<Awaited>, ticket: Ticket, lane: Remote) {
+    fn serve(&mut self, asked: Asked, lane: &Arc<Remote>) {
+        let Asked {
+            request,
+            awaited,
+            ticket,
+        } = asked;
         if let Some(error) = self.unflushed.refusal(&request) {
             return lane.complete(ticket, Err(error));
         }
@@ -408,7 +417,7 @@ impl Engine {
         self.next_id += 1;
         let waiter = Waiter::Lane {
             ticket,
-            lane,
+            lane: Arc::clone(lane),
             volatile: Unflushed::volatile(&request),
             awaited,
         };
@@ -507,7 +516,8 @@ impl Engine {
                     if let (Some(dataset), Ok(_)) = (volatile, &result) {
                         self.unflushed.answered(dataset, pool.newest_seq());
                     }
-                    lane.complete(ticket, outcome(result, self.absence.is_needed));
+                    let outcome = outcome(result, self.absence.is_needed);
+                    self.bundle.add(&lane, ticket, outcome);
                 }
                 // The requester may have stopped waiting.
                 Some(Waiter::Stream(reply)) => drop(reply.send(result)),
@@ -517,6 +527,7 @@ impl Engine {
                 None => debug_assert!(false, "request {id} was answered twice"),
             }
         }
+        self.bundle.send();
         if self.is_stopped() {
             self.stop();
         } else if is_any {

@@ -39,16 +39,18 @@ impl Hands<'_> {
     }
 }
 
+/// Request of a volume that a lane sent.
+pub(crate) struct Asked {
+    pub(crate) request: Request,
+    /// Range that a read waits for.
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) ticket: Ticket,
+}
+
 /// Order to a pool's thread.
 pub(crate) enum Order {
-    /// Request of a volume. The answer goes to the lane that sent it.
-    Serve {
-        request: Request,
-        /// Range that a read waits for.
-        awaited: Option<Awaited>,
-        ticket: Ticket,
-        lane: Remote,
-    },
+    /// Requests of volumes. The answers go to the lane that sent them.
+    Serve { requests: Vec<Asked>, lane: Remote },
     /// Brings bytes of a volume into the cache.
     ReadAhead {
         dataset: DatasetId,

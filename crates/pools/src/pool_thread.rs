@@ -26,17 +26,48 @@ use crate::engine::Engine;
 use crate::fence::PoolFence;
 use crate::import::opened_devices::Devices;
 use crate::import::opening::{self, NotOpen};
-use crate::order::{self, Awaiting, Hands, Order, Reply, Slot};
+use crate::order::{self, Asked, Awaiting, Hands, Order, Reply, Slot};
 use crate::ownership::Ownership;
 use crate::read_ahead::Awaited;
 use crate::setup::{Place, Setup};
 use crate::shared::{HandedOver, Shared, Shut};
+use block::lane::Gathered;
 use block::{BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 use model::pool::history::Happening;
 use process::watchdog::Round;
 
 /// Longest wait for the last writes to the devices of a pool that cannot be opened.
 const LAST_WRITES: Duration = Duration::from_secs(10);
+
+/// Requests with which a batch leaves before its turn is over: the engine works on them meanwhile.
+const LONGEST_BATCH: usize = 16;
+
+/// Requests that a lane gathers for a pool.
+struct ToPool {
+    shared: Arc<Shared>,
+    requests: Vec<Asked>,
+}
+
+impl Gathered for ToPool {
+    fn hand_over(self: Box<Self>, lane: &mut Lane) {
+        let Self { shared, requests } = *self;
+        let remote = lane.remote_of_pool();
+        let order = Order::Serve {
+            requests,
+            lane: remote,
+        };
+        let Err(order) = shared.try_send(order) else {
+            return;
+        };
+        if let Order::Serve { requests, lane } = *order {
+            for asked in requests {
+                let context = format!("pool {} is not open any more", shared.name());
+                let error = BlockError::new(BlockErrorKind::Gone, context);
+                lane.complete(asked.ticket, Err(error));
+            }
+        }
+    }
+}
 
 /// Open pool.
 pub struct PoolThread {
@@ -127,24 +158,27 @@ impl PoolThread {
         ticket: Ticket,
         lane: &mut Lane,
     ) {
-        let order = Order::Serve {
+        lane.uncount_pending();
+        self.gather(request, awaited, ticket, lane);
+    }
+
+    /// Lets a request leave to the engine with the lane's batch. All requests of a turn share one
+    /// passage, and each lane has a list of its own until then, which no other thread touches.
+    fn gather(&self, request: Request, awaited: Option<Awaited>, ticket: Ticket, lane: &mut Lane) {
+        lane.count_at_pool();
+        let key = Arc::as_ptr(&self.shared).addr();
+        let ToPool { requests, .. } = lane.gather(key, || ToPool {
+            shared: Arc::clone(&self.shared),
+            requests: Vec::new(),
+        });
+        requests.push(Asked {
             request,
             awaited,
             ticket,
-            lane: lane.remote_of_pool(),
-        };
-        match self.shared.try_send(order).map_err(|order| *order) {
-            Err(Order::Serve { ticket, .. }) => lane.complete(ticket, Err(self.not_open())),
-            _ => {
-                lane.uncount_pending();
-                lane.count_at_pool();
-            }
+        });
+        if requests.len() >= LONGEST_BATCH {
+            lane.hand_over();
         }
-    }
-
-    fn not_open(&self) -> BlockError {
-        let context = format!("pool {} is not open any more", self.name());
-        BlockError::new(BlockErrorKind::Gone, context)
     }
 
     /// Asks for bytes of a volume to be brought into the cache.
@@ -159,7 +193,7 @@ impl PoolThread {
         self.shared.send(Order::Publish { dataset, blocks });
     }
 
-    /// Hands a request to the engine. The answer comes to `lane`.
+    /// Hands a request to the engine with the lane's batch. The answer comes to `lane`.
     pub(super) fn submit(
         &self,
         request: Request,
@@ -167,18 +201,8 @@ impl PoolThread {
         ticket: Ticket,
         lane: &mut Lane,
     ) -> Submitted {
-        let order = Order::Serve {
-            request,
-            awaited,
-            ticket,
-            lane: lane.remote_of_pool(),
-        };
-        if self.shared.send(order) {
-            lane.count_at_pool();
-            Submitted::Pending
-        } else {
-            Submitted::Ready(Err(self.not_open()))
-        }
+        self.gather(request, awaited, ticket, lane);
+        Submitted::Pending
     }
 
     /// Hands a request to the engine. The answer comes through the returned receiver. If the pool

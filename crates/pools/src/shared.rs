@@ -192,7 +192,8 @@ impl Shared {
 
     /// Appends the orders that arrived since the last call.
     pub(crate) fn take(&self, orders: &mut VecDeque<Order>) {
-        if self.filled.swap(false, Ordering::AcqRel) {
+        // A look leaves the flag with the callers' processors, which set it.
+        if self.filled.load(Ordering::Relaxed) && self.filled.swap(false, Ordering::AcqRel) {
             orders.extend(self.lock().orders.drain(..));
         }
     }

@@ -153,6 +153,8 @@ impl Lane {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
+        // Nobody would answer what has not left.
+        self.hand_over();
         let sessions_answer = self.in_flight >= SPIN_FROM && !self.residents.all.is_empty();
         let now = clock::now();
         let Some(sleep) = &mut self.sleep else {

@@ -230,6 +230,91 @@ fn an_alarm_rings_at_its_time_and_is_no_request() {
     lane.set_alarm(Instant::now() + Duration::from_secs(600), rings);
 }
 
+/// Requests that a test gathers, and the batches in which they leave. Each is answered at once.
+struct Letters {
+    batches: Arc<Mutex<Vec<Vec<u64>>>>,
+    tokens: Vec<u64>,
+}
+
+impl Gathered for Letters {
+    fn hand_over(self: Box<Self>, lane: &mut Lane) {
+        for token in &self.tokens {
+            lane.complete(Ticket::new(*token), Ok(Done::Nothing));
+        }
+        self.batches.lock().expect("no panic").push(self.tokens);
+    }
+}
+
+#[test]
+fn gathered_requests_leave_together_and_never_stay() {
+    let batches = Arc::new(Mutex::new(Vec::new()));
+    let gather = |lane: &mut Lane, key, token| {
+        lane.count_pending();
+        let begin = || Letters {
+            batches: Arc::clone(&batches),
+            tokens: Vec::new(),
+        };
+        lane.gather(key, begin).tokens.push(token);
+    };
+    let left = || std::mem::take(&mut *batches.lock().expect("no panic"));
+    let mut lane = Lane::standing().expect("a lane");
+    let mut taken = Vec::new();
+    for token in [1, 2] {
+        gather(&mut lane, 7, token);
+    }
+    gather(&mut lane, 8, 3);
+    assert!(left().is_empty());
+    // A loop with a poller does not sleep.
+    assert!(lane.next_deadline().is_some());
+    lane.submit_batch();
+    let mut first = Vec::new();
+    lane.take_completions(&mut first);
+    assert_eq!((first.len(), lane.next_deadline()), (3, None));
+    let mut all = left();
+    all.sort();
+    assert_eq!(all, [vec![1, 2], vec![3]]);
+    lane.submit_batch();
+    assert!(left().is_empty());
+    // A loop that looks for completions, or sleeps, has nothing to wait for otherwise.
+    gather(&mut lane, 7, 4);
+    lane.take_completions(&mut taken);
+    assert_eq!((taken.len(), left()), (1, vec![vec![4]]));
+    gather(&mut lane, 7, 5);
+    lane.wait(Some(Instant::now())).expect("a lane that sleeps");
+    assert_eq!(left(), [vec![5]]);
+    gather(&mut lane, 7, 6);
+    drop(lane);
+    assert_eq!(left(), [vec![6]]);
+}
+
+#[test]
+fn answers_of_a_bundle_wake_each_lane_once() {
+    let (mut first, mut second) = (lane(), lane());
+    let mut bundle = Bundle::default();
+    for token in 0..10 {
+        let (lane, _) = if token < 6 { &mut first } else { &mut second };
+        lane.count_at_pool();
+        bundle.add(
+            &lane.remote_of_pool(),
+            Ticket::new(token),
+            Ok(Done::Nothing),
+        );
+    }
+    // The answers of the first lane left when the first one for another lane came.
+    let wakes = |of: &(Lane, Arc<AtomicUsize>)| of.1.load(Ordering::SeqCst);
+    assert_eq!((wakes(&first), wakes(&second)), (1, 0));
+    bundle.send();
+    bundle.send();
+    assert_eq!((wakes(&first), wakes(&second)), (1, 1));
+    let tokens = |lane: &mut Lane, count| {
+        let taken = take(lane, count).into_iter();
+        taken.map(|(token, _)| token).collect::<Vec<u64>>()
+    };
+    assert_eq!(tokens(&mut first.0, 6), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(tokens(&mut second.0, 4), [6, 7, 8, 9]);
+    assert_eq!((first.0.in_flight(), second.0.in_flight()), (0, 0));
+}
+
 #[test]
 fn lanes_have_numbers_of_their_own() {
     assert_ne!(lane().0.number(), lane().0.number());

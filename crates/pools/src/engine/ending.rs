@@ -111,6 +111,8 @@ impl Engine {
     }
 
     pub(super) fn give_up(&mut self, error: &PoolError) {
+        // These were answered before a defect came in between.
+        self.bundle.send();
         for (_, waiter) in self.waiting.drain() {
             match waiter {
                 Waiter::Lane { ticket, lane, .. } => {
@@ -159,8 +161,10 @@ pub(super) fn is_for_a_stopped_pool(order: &Order) -> bool {
 
 pub(super) fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
     match order {
-        Order::Serve { ticket, lane, .. } => {
-            lane.complete(ticket, Err(block_error(error, is_waiting)));
+        Order::Serve { requests, lane } => {
+            for asked in requests {
+                lane.complete(asked.ticket, Err(block_error(error, is_waiting)));
+            }
         }
         Order::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
         Order::Administer { reply, .. }
