@@ -139,9 +139,8 @@ impl Pool {
     }
 
     fn may_trim(&self, leaf: LeafId) -> Result<u64, TrimRefused> {
-        let (vdev, _) = self.blocks_of(leaf).ok_or(TrimRefused::NotOfBlocks)?;
+        self.blocks_of(leaf).ok_or(TrimRefused::NotOfBlocks)?;
         let guid = self.array_guid(leaf).ok_or(TrimRefused::NotOfBlocks)?;
-        debug_assert!(vdev < self.space.vdevs());
         match () {
             () if !self.is_usable(leaf) => Err(TrimRefused::Away),
             () if self.trims.unable.contains(&guid) => Err(TrimRefused::Unable),
@@ -166,7 +165,10 @@ impl Pool {
     pub fn trims(&self) -> Vec<TrimStatus> {
         let records = self.trims.by_leaf.values().filter_map(|record| {
             let (vdev, _) = self.blocks_of(self.array_leaf(record.leaf)?)?;
-            Some(record.status(self.space.size(vdev)))
+            // A vdev that was just added has no space before the labels know it. Its trim waits.
+            let is_in_use = vdev < self.space.vdevs();
+            let total = if is_in_use { self.space.size(vdev) } else { 0 };
+            Some(record.status(total))
         });
         records.collect()
     }

@@ -5,7 +5,7 @@ use crate::engine::tests::world::{DISK, World};
 use crate::engine::trim::{TrimRefused, TrimState};
 use crate::engine::{Limits, PoolProperty};
 use crate::format::SECTOR_SIZE;
-use crate::vdev::{LeafId, TopLevelKind, layout};
+use crate::vdev::{Class, LeafId, LeafSpec, TopLevelKind, TopLevelSpec, layout};
 
 const BLOCK: u32 = 16384;
 const SIZE: u64 = 8 << 20;
@@ -223,6 +223,34 @@ fn a_trim_that_rests_goes_on_where_it_was_also_after_an_opening() {
         .cancel_trim(LeafId(0), world.now_us)
         .expect("ends");
     assert_eq!(world.pool.trims()[0].state, TrimState::Canceled);
+}
+
+#[test]
+fn a_trim_of_a_vdev_that_no_label_knows_yet_begins_when_they_do() {
+    let mut world = World::new(TopLevelKind::Leaf, 1, Limits::default());
+    world.settle();
+    world.disks.push(Default::default());
+    world.leaves.insert(1, 1);
+    let spec = TopLevelSpec::new(
+        TopLevelKind::Leaf,
+        Class::Normal,
+        [LeafSpec::new(101, DISK)],
+    );
+    world.pool.add(&spec).expect("a vdev");
+    let now_us = world.now_us;
+    let begun = world.pool.start_trim(LeafId(1), None, now_us);
+    begun.expect("begins");
+    let waiting = &world.pool.trims()[0];
+    assert_eq!((waiting.state, waiting.total), (TrimState::Running, 0));
+    while world.pool.trims()[0].state == TrimState::Running {
+        if !world.do_one() {
+            world.now_us += 100_000;
+            world.pool.tick(world.now_us, 1_000);
+        }
+    }
+    let done = &world.pool.trims()[0];
+    assert_eq!(done.state, TrimState::Finished);
+    assert!(done.bytes > DISK / 2, "{done:?}");
 }
 
 #[test]
