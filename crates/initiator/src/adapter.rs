@@ -3,7 +3,6 @@
 //! Its home lane runs the adapter's sockets. Requests may come from any lane; the home lane sends
 //! them, and is woken if it belongs to another thread.
 
-use block::clock;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -16,9 +15,10 @@ use rustix::event::epoll;
 
 use super::device::MultipathDevice;
 use super::fabric::Fabric;
+use super::outside::{Kernel, Outside};
 use super::requests::Finished;
 use block::lane::{Resident, Waker};
-use block::{Lane, Request, Submitted, Ticket};
+use block::{Lane, Request, Submitted, Ticket, clock};
 use model::initiator::settings::{DeviceSettings, TargetSettings};
 
 /// Interval at which a program that waits for its sessions checks whether a name was found.
@@ -122,10 +122,23 @@ impl Adapter {
     /// # Errors
     /// The kernel has no descriptor left.
     pub fn new(lane: &mut Lane, devices: DeviceSettings) -> Result<Arc<Self>, AdapterError> {
+        Self::connected_by(Arc::new(Kernel), lane, devices)
+    }
+
+    /// Creates an adapter as [`Adapter::new`] does, with connections and random bytes from
+    /// `outside`.
+    ///
+    /// # Errors
+    /// The kernel has no descriptor left.
+    pub fn connected_by(
+        outside: Arc<dyn Outside>,
+        lane: &mut Lane,
+        devices: DeviceSettings,
+    ) -> Result<Arc<Self>, AdapterError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = Arc::new(epoll.map_err(|error| AdapterError::System(error.into()))?);
         let adapter = Arc::new_cyclic(|me| Self {
-            fabric: Mutex::new(Fabric::new(Arc::clone(&epoll), devices)),
+            fabric: Mutex::new(Fabric::new(Arc::clone(&epoll), devices, outside)),
             epoll,
             home: lane.number(),
             wake: lane.waker(),

@@ -20,9 +20,11 @@ use found::found;
 
 use super::attempts::Attempts;
 use super::link::{Link, LinkError, Received};
+use super::outside::Kernel;
+use block::clock;
 use model::initiator::settings::{Bind, SessionSettings};
 use model::initiator::url::with_port;
-use net::entropy::random_isid;
+use net::entropy::{KernelEntropy, random_isid};
 
 /// Redirections that are followed, one after another.
 const MAX_REDIRECTIONS: u32 = 4;
@@ -135,7 +137,7 @@ pub fn send_targets(
         portal: portal.to_owned(),
         reason,
     };
-    let deadline = Instant::now() + limit;
+    let deadline = clock::now() + limit;
     let mut address = resolve(portal).map_err(|error| failed(Reason::Resolve(error)))?;
     for _ in 0..=MAX_REDIRECTIONS {
         let asked = Asking {
@@ -195,10 +197,10 @@ impl Asking<'_> {
     fn ask(&self, address: SocketAddr) -> Result<(Vec<u8>, Option<String>), Reason> {
         let mut attempts = Attempts::default();
         loop {
-            let mut login = self.settings.login("", random_isid());
+            let mut login = self.settings.login("", random_isid(&mut KernelEntropy));
             login.target_name = None;
             login.offer = attempts.offer;
-            let link = Link::connect(address, self.bind, &self.settings.tcp, login);
+            let link = Link::connect(address, self.bind, &self.settings.tcp, login, &Kernel);
             let mut link = link.map_err(|error| Reason::Link(attempts.give_up(error)))?;
             match self.converse(&mut link) {
                 Ok(text) => return Ok((text, attempts.succeeded())),
@@ -226,7 +228,7 @@ impl Asking<'_> {
                 // An error of the connection shows when reading, or on the check after connecting.
                 link.writable().map_err(Reason::Link)?;
                 let received = link
-                    .receive(&mut buffer, &mut listener)
+                    .receive(&mut buffer, &mut listener, &Kernel)
                     .map_err(Reason::Link)?;
                 if let (Received::LoggedIn(_), Some((session, out))) = (received, link.session()) {
                     session.send_targets("All", out);
@@ -255,7 +257,7 @@ impl Asking<'_> {
             PollFlags::IN
         };
         loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = self.deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return Err(Reason::Late(self.limit));
             }

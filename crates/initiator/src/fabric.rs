@@ -29,7 +29,6 @@ mod sessions;
 mod traffic;
 mod view;
 
-use block::clock;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -48,8 +47,9 @@ use self::overdue::Abort;
 use super::commands::CommandLimits;
 use super::lookup::Lookup;
 use super::nexus::Nexus;
+use super::outside::Outside;
 use super::requests::{Finished, Requests};
-use block::Geometry;
+use block::{Geometry, clock};
 use model::initiator::settings::{DeviceSettings, TargetSettings};
 use multipath::{self, Actions};
 
@@ -64,6 +64,7 @@ const EVENTS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Fabric {
     epoll: Arc<OwnedFd>,
+    outside: Arc<dyn Outside>,
     start: Instant,
     pub(super) targets: Vec<Target>,
     pub(super) nexuses: Vec<Nexus>,
@@ -180,10 +181,21 @@ struct Ending {
 /// Bit that marks the cookies of errands.
 const ERRAND: u64 = 1 << 63;
 
+/// Returns the microseconds since a time of the clock.
+#[inline]
+fn us_since(start: Instant) -> u64 {
+    clock::now().saturating_duration_since(start).as_micros() as u64
+}
+
 impl Fabric {
-    pub(super) fn new(epoll: Arc<OwnedFd>, device_settings: DeviceSettings) -> Self {
+    pub(super) fn new(
+        epoll: Arc<OwnedFd>,
+        device_settings: DeviceSettings,
+        outside: Arc<dyn Outside>,
+    ) -> Self {
         Self {
             epoll,
+            outside,
             start: clock::now(),
             targets: Vec::new(),
             nexuses: Vec::new(),
@@ -212,7 +224,7 @@ impl Fabric {
     /// Returns the time of the policy's clock, in microseconds since the fabric was created.
     #[inline]
     pub(super) fn now_us(&self) -> u64 {
-        self.start.elapsed().as_micros() as u64
+        us_since(self.start)
     }
 
     /// Returns how long old copies may still land of writes that were reported as done, over all

@@ -2,7 +2,6 @@
 //!
 //! The thread exists from the first target on. Users of a device submit requests from any lane.
 
-use block::clock;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -14,8 +13,8 @@ use super::adapter::{Adapter, AdapterError};
 use super::claims::Claims;
 use super::device::MultipathDevice;
 use super::own_name;
-use block::Lane;
 use block::lane::Waker;
+use block::{Lane, clock};
 use model::figures::initiator::DeviceFigures;
 use model::initiator::InitiatorSpec;
 use model::initiator::configured::{

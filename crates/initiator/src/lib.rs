@@ -14,6 +14,7 @@
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
 //! | settings by a URL or a device's name | `crates/model/src/initiator/settings.rs`, `crates/model/src/initiator/url.rs`, `named.rs`, `crates/model/src/initiator/options.rs` |
 //! | discovery of targets | `discovery.rs` |
+//! | connections and random bytes, from the kernel or from a simulation | `outside.rs` |
 //! | a plain session that waits, for tools | `connection.rs`, `self_test.rs`, `write_cache.rs` |
 
 pub mod adapter;
@@ -31,6 +32,7 @@ mod lookup;
 pub mod named;
 mod nexus;
 pub mod open;
+pub mod outside;
 pub mod own_name;
 mod requests;
 mod scan;

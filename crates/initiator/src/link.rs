@@ -12,10 +12,10 @@ use iscsi::initiator::{
     SessionUser,
 };
 use iscsi::pdu::{BHS_LENGTH, Bhs};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 
+use super::outside::Outside;
 use model::initiator::settings::{Bind, TcpOptions};
-use net::entropy::KernelEntropy;
 use net::tcp_info::TcpInfo;
 
 /// Longest login response: the limit declared before login is RFC 7143's 8 KiB.
@@ -164,8 +164,10 @@ impl Link {
         bind: Option<&Bind>,
         tcp: &TcpOptions,
         login: LoginSettings,
+        outside: &dyn Outside,
     ) -> Result<Self, LinkError> {
-        let stream = start(address, bind, tcp).map_err(LinkError::Connect)?;
+        let stream = outside.connect(address, bind, tcp);
+        let stream = stream.map_err(LinkError::Connect)?;
         Ok(Self {
             stream,
             address,
@@ -252,7 +254,7 @@ impl Link {
             if let Some(error) = self.stream.take_error().map_err(LinkError::Connect)? {
                 return Err(LinkError::Connect(error));
             }
-            if self.stream.peer_addr().is_err() {
+            if SockRef::from(&self.stream).peer_addr().is_err() {
                 return Ok(false);
             }
             has_connected = true;
@@ -323,6 +325,7 @@ impl Link {
         &mut self,
         buffer: &mut [u8],
         user: &mut impl SessionUser,
+        outside: &dyn Outside,
     ) -> Result<Received, LinkError> {
         let count = match self.stream.read(buffer) {
             Ok(0) => return Err(LinkError::Closed),
@@ -348,7 +351,7 @@ impl Link {
                 .map_err(LinkError::Session),
             Phase::LoggingIn { login, input } => {
                 input.extend_from_slice(&buffer[..count]);
-                match log_in(login, input, &mut self.out)? {
+                match log_in(login, input, &mut self.out, outside)? {
                     None => Ok(Received::Data { more }),
                     Some(logged_in) => {
                         let mut session = Session::new(&logged_in);
@@ -384,6 +387,7 @@ fn log_in(
     login: &mut Login,
     input: &mut Vec<u8>,
     out: &mut Vec<u8>,
+    mut outside: &dyn Outside,
 ) -> Result<Option<Box<LoggedIn>>, LinkError> {
     while let Some(bhs) = input.first_chunk::<BHS_LENGTH>() {
         let header = Bhs::new(bhs);
@@ -397,7 +401,7 @@ fn log_in(
         let Some(data) = input.get(start..end) else {
             return Ok(None);
         };
-        let progress = login.receive(bhs, &data[..length], &mut KernelEntropy);
+        let progress = login.receive(bhs, &data[..length], &mut outside);
         let progress = progress.map_err(LinkError::Login)?;
         input.drain(..end);
         match progress {
@@ -406,38 +410,4 @@ fn log_in(
         }
     }
     Ok(None)
-}
-
-fn start(address: SocketAddr, bind: Option<&Bind>, tcp: &TcpOptions) -> io::Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM.nonblocking(),
-        None,
-    )?;
-    socket.set_cloexec(true)?;
-    socket.set_tcp_nodelay(true)?;
-    if let Some(window) = tcp.window {
-        socket.set_send_buffer_size(window as usize)?;
-        socket.set_recv_buffer_size(window as usize)?;
-    }
-    let (bound, through) = match bind {
-        None => (Ok(()), String::new()),
-        Some(Bind::Address(source)) => {
-            let bound = socket.bind(&SocketAddr::new(*source, 0).into());
-            (bound, source.to_string())
-        }
-        Some(Bind::Interface(name)) => (socket.bind_device(Some(name.as_bytes())), name.clone()),
-    };
-    bound.map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("the connection cannot leave through {through}: {error}"),
-        )
-    })?;
-    match socket.connect(&address.into()) {
-        Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(socket.into())
 }

@@ -13,7 +13,7 @@ use super::connection::{Connection, Outcome};
 use model::initiator::settings::{DeviceSettings, Route, SessionSettings, TargetSettings};
 use model::initiator::url::{LunUrl, UrlError};
 use model::initiator::view::InitiatorDevice;
-use net::entropy::random_isid;
+use net::entropy::{KernelEntropy, random_isid};
 
 const CACHING: u8 = 0x08;
 /// WCE bit, in byte 2 of the page.
@@ -102,7 +102,10 @@ impl WriteCache {
         let mut addresses = portal.to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
         let session = &self.target.session;
-        Connection::open(address, session.login(&self.target.name, random_isid()))
+        Connection::open(
+            address,
+            session.login(&self.target.name, random_isid(&mut KernelEntropy)),
+        )
     }
 
     /// Reads the current Caching mode page.

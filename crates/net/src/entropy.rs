@@ -17,8 +17,8 @@ impl Entropy for KernelEntropy {
 
 /// Returns an ISID of the random kind (RFC 7143 §11.12.5, type 10b). With it, two programs under
 /// one initiator name do not end each other's sessions.
-pub fn random_isid() -> Isid {
+pub fn random_isid(entropy: &mut dyn Entropy) -> Isid {
     let mut isid = [0x80, 0, 0, 0, 0, 0];
-    KernelEntropy.fill(&mut isid[1..]);
+    entropy.fill(&mut isid[1..]);
     Isid(isid)
 }

@@ -41,7 +41,7 @@ impl Fabric {
         Nexus {
             target,
             channel,
-            isid: random_isid(),
+            isid: random_isid(&mut &*self.outside),
             portal,
             moved_to: None,
             redirected: None,
@@ -206,7 +206,8 @@ impl Fabric {
         let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));
         let mut login = settings.session.login(&settings.name, nexus.isid);
         login.offer = nexus.attempts.offer;
-        let link = match Link::connect(address, bind.as_ref(), &settings.session.tcp, login) {
+        let (tcp, outside) = (&settings.session.tcp, &*self.outside);
+        let link = match Link::connect(address, bind.as_ref(), tcp, login, outside) {
             Ok(link) => link,
             Err(error) => return self.lose(at, error),
         };
@@ -274,7 +275,7 @@ impl Fabric {
         let Some(link) = nexus.link() else {
             return Ok(false);
         };
-        let received = link.receive(&mut self.buffer, &mut exchange);
+        let received = link.receive(&mut self.buffer, &mut exchange, &*self.outside);
         let news = exchange.news;
         let has_output = !link.out.is_empty();
         let now = self.now_us();

@@ -8,7 +8,7 @@ use slab::Slab;
 
 use super::super::device::LOST_WRITES;
 use super::super::requests::{After, Finished};
-use super::{Device, ERRAND, Ending, Errand, Fabric, Way};
+use super::{Device, ERRAND, Ending, Errand, Fabric, Way, us_since};
 use block::fence::FenceState;
 use block::lane::{self, Remote};
 use block::{BlockError, BlockErrorKind, Done, Request, Ticket};
@@ -78,7 +78,7 @@ impl SessionUser for Exchange<'_> {
     fn sent_late(&mut self, cookie: u64) {
         if cookie & ERRAND == 0 {
             let (device, io) = device_and_io(cookie);
-            let now_us = self.start.elapsed().as_micros() as u64;
+            let now_us = us_since(self.start);
             let policy = &mut self.devices[device].policy;
             policy.sent_late(io, path_of(cookie), now_us);
         }
