@@ -2,8 +2,9 @@
 //!
 //! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. From 17592186044416 on,
 //! lanes read and write beside the engine, too. The family `receive` is
-//! of streams that are received. Families that begin with `hosts-` are of two hosts at one pool.
-//! These families can only be run.
+//! of streams that are received. Families that begin with `hosts-` are of two hosts at one pool,
+//! those with `san-` of whole storage networks. These families can only be run, those with `san-`
+//! also replayed.
 //!
 //! ```text
 //! soak [--family NAME] [--first SEED] [--histories N] [--minutes N] [--failures N] [--turns time]
@@ -21,6 +22,7 @@ use sim::hosts::{self, Trouble};
 use sim::laboratory::Summary;
 use sim::pool::families::{FAMILIES, Family};
 use sim::pool::receive;
+use sim::san;
 
 /// Name of the attack with received streams, which is not a family.
 const RECEIVE: &str = "receive";
@@ -81,6 +83,11 @@ fn main() -> ExitCode {
     };
     let family = match (arguments.family, arguments.seed.or(arguments.shorten)) {
         (Some(Attack::Pool(family)), _) => family,
+        (Some(Attack::San(family)), Some(seed)) => {
+            // A world that breaks a rule panics.
+            println!("{}", san::trace(seed, family.climate()));
+            return ExitCode::SUCCESS;
+        }
         (Some(attack), Some(seed)) => return run_one(attack, seed),
         _ => Family::PowerCuts,
     };
@@ -121,13 +128,16 @@ enum Attack {
     Pool(Family),
     Receive,
     Hosts(Trouble),
+    San(san::Family),
 }
 
 /// Returns all attacks.
 fn attacks() -> Vec<Attack> {
     let pools = FAMILIES.into_iter().map(Attack::Pool);
     let hosts = Trouble::ALL.into_iter().map(Attack::Hosts);
-    pools.chain([Attack::Receive]).chain(hosts).collect()
+    let networks = san::Family::ALL.into_iter().map(Attack::San);
+    let all = pools.chain([Attack::Receive]).chain(hosts);
+    all.chain(networks).collect()
 }
 
 fn name(attack: Attack) -> &'static str {
@@ -135,6 +145,7 @@ fn name(attack: Attack) -> &'static str {
         Attack::Pool(family) => family.name(),
         Attack::Receive => RECEIVE,
         Attack::Hosts(trouble) => trouble.name(),
+        Attack::San(family) => family.name(),
     }
 }
 
@@ -161,6 +172,7 @@ struct Totals {
     pool: Summary,
     receive: receive::Report,
     hosts: hosts::Tally,
+    network: san::Report,
 }
 
 impl Totals {
@@ -182,6 +194,7 @@ impl Totals {
             Attack::Hosts(trouble) => hosts::run(trouble, seed)
                 .map(|tally| self.hosts += tally)
                 .map_err(|broken| broken.to_string()),
+            Attack::San(family) => family.run(seed).map(|report| self.network += report),
         }
     }
 
@@ -194,6 +207,7 @@ impl Totals {
             }
             Attack::Receive => println!("{name}, seeds {seeds}: {}", self.receive),
             Attack::Hosts(_) => println!("{name}, seeds {seeds}: {}", self.hosts),
+            Attack::San(_) => println!("{name}, seeds {seeds}: {}", self.network),
         }
     }
 }

@@ -109,7 +109,8 @@ struct State {
 struct Waiting {
     request: Request,
     ticket: Ticket,
-    lane: Remote,
+    /// Loop that waits for the answer, if its process lives.
+    lane: Option<Remote>,
 }
 
 impl Drive {
@@ -152,6 +153,25 @@ impl Drive {
         self.state().waiting.len()
     }
 
+    /// Notes that the process that uses the disk has ended. Each pending request has happened, or
+    /// never will. A disk that `goes_on` carries out some of them later, when it would have
+    /// answered.
+    pub fn abandon(&self, goes_on: bool) {
+        let mut state = self.state();
+        for (number, mut waiting) in std::mem::take(&mut state.waiting) {
+            if !state.random.per_mille(500) {
+                continue;
+            }
+            if goes_on {
+                waiting.lane = None;
+                state.waiting.insert(number, waiting);
+            } else {
+                // Nobody is there to be told.
+                let _ = self.carry_out(&mut state, &waiting.request);
+            }
+        }
+    }
+
     /// Takes the requests that became pending, each with the time until its answer.
     pub fn take_due(&self) -> Vec<(Duration, u64)> {
         std::mem::take(&mut self.state().due)
@@ -165,7 +185,9 @@ impl Drive {
         };
         let outcome = self.carry_out(&mut state, &waiting.request);
         drop(state);
-        waiting.lane.complete(waiting.ticket, outcome);
+        if let Some(lane) = waiting.lane {
+            lane.complete(waiting.ticket, outcome);
+        }
     }
 }
 
@@ -264,7 +286,7 @@ impl BlockDevice for Drive {
         lane.count_pending();
         state.last += 1;
         state.due.push((delay, state.last));
-        let lane = lane.remote();
+        let lane = Some(lane.remote());
         let waiting = Waiting {
             request,
             ticket,

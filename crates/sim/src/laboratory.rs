@@ -7,8 +7,8 @@
 
 mod family;
 mod lineage;
-mod machine;
-mod panics;
+pub(crate) mod machine;
+pub(crate) mod panics;
 mod pending;
 mod report;
 mod runner;

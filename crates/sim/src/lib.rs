@@ -1,5 +1,5 @@
-//! Deterministic simulation. Simulated initiators meet the product's own target over a network and
-//! a clock that exist only here, and the store runs on disks that lie and lose their power.
+//! Deterministic simulation. The product's initiator and simulated ones meet its target over a
+//! network and a clock that exist only here. The store runs on disks that lie and lose their power.
 //!
 //! The cores take bytes and time as arguments, and the event loops of the crate `target` read a
 //! clock that can be set. So a whole storage network runs in one thread, and one seed decides
@@ -16,6 +16,8 @@
 //! | initiator: logins, commands, retries, pings | [`initiator`] |
 //! | hosts with paths, an administrator, and the model that judges | [`world`] |
 //! | sessions of several connections, with their own initiator and model | [`mcs`] |
+//! | the product's store beneath units | [`vault`] |
+//! | the product's initiator and multipath over all of this | [`san`] |
 //!
 //! The crash laboratory is made of these:
 //!
@@ -66,7 +68,9 @@ pub mod network;
 pub mod operation;
 pub mod pool;
 pub mod random;
+pub mod san;
 pub mod schedule;
 pub mod served;
 pub mod subject;
+pub mod vault;
 pub mod world;

@@ -4,13 +4,15 @@
 //! The loops lag behind each other by random times. So messages between them (aborts, fences,
 //! waits, ends of sessions) meet the traffic of the other loops at any point.
 
+mod restart;
+
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::clock;
+use block::{BlockDevice, clock};
 use iscsi::negotiation::{DigestPolicy, Limits};
 use iscsi::serial_number::at_or_before;
 use model::backend::BackendSpec;
@@ -24,7 +26,9 @@ use target::simulation::{Change, Stage, Units};
 use crate::cable::Cables;
 use crate::drive::{BLOCK, Drive, Journal, News, Temper};
 use crate::network::ConnectionId;
+use crate::pool::PoolSetup;
 use crate::random::Random;
+use crate::vault::Vault;
 
 /// The only target.
 pub const TARGET: &str = "iqn.2026-01.org.example:simulated";
@@ -55,6 +59,8 @@ pub struct Shape {
     pub max_sessions: usize,
     /// Units, by LUN: blocks, and the habits of the disk.
     pub units: Vec<(u64, Temper)>,
+    /// Pool in which the units' data lies, instead of on disks of their own.
+    pub pool: Option<PoolSetup>,
     /// Whether units have a write cache.
     pub write_cache: bool,
     /// Bytes that the kernel keeps of what the target sends.
@@ -72,6 +78,8 @@ pub enum Later {
     Turn(usize),
     /// A disk answers a request.
     Answer(usize, u64),
+    /// The pool has something due.
+    Pool,
     /// The network takes what a connection has to send.
     Collect(ConnectionId),
 }
@@ -99,6 +107,10 @@ pub struct Served {
     cables: Cables,
     /// Disks, by LUN.
     pub drives: Vec<Arc<Drive>>,
+    /// Store in which their data lies, if not on these.
+    vault: Option<Vault>,
+    /// Time at which the store was last to go on.
+    vault_wake: Option<Duration>,
     journal: Journal,
     shape: Shape,
     /// Configuration that is wanted, and its units.
@@ -127,22 +139,20 @@ impl Served {
     pub fn new(shape: Shape, mut random: Random) -> Self {
         let start = Instant::now();
         clock::set(Some(start));
-        let limits = DaemonLimits {
-            max_sessions: shape.max_sessions,
-            max_logins: 1000,
-            login_timeout: LOGIN_TIMEOUT,
-            stall_timeout: STALL_TIMEOUT,
-            memory: shape.memory,
-        };
-        let stage = Stage::new(shape.loops, limits, Teller::default()).expect("a poller");
+        let stage = Stage::new(shape.loops, limits(&shape), Teller::default()).expect("a poller");
         let journal = Journal::default();
         let units = shape.units.iter().enumerate();
         let drives = units.map(|(lun, (blocks, temper))| {
             Drive::new((lun, &journal), *blocks, *temper, random.fork())
         });
         let drives: Vec<Arc<Drive>> = drives.collect();
+        let sizes: Vec<u64> = shape.units.iter().map(|(blocks, _)| *blocks).collect();
+        let vault = shape.pool.clone();
+        let vault = vault.map(|setup| Vault::new(setup, &sizes, random.fork()));
         let mut served = Self {
             stage,
+            vault,
+            vault_wake: None,
             cables: Cables::default(),
             config: config(&shape),
             units: Units::new(),
@@ -180,11 +190,36 @@ impl Served {
             threshold_percent: None,
             offline: false,
         };
-        let drive = Arc::clone(&self.drives[lun]);
         let states: &Path = self.states.path();
-        let unit = self.stage.open(&spec, drive, states).expect("a new unit");
+        let unit = self.stage.open(&spec, self.device(lun), states);
+        let unit = unit.expect("a new unit");
         self.units.insert(spec.name.clone(), unit);
         self.config.units.push(spec);
+    }
+
+    /// Returns the device of a unit.
+    fn device(&self, lun: usize) -> Arc<dyn BlockDevice> {
+        match &self.vault {
+            Some(vault) => vault.volume(lun),
+            None => Arc::clone(&self.drives[lun]) as Arc<dyn BlockDevice>,
+        }
+    }
+
+    /// Lets the store go on, as far as it can.
+    fn step_vault(&mut self, now: Duration) {
+        let Some(vault) = &mut self.vault else {
+            return;
+        };
+        let (has_answered, next) = vault.step(now);
+        if has_answered {
+            self.stir(now);
+        }
+        if let Some(at) = next
+            && self.vault_wake.is_none_or(|wake| at < wake)
+        {
+            self.vault_wake = Some(at);
+            self.actions.push(Action::At(at, Later::Pool));
+        }
     }
 
     fn begin_change(&mut self) {
@@ -324,6 +359,7 @@ impl Served {
                 self.judge_windows(index);
                 self.go_on_with_change();
             }
+            Later::Pool => self.vault_wake = None,
             Later::Collect(id) => {
                 self.congested.retain(|other| *other != id);
                 self.stir(now);
@@ -351,6 +387,7 @@ impl Served {
 
     /// Takes the actions that are due.
     pub fn take_actions(&mut self, now: Duration) -> Vec<Action> {
+        self.step_vault(now);
         // Requests reached the disks before the other side hears of the ends of commands.
         let news = self.journal.take().into_iter();
         self.actions
@@ -411,6 +448,16 @@ impl Drop for Served {
     }
 }
 
+fn limits(shape: &Shape) -> DaemonLimits {
+    DaemonLimits {
+        max_sessions: shape.max_sessions,
+        max_logins: 1000,
+        login_timeout: LOGIN_TIMEOUT,
+        stall_timeout: STALL_TIMEOUT,
+        memory: shape.memory,
+    }
+}
+
 fn unit_name(lun: usize) -> String {
     format!("unit-{lun}")
 }
@@ -425,7 +472,8 @@ fn map(lun: usize) -> MapSpec {
     }
 }
 
-fn portal_address(portal: usize) -> SocketAddr {
+/// Returns the address of a portal, counted from 0.
+pub fn portal_address(portal: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 100 + portal as u8), 3260))
 }
 

@@ -159,6 +159,7 @@ impl World {
             memory: climate.memory,
             max_sessions: 16,
             units: BLOCKS.iter().map(|blocks| (*blocks, temper)).collect(),
+            pool: None,
             write_cache: drawn.per_mille(500),
             send_buffer: drawn.one_of(&[4 << 10, 64 << 10]),
             lag_us: drawn.one_of(&[0, 50, 3000]),

@@ -53,7 +53,7 @@ const LIST: &str = "
     cli: iscsi iometer store hint shown state_folder process multipath block model config initiator backends alert control bench lab
     console: hint model access alert config listener bench benchmarks control
     sandstone: hint state_folder process block model access history config initiator pools backends isns https unit nbd_server target alert benchmarks control cli console
-    sim: pages iscsi store block model target
+    sim: pages iscsi store multipath block model initiator target
     testing
 ";
 

@@ -34,7 +34,7 @@ pub(super) struct Way {
 }
 
 /// A subject on its disks.
-pub(super) struct Machine<S> {
+pub(crate) struct Machine<S> {
     pub subject: S,
     pub disks: Vec<Disk>,
     pub now_us: u64,
@@ -43,7 +43,7 @@ pub(super) struct Machine<S> {
 }
 
 impl<S: Subject> Machine<S> {
-    pub(super) fn new(subject: S, disks: Vec<Disk>, now_us: u64) -> Self {
+    pub(crate) fn new(subject: S, disks: Vec<Disk>, now_us: u64) -> Self {
         Self {
             subject,
             disks,
@@ -59,7 +59,7 @@ impl<S: Subject> Machine<S> {
         disks.fold(Struck::default(), |sum, disk| sum + disk.struck())
     }
 
-    pub(super) fn submit(&mut self, tag: u64, operation: &Operation, data: Pages) {
+    pub(crate) fn submit(&mut self, tag: u64, operation: &Operation, data: Pages) {
         self.subject.submit(tag, operation, data, self.now_us);
         self.collect();
     }
@@ -87,6 +87,11 @@ impl<S: Subject> Machine<S> {
             (Some(disk), Some(tick)) if tick.0 < disk.0 => Some(tick),
             (disk, tick) => disk.or(tick),
         }
+    }
+
+    /// Returns the time of the next event, if there is one.
+    pub(crate) fn next_us(&self) -> Option<u64> {
+        self.next().map(|(at_us, _)| at_us)
     }
 
     /// Reports whether a flush of a disk is answered next.
@@ -144,7 +149,7 @@ impl<S: Subject> Machine<S> {
     }
 
     /// Lets the next event happen. Returns false if none ever will.
-    pub(super) fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         self.collect();
         let Some((at_us, next)) = self.next() else {
             return false;
@@ -164,7 +169,7 @@ impl<S: Subject> Machine<S> {
     }
 
     /// Waits until the subject is open.
-    pub(super) fn wait_until_open(&mut self) -> Result<(), FailureKind> {
+    pub(crate) fn wait_until_open(&mut self) -> Result<(), FailureKind> {
         for _ in 0..ENDLESS {
             match self.subject.state() {
                 SubjectState::Open => return Ok(()),

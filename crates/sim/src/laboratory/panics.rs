@@ -12,12 +12,12 @@ thread_local! {
 static HOOK: Once = Once::new();
 
 /// Runs a function whose panic is an answer, and returns the panic's message.
-pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| words_of(&*panic))
 }
 
 /// Runs a function without printing the panics of this thread.
-pub(super) fn quietly<T>(run: impl FnOnce() -> T) -> T {
+pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> T {
     HOOK.call_once(|| {
         let print = take_hook();
         set_hook(Box::new(move |panic| {

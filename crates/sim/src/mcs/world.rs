@@ -143,6 +143,7 @@ impl World {
             memory: 1 << 30,
             max_sessions: 16,
             units: vec![((CELLS * CELL_BLOCKS) as u64, temper); LUNS as usize],
+            pool: None,
             write_cache: drawn.per_mille(500),
             send_buffer: drawn.one_of(&[4 << 10, 64 << 10]),
             lag_us: drawn.one_of(&[0, 50, 3000]),
