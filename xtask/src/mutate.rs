@@ -1,6 +1,6 @@
-//! `cargo xtask mutate`: removes the store's promises about the order of writes and rules of the
-//! target, one after the other. It shows that the crash laboratory, or a test of simulated worlds,
-//! finds each fault.
+//! `cargo xtask mutate`: removes the store's promises about the order of writes, and rules of the
+//! target and the initiator, one after the other. It shows that the crash laboratory, storage
+//! networks, or a test of simulated worlds finds each fault.
 //!
 //! The sources are copied, changed as `mutate/mutants.rs` says, and built once with all faults in
 //! them. An environment variable chooses one fault for each run. So what is shipped knows nothing
@@ -22,8 +22,8 @@ use crate::{crate_root, target_folder};
 const USAGE: &str = "\
 usage: cargo xtask mutate [OPTIONS] [FAULT]...
 
-Shows that the crash laboratory finds each fault in the order of the store's writes, and that tests
-of simulated worlds find each fault of the target.
+Shows that the crash laboratory finds each fault in the order of the store's writes, that simulated
+storage networks find each fault of the initiator, and tests of worlds each fault of the target.
 
 options:
   --histories N   give up after N histories of a fault (default 20000)

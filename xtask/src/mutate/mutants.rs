@@ -1,6 +1,6 @@
 //! Faults: each removes one promise about the order of writes from the store, or one rule of the
-//! target. The changes are text, so the product itself has no code for them. A test compares each
-//! change with the sources.
+//! target or the initiator. The changes are text, so the product itself has no code for them. A
+//! test compares each change with the sources.
 //!
 //! Three changes are not among them. The first breaks its promise only towards readers of a volume
 //! that is gone, of whom no history tells; the others break none:
@@ -31,7 +31,7 @@ pub(crate) struct Mutant {
 /// Finder of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seeker {
-    /// The crash laboratory, which tries this family of histories first.
+    /// The crash laboratory with its storage networks, which tries this family first.
     Family(&'static str),
     /// Test of `crates/sim/tests/worlds.rs` with this name, which fails.
     World(&'static str),
@@ -80,7 +80,7 @@ const fn change_of(
 }
 
 /// All faults: those of the store in the order of the life of a write, then those of the target.
-pub(crate) const MUTANTS: [Mutant; 59] = [
+pub(crate) const MUTANTS: [Mutant; 62] = [
     mutant(
         "groups-out-of-order",
         "losing-records",
@@ -376,10 +376,25 @@ pub(crate) const MUTANTS: [Mutant; 59] = [
         "a_session_has_its_floor_while_others_take_all_they_can",
         "each session has a part of the memory to itself",
     ),
+    mutant(
+        "ghosts-overlooked",
+        "san-late-disk",
+        "a write waits while a lost one may land on its blocks",
+    ),
+    mutant(
+        "settle-time-skipped",
+        "san-late-disk",
+        "after the end of a session its writes have time to settle",
+    ),
+    mutant(
+        "new-life-under-new-name",
+        "san-storm",
+        "a session's next life ends the one before",
+    ),
 ];
 
 /// All changes. Each is of one place, for one fault or several.
-pub(crate) const CHANGES: [Change; 58] = [
+pub(crate) const CHANGES: [Change; 61] = [
     change(
         "log/chain.rs",
         "        while let Some(group) = self.under_way.pop_front_if(|group| group.is_written) {",
@@ -784,5 +799,27 @@ pub(crate) const CHANGES: [Change; 58] = [
         "budget.rs",
         "        used.saturating_sub(self.floor)",
         "        used.saturating_sub(if ‹floor-for-all› { 0 } else { self.floor })",
+    ),
+    change_of(
+        "multipath",
+        "ghosts.rs",
+        "        if self.0.is_empty() {",
+        "        if self.0.is_empty() || ‹ghosts-overlooked› {",
+    ),
+    change_of(
+        "multipath",
+        "failover.rs",
+        "        let settled_us = now_us.saturating_add(self.settings.fence_settle_us);",
+        "        let settle_us = if ‹settle-time-skipped› { 0 } else { self.settings.fence_settle_us };
+        let settled_us = now_us.saturating_add(settle_us);",
+    ),
+    change_of(
+        "initiator",
+        "fabric/sessions.rs",
+        "        let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));",
+        "        let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));
+        if ‹new-life-under-new-name› {
+            nexus.isid = random_isid(&mut &*self.outside);
+        }",
     ),
 ];
