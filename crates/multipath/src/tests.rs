@@ -5,7 +5,6 @@ mod claims;
 mod failover;
 mod host;
 mod listing;
-mod medium;
 mod queueing;
 mod selection;
 mod simulation;

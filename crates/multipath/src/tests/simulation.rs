@@ -1,14 +1,16 @@
-//! A device under random submissions, answers, path losses, fences and changes of state. A failure
-//! prints its seed; `SANDSTONE_SEED=<seed>` repeats it.
+//! A device under random submissions, answers, path losses, fences and changes of state: what it
+//! may do at each moment, with every policy. What becomes of the blocks is judged with the whole
+//! initiator, in `crates/sim/src/san`. A failure prints its seed; `SANDSTONE_SEED=<seed>` repeats
+//! it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use scsi::application_client::sense::Reaction;
 use scsi::application_client::target_port_groups::AccessState;
 
 use super::super::*;
 use super::host::identity;
-use super::medium::Medium;
 
 const BLOCKS: u64 = 12;
 const MOST_IOS: usize = 24;
@@ -28,16 +30,16 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+    fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
     }
 
-    fn percent(&mut self, chance: u64) -> bool {
-        self.next() % 100 < chance
+    fn per_mille(&mut self, share: u64) -> bool {
+        self.within(0..1000) < share
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.within(0..choices.len() as u64) as usize]
     }
 }
 
@@ -46,16 +48,13 @@ impl Dice {
 struct Submitted {
     shape: IoShape,
     value: u64,
-    /// Moment of the medium's clock at submission.
-    begun: u64,
     submitted_us: u64,
     order: u64,
     on: Option<PathId>,
     sent: bool,
     answered_badly: bool,
-    /// Whether the target has already performed the attempt on the path.
-    performed: bool,
-    found: Vec<u64>,
+    /// Whether its present attempt was answered with GOOD.
+    answered_well: bool,
 }
 
 /// A write of a lost session that the target still has.
@@ -67,8 +66,6 @@ struct Ghost {
     until_us: Option<u64>,
     /// Whether the target has said that the session is over.
     is_fenced: bool,
-    /// Whether the target has performed the write, and will not perform it again.
-    landed: bool,
     /// Number of submissions at the time when the write was reported as done.
     reported: Option<u64>,
 }
@@ -92,7 +89,6 @@ struct World {
     fences: Vec<PathId>,
     /// Path that does not exist right now.
     removed: Option<PathId>,
-    medium: Medium,
     orders: u64,
     all_down_since_us: Option<u64>,
     finished: u64,
@@ -102,22 +98,22 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let settings = Settings {
-            satp: dice.pick(&[Satp::Alua, Satp::DefaultAa]),
-            psp: dice.pick(&Psp::ALL),
+            satp: dice.one_of(&[Satp::Alua, Satp::DefaultAa]),
+            psp: dice.one_of(&Psp::ALL),
             round_robin: RoundRobin {
-                iops: dice.pick(&[1, 2, 1000]),
-                use_ano: dice.percent(30),
+                iops: dice.one_of(&[1, 2, 1000]),
+                use_ano: dice.per_mille(300),
                 ..RoundRobin::default()
             },
-            preferred_path: dice.percent(50).then(|| "vmhba64:C1:T0:L4".to_owned()),
-            queue_depth: dice.pick(&[1, 3, 8, 128]),
-            fence_timeout_us: dice.pick(&[None, Some(300_000), Some(5_000)]),
-            fence_settle_us: dice.pick(&SETTLE_US),
+            preferred_path: dice.per_mille(500).then(|| "vmhba64:C1:T0:L4".to_owned()),
+            queue_depth: dice.one_of(&[1, 3, 8, 128]),
+            fence_timeout_us: dice.one_of(&[None, Some(300_000), Some(5_000)]),
+            fence_settle_us: dice.one_of(&SETTLE_US),
             apd_timeout_us: 2_000_000,
             command_time_limit_us: 20_000_000,
             ..Settings::default()
         };
-        let paths = 1 + dice.below(4);
+        let paths = dice.within(1..5) as usize;
         let mut device = Device::new("naa.6001", settings.clone());
         for number in 0..paths as u32 {
             device.add_path(PathId(number), identity(number));
@@ -137,7 +133,6 @@ impl World {
             told: vec![told; paths],
             fences: Vec::new(),
             removed: None,
-            medium: Medium::new(BLOCKS as usize),
             orders: 0,
             all_down_since_us: Some(0),
             finished: 0,
@@ -227,7 +222,6 @@ impl World {
         let io = self.ios.get_mut(&id).expect("looked up above");
         io.on = Some(path);
         io.sent = true;
-        io.performed = false;
     }
 
     fn finish(&mut self, id: IoId, outcome: Outcome) {
@@ -246,13 +240,7 @@ impl World {
         }
         let age_us = self.now_us - io.submitted_us;
         match outcome {
-            Outcome::Good => match io.shape.range.filter(|_| io.performed) {
-                None => assert_eq!(io.shape.direction, Direction::Other),
-                Some(range) if io.shape.direction == Direction::Read => {
-                    self.medium.check_read(range.0, &io.found, io.begun);
-                }
-                Some(range) => self.medium.end(range, io.value),
-            },
+            Outcome::Good => assert!(io.answered_well, "{io:?} is done without an answer"),
             Outcome::Failed(Failure::AllPathsDown) => {
                 let since_us = self.all_down_since_us.expect("a path lives");
                 assert!(self.now_us - since_us >= self.settings.apd_timeout_us);
@@ -277,9 +265,9 @@ impl World {
         let Some(id) = free.into_iter().find(|id| !self.ios.contains_key(id)) else {
             return;
         };
-        let at = self.dice.next() % self.medium.len();
-        let len = 1 + self.dice.next() % (self.medium.len() - at).min(3);
-        let direction = self.dice.pick(&[
+        let at = self.dice.within(0..BLOCKS);
+        let len = self.dice.within(1..(BLOCKS - at).min(3) + 1);
+        let direction = self.dice.one_of(&[
             Direction::Read,
             Direction::Read,
             Direction::Write,
@@ -291,44 +279,23 @@ impl World {
             direction,
             bytes: len as u32 * 512,
             range: (direction != Direction::Other).then_some((at, len)),
-            durable: direction != Direction::Read && self.dice.percent(30),
+            durable: direction != Direction::Read && self.dice.per_mille(300),
         };
         self.orders += 1;
         let value = self.orders;
-        if direction.changes_blocks() {
-            self.medium.begin((at, len), value);
-        }
-        let begun = self.medium.now();
         let io = Submitted {
             shape,
             value,
-            begun,
             submitted_us: self.now_us,
             order: self.orders,
             on: None,
             sent: false,
             answered_badly: false,
-            performed: false,
-            found: Vec::new(),
+            answered_well: false,
         };
         self.ios.insert(id, io);
         self.device.submit(id, shape, self.now_us, &mut self.out);
         self.obey();
-    }
-
-    /// Lets the target perform an I/O that is on a path.
-    fn perform(&mut self, id: IoId) {
-        let io = self.ios.get_mut(&id).expect("on a path");
-        if std::mem::replace(&mut io.performed, true) {
-            return;
-        }
-        match (io.shape.direction, io.shape.range) {
-            (Direction::Read, Some(range)) => io.found = self.medium.read(range),
-            (Direction::Write | Direction::Unmap, Some(range)) => {
-                self.medium.apply(range, io.value);
-            }
-            _ => {}
-        }
     }
 
     /// Ends an I/O on a path that answers.
@@ -342,17 +309,15 @@ impl World {
         if on_paths.is_empty() {
             return;
         }
-        let id = self.dice.pick(&on_paths);
+        let id = self.dice.one_of(&on_paths);
         let path = self.ios[&id].on.expect("chosen for it");
         if self.told[path.0 as usize].link == Link::UnitGone {
             return self.end(id, path, Ended::Sense(Reaction::UnitGone));
         }
-        // An I/O that was performed can only be reported as done.
-        if only_good || self.ios[&id].performed || self.dice.percent(80) {
-            self.perform(id);
+        if only_good || self.dice.per_mille(800) {
             return self.end(id, path, Ended::Good);
         }
-        let how = self.dice.pick(&[
+        let how = self.dice.one_of(&[
             Ended::Busy,
             Ended::TaskSetFull,
             Ended::TaskAborted,
@@ -382,6 +347,7 @@ impl World {
         let io = self.ios.get_mut(&id).expect("on a path");
         io.on = None;
         io.answered_badly |= how != Ended::Good;
+        io.answered_well = how == Ended::Good;
         self.device.ended(id, path, how, self.now_us, &mut self.out);
         self.obey();
     }
@@ -404,7 +370,6 @@ impl World {
                     value: io.value,
                     until_us,
                     is_fenced: false,
-                    landed: io.performed || self.dice.percent(30),
                     reported: None,
                 });
             }
@@ -412,7 +377,7 @@ impl World {
         self.link(path, Link::Dead);
         match lost.first() {
             // A failed I/O reports the loss as well as the session does.
-            Some(io) if self.dice.percent(50) => {
+            Some(io) if self.dice.per_mille(500) => {
                 self.device
                     .ended(*io, path, Ended::TransportLost, self.now_us, &mut self.out);
             }
@@ -441,7 +406,7 @@ impl World {
         let Some(path) = self.fences.pop() else {
             return;
         };
-        if self.dice.percent(30) {
+        if self.dice.per_mille(300) {
             self.fences.push(path);
         }
         let settled_us = self.now_us + self.settings.fence_settle_us;
@@ -456,41 +421,30 @@ impl World {
         self.obey();
     }
 
-    /// Lands the ghosts whose time is over.
+    /// Forgets the ghosts whose time is over.
     fn end_ghosts(&mut self) {
         let now_us = self.now_us;
-        let over = |ghost: &Ghost| ghost.until_us.is_some_and(|until_us| until_us <= now_us);
-        self.land_all(over);
-        self.ghosts.retain(|ghost| !over(ghost));
-    }
-
-    /// Lands the selected ghosts at the last moment.
-    fn land_all(&mut self, which: impl Fn(&Ghost) -> bool) {
-        for ghost in self.ghosts.iter_mut().filter(|ghost| which(ghost)) {
-            if !ghost.landed && self.dice.percent(50) {
-                ghost.landed = true;
-                self.medium.land(ghost.range, ghost.value);
-            }
-        }
+        let lasts = |ghost: &Ghost| ghost.until_us.is_none_or(|until_us| until_us > now_us);
+        self.ghosts.retain(lasts);
     }
 
     fn flap(&mut self) {
-        let path = PathId(self.dice.below(self.told.len()) as u32);
+        let path = PathId(self.dice.within(0..self.told.len() as u64) as u32);
         let now_us = self.now_us;
         match self.told[path.0 as usize].link {
             Link::Dead => {
                 self.link(path, Link::Up);
                 self.device.path_up(path, now_us, &mut self.out);
             }
-            Link::UnitGone if self.dice.percent(50) => {
+            Link::UnitGone if self.dice.per_mille(500) => {
                 self.link(path, Link::Up);
                 self.device.unit_present(path, now_us, &mut self.out);
             }
-            Link::Suspect if self.dice.percent(50) => {
+            Link::Suspect if self.dice.per_mille(500) => {
                 self.link(path, Link::Up);
                 self.device.path_up(path, now_us, &mut self.out);
             }
-            Link::Up if self.dice.percent(50) => {
+            Link::Up if self.dice.per_mille(500) => {
                 self.link(path, Link::Suspect);
                 self.device.path_suspect(path, now_us, &mut self.out);
             }
@@ -500,8 +454,8 @@ impl World {
     }
 
     fn change_access(&mut self) {
-        let path = PathId(self.dice.below(self.told.len()) as u32);
-        let state = self.dice.pick(&[
+        let path = PathId(self.dice.within(0..self.told.len() as u64) as u32);
+        let state = self.dice.one_of(&[
             AccessState::ActiveOptimized,
             AccessState::ActiveOptimized,
             AccessState::ActiveNonOptimized,
@@ -511,7 +465,7 @@ impl World {
         ]);
         self.told[path.0 as usize].access = state;
         let (now_us, out) = (self.now_us, &mut self.out);
-        if self.dice.percent(50) {
+        if self.dice.per_mille(500) {
             self.device.alua_state(path, state, now_us, out);
         } else {
             let group = path.0 as u16;
@@ -521,9 +475,9 @@ impl World {
     }
 
     fn change_settings(&mut self) {
-        self.settings.psp = self.dice.pick(&Psp::ALL);
-        self.settings.queue_depth = self.dice.pick(&[1, 3, 8, 128]);
-        self.settings.fence_settle_us = self.dice.pick(&SETTLE_US);
+        self.settings.psp = self.dice.one_of(&Psp::ALL);
+        self.settings.queue_depth = self.dice.one_of(&[1, 3, 8, 128]);
+        self.settings.fence_settle_us = self.dice.one_of(&SETTLE_US);
         let settings = self.settings.clone();
         self.device
             .set_settings(settings, self.now_us, &mut self.out);
@@ -532,7 +486,7 @@ impl World {
 
     /// Removes a path for good, and adds a new one with its number.
     fn replace_path(&mut self) {
-        let path = PathId(self.dice.below(self.told.len()) as u32);
+        let path = PathId(self.dice.within(0..self.told.len() as u64) as u32);
         if self.told[path.0 as usize].link != Link::Dead {
             self.lose(path);
         }
@@ -545,10 +499,10 @@ impl World {
     }
 
     fn pass_time(&mut self, most_us: u64) {
-        let step_us = 1 + self.dice.next() % most_us;
+        let step_us = self.dice.within(1..most_us + 1);
         self.now_us += step_us;
         let due_us = self.device.next_deadline().unwrap_or(0);
-        if self.dice.percent(30) {
+        if self.dice.per_mille(300) {
             self.now_us = self.now_us.max(due_us.min(self.now_us + 3_000_000));
         }
         let now_us = self.now_us;
@@ -564,7 +518,7 @@ impl World {
         if ids.is_empty() {
             return;
         }
-        let id = self.dice.pick(&ids);
+        let id = self.dice.one_of(&ids);
         let waits = self.ios[&id].on.is_none();
         assert_eq!(self.device.cancel(id), waits);
         if waits {
@@ -573,22 +527,13 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.dice.within(0..100) {
             0..35 => self.submit(),
             35..75 => self.answer(false),
-            75..80 => self.flap(),
-            80..83 => self.change_access(),
-            83..86 => self.fence(),
-            86..88 => self.land_all(|_| true),
-            88..90 => self.cancel(),
-            90..92 => {
-                let on: Vec<_> = self.ios.iter().filter(|(_, io)| io.on.is_some()).collect();
-                let on: Vec<IoId> = on.into_iter().map(|(id, _)| *id).collect();
-                if !on.is_empty() {
-                    let id = self.dice.pick(&on);
-                    self.perform(id);
-                }
-            }
+            75..83 => self.flap(),
+            83..86 => self.change_access(),
+            86..90 => self.fence(),
+            90..92 => self.cancel(),
             92 => self.change_settings(),
             93 => self.replace_path(),
             94..99 => self.pass_time(5_000),
