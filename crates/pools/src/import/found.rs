@@ -259,10 +259,11 @@ fn has_old_copies(examined: &Result<Examined, OpenError>) -> bool {
 }
 
 /// Returns the names of missing devices that may have been used without the devices that were
-/// found, also since a clean export: another host may have imported the pool on them alone.
+/// found. A cleanly exported pool has none, as far as is known.
 pub(crate) fn unaccounted(examined: &Examined) -> Vec<String> {
     let config = &examined.config;
     let away = examined.unaccounted.iter();
+    let away = away.filter(|_| !config.is_exported);
     away.map(|guid| name_of(config, *guid)).collect()
 }
 
