@@ -331,47 +331,6 @@ fn a_pool_goes_by_export_and_comes_by_import() {
     assert_eq!(pools(folder.path()).views(), []);
 }
 
-/// An import may find all that it reads on the other vdev. Without this refusal, the pool would go
-/// on from there, and the missing vdev would never fit again.
-#[test]
-fn a_pool_without_a_whole_vdev_is_only_read() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let devices = folder.path().join("devices");
-    std::fs::create_dir(&devices).expect("a folder");
-    let pools = pools(folder.path());
-    let mut two = request(&devices, VdevKind::Disk, 1);
-    two.vdevs.push(VdevRequest {
-        kind: VdevKind::Disk,
-        paths: vec![devices.join("second")],
-    });
-    pools.create(&two).expect("a pool");
-    pools.export("tank").expect("exported");
-    let away = folder.path().join("second");
-    std::fs::rename(devices.join("second"), &away).expect("moved");
-    let mut wanted = ImportPool {
-        pool: Some("tank".to_owned()),
-        paths: vec![devices.clone()],
-        ..ImportPool::default()
-    };
-    for force in [false, true] {
-        wanted.force = force;
-        let refused = pools
-            .import(&wanted)
-            .expect_err("half of the blocks are away");
-        let words = "disk-1 lacks 1 device, but can lose only 0";
-        assert!(refused.message.contains(words), "{refused}");
-        assert!(refused.next.contains("attach"), "{refused:?}");
-    }
-    wanted.read_only = true;
-    pools.import(&wanted).expect("what is left is read");
-    pools.export("tank").expect("exported");
-    std::fs::rename(away, devices.join("second")).expect("moved back");
-    (wanted.read_only, wanted.force) = (false, false);
-    pools.import(&wanted).expect("whole again");
-    assert_eq!(pools.view("tank").expect("a pool").state, "ONLINE");
-    pools.close();
-}
-
 #[test]
 fn a_pool_of_another_host_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -260,7 +260,6 @@ impl Opening {
         now_us: u64,
     ) -> Result<Self, OpenError> {
         examined.require_writable()?;
-        examined.require_enough()?;
         examined.require_logs()?;
         examined.require_needed()?;
         let config = examined.config.clone();

@@ -93,29 +93,6 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::LogMissing, context))
     }
 
-    /// Refuses to write to a pool with a vdev that lacks more leaves than it can lose.
-    ///
-    /// What is read to open a pool may lie on other vdevs only. Then a host that does not reach the
-    /// vdev could go on from an older state, while another host goes on from the newest.
-    pub(super) fn require_enough(&self) -> Result<(), OpenError> {
-        let tops = self.config.tree.top_levels.iter().enumerate();
-        let mut tops = tops.filter(|(_, top)| top.class == Class::Normal);
-        let is_here = |leaf: &LeafSpec| self.leaves.contains(&Some(leaf.guid));
-        let too_few = tops.find_map(|(number, top)| {
-            let absent = top.slots.iter().filter(|of| !of.leaves.iter().any(is_here));
-            let (absent, spare) = (absent.count(), top.kind.redundancy(top.slots.len()));
-            (absent > spare).then(|| (top.kind.name(number), absent, spare))
-        });
-        let Some((name, absent, spare)) = too_few.filter(|_| !self.is_only_read) else {
-            return Ok(());
-        };
-        let context = format!(
-            "{name} lacks {absent} {}, but can lose only {spare}",
-            if absent == 1 { "device" } else { "devices" }
-        );
-        Err(OpenError::new(OpenErrorKind::Missing, context))
-    }
-
     /// Refuses to continue without leaves that others were being rebuilt from. Data that is not
     /// rebuilt yet could not be read, and data written meanwhile would keep the two apart for good.
     pub(super) fn require_needed(&self) -> Result<(), OpenError> {

@@ -29,15 +29,6 @@ fn leaves(config: &PoolConfig) -> impl Iterator<Item = &LeafSpec> {
     slots.flat_map(|slot| &slot.leaves)
 }
 
-/// Reports whether two leaves are of one top-level vdev.
-fn are_siblings(config: &PoolConfig, leaves: [u64; 2]) -> bool {
-    let mut tops = config.tree.top_levels.iter();
-    tops.any(|top| {
-        let all = || top.slots.iter().flat_map(|slot| &slot.leaves);
-        (leaves.iter()).all(|guid| all().any(|leaf| leaf.guid == *guid))
-    })
-}
-
 pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
     leaves(config).find(|leaf| leaf.guid == guid)
 }
@@ -60,16 +51,14 @@ pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
 /// It looks for a label that disagrees with the newest configuration. The label, on leaf A, says
 /// that another leaf B missed data. The newest configuration says that A missed data, and B missed
 /// nothing. This alone may be so for a moment: when a leaf is rebuilt, and the leaf that it was
-/// rebuilt from fails. So three more conditions must hold.
+/// rebuilt from fails. So two more conditions must hold.
 ///
 /// First, A has a checkpoint that the leaves which missed nothing do not have. Either they have
 /// another checkpoint of that epoch, or the epoch is later than the first one that A is said to
 /// have missed. Checkpoints that they have as well are of one history. A leaf that did not take a
 /// write is still given checkpoints, until it is given up.
 ///
-/// Second, both leaves are of one vdev. A pool never goes on without a whole vdev.
-///
-/// Third, the label is not of an earlier stay of A. Labels that a spare had before it left its
+/// Second, the label is not of an earlier stay of A. Labels that a spare had before it left its
 /// slot and stood in anew lead nowhere. (A label of a later stay than the newest configuration
 /// knows exists only in another history.)
 pub(super) fn require_one_history(
@@ -92,8 +81,7 @@ pub(super) fn require_one_history(
             since.is_some_and(|since| stray.newest.is_some_and(|newest| newest > since));
         let accuses = leaves(&config)
             .filter(|other| other.guid != label.leaf && !is_whole(other))
-            .filter(|other| leaf(newest, other.guid).is_some_and(is_whole))
-            .find(|other| are_siblings(newest, [label.leaf, other.guid]));
+            .find(|other| leaf(newest, other.guid).is_some_and(is_whole));
         let went_on = leaf(&config, label.leaf)
             .is_some_and(|own| is_whole(own) && own.joined >= accused.joined);
         if let Some(other) = accuses
@@ -136,35 +124,6 @@ mod tests {
                 )],
             },
         )
-    }
-
-    /// A pool needs all of its vdevs, so neither of two disks side by side was used alone.
-    #[test]
-    fn leaves_of_different_vdevs_did_not_go_on_without_each_other() {
-        let stray = Stray {
-            newest: Some(Epoch(95)),
-            clashes: true,
-        };
-        for are_apart in [false, true] {
-            let split = |is_first_whole| {
-                let mut config = config(is_first_whole, 0);
-                if are_apart {
-                    let slots = config.tree.top_levels.remove(0).slots;
-                    let leaves = slots.into_iter().flat_map(|slot| slot.leaves);
-                    let leaf = |of| TopLevelSpec::new(TopLevelKind::Leaf, Class::Normal, [of]);
-                    config.tree.top_levels = leaves.map(leaf).collect();
-                }
-                config
-            };
-            let label = Label {
-                pool: 77,
-                leaf: 1,
-                generation: 9,
-                config: split(true).encode(),
-            };
-            let result = require_one_history(&split(false), &[Some(&label)], &[stray]);
-            assert_eq!(result.is_ok(), are_apart, "{result:?}");
-        }
     }
 
     /// An earlier stay is over. A later stay than the known one was in another history.
