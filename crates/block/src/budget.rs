@@ -14,9 +14,10 @@
 //!   the pool's bound on changes (`crates/store/src/engine/io/stalled.rs`), which the cache is
 //!   charged;
 //! - bytes ahead of a reader come into the cache, or wait for it outside
-//!   (`crates/pools/src/direct/ahead.rs`): a share of the cache, which is charged for them. Those
-//!   on their way from the devices are at most 8 MiB, or a 64th of the cache, for each of the 8
-//!   readers that are followed in a volume.
+//!   (`crates/pools/src/direct/ahead.rs`): at most an eighth of the cache's cap, and 32 MiB. The
+//!   cache is not charged for them: they come and go with each read, and each time others would
+//!   lose blocks for good. Those on their way from the devices are at most 8 MiB, or a 64th of the
+//!   cache, for each of the 8 readers that are followed in a volume.
 //!
 //! # Fairness
 //! A quarter of the budget is set apart. Every session has an equal small part of it, its *floor*,

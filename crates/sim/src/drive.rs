@@ -249,23 +249,28 @@ fn touch(request: &Request) -> Touch {
     }
 }
 
+/// Returns the geometry of a simulated device that has a volatile cache.
+pub(crate) fn geometry(len: u64, physical: u32) -> Geometry {
+    let block = BLOCK as u32;
+    Geometry {
+        len,
+        granularity: block,
+        physical,
+        alignment: 0,
+        minimum: physical,
+        optimal: 64 * block,
+        discard: block,
+        discard_alignment: 0,
+        atomic_write: 0,
+        thin: true,
+        volatile_cache: true,
+        rotation_rate: 1,
+    }
+}
+
 impl BlockDevice for Drive {
     fn geometry(&self) -> Geometry {
-        let block = BLOCK as u32;
-        Geometry {
-            len: self.len as u64,
-            granularity: block,
-            physical: block,
-            alignment: 0,
-            minimum: block,
-            optimal: 64 * block,
-            discard: block,
-            discard_alignment: 0,
-            atomic_write: 0,
-            thin: true,
-            volatile_cache: true,
-            rotation_rate: 1,
-        }
+        geometry(self.len as u64, BLOCK as u32)
     }
 
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {

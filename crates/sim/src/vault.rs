@@ -16,7 +16,7 @@ use block::{
 };
 
 use crate::disk::{Behaviour, Disk};
-use crate::drive::BLOCK;
+use crate::drive::{self, BLOCK};
 use crate::laboratory::machine::Machine;
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
 use crate::pool::{PoolSetup, PoolSubject};
@@ -226,21 +226,7 @@ pub struct Volume {
 
 impl BlockDevice for Volume {
     fn geometry(&self) -> Geometry {
-        let block = BLOCK as u32;
-        Geometry {
-            len: self.len,
-            granularity: block,
-            physical: BLOCK_SIZE as u32,
-            alignment: 0,
-            minimum: BLOCK_SIZE as u32,
-            optimal: 64 * block,
-            discard: block,
-            discard_alignment: 0,
-            atomic_write: 0,
-            thin: true,
-            volatile_cache: true,
-            rotation_rate: 1,
-        }
+        drive::geometry(self.len, BLOCK_SIZE as u32)
     }
 
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {

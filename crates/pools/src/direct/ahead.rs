@@ -6,9 +6,7 @@
 //! reads them again, and each block would pass through it for nothing.
 //!
 //! Bytes that wait are bounded. If they fill the bound, nothing more is read ahead for readers that
-//! pass, unless some have waited for long. The bound counts into the cap of the cache as long as
-//! any wait: a part of it would be another one with each read, and each change of a charge takes
-//! all locks of the cache.
+//! pass, unless some have waited for long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use block::Lane;
 use smallvec::SmallVec;
-use store::cache::{Cache, Charge};
 
 use super::read::{DirectRead, Wanted};
 
@@ -35,9 +32,6 @@ pub(super) struct AheadReads {
     reads: Mutex<Vec<AheadRead>>,
     /// Number of reads. It spares the lock where nobody reads in order.
     count: AtomicUsize,
-    /// Memory of the bytes that wait for readers, if there may be any. This is locked before the
-    /// reads.
-    charge: Mutex<Option<Charge>>,
 }
 
 #[derive(Debug)]
@@ -47,10 +41,10 @@ struct AheadRead {
 }
 
 impl AheadReads {
-    /// Reports whether `bytes` more may be read to wait for a reader. At most a share of the bytes
-    /// of the cache wait.
-    pub(super) fn has_room(&self, bytes: usize, cache: &Cache, now: Instant) -> bool {
-        let most = most(cache);
+    /// Reports whether `bytes` more may be read to wait for a reader. At most a share of `cap`
+    /// bytes wait.
+    pub(super) fn has_room(&self, bytes: usize, cap: usize, now: Instant) -> bool {
+        let most = MOST.min(cap / SHARE);
         let is_full = || {
             let reads = self.lock();
             let passed = reads.iter().map(|of| of.read.passed_bytes());
@@ -64,22 +58,13 @@ impl AheadReads {
     }
 
     /// Adds a read that begins.
-    pub(super) fn add(&self, read: &Arc<DirectRead>, cache: &Arc<Cache>, lane: &Lane) {
+    pub(super) fn add(&self, read: &Arc<DirectRead>, lane: &Lane) {
         let mut reads = self.lock();
         reads.push(AheadRead {
             lane: lane.number(),
             read: Arc::clone(read),
         });
         self.count.store(reads.len(), Ordering::Release);
-        drop(reads);
-        if read.passed_bytes() > 0 {
-            let mut charge = self.charge();
-            charge.get_or_insert_with(|| {
-                let mut charge = Charge::new(Arc::clone(cache));
-                charge.set(most(cache));
-                charge
-            });
-        }
     }
 
     /// Returns a read that brings these bytes, or brought them.
@@ -107,22 +92,11 @@ impl AheadReads {
 
     fn expire(&self, now: Instant, patience: Duration) {
         self.retain(|read| !read.is_waiting() || now < read.began + patience);
-        self.uncharge();
     }
 
     /// Removes all bytes that wait.
     pub(super) fn clear(&self) {
         self.retain(|read| !read.is_waiting());
-        self.uncharge();
-    }
-
-    /// Ends the charge if no bytes wait and none will.
-    fn uncharge(&self) {
-        // A read that is added meanwhile is seen here, or charges anew.
-        let mut charge = self.charge();
-        if self.lock().iter().all(|of| of.read.passed_bytes() == 0) {
-            drop(charge.take());
-        }
     }
 
     /// Returns the first byte of each read whose bytes wait, and their number.
@@ -153,16 +127,6 @@ impl AheadReads {
         // Every change is a push or a removal: a panic leaves nothing half done.
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn charge(&self) -> MutexGuard<'_, Option<Charge>> {
-        // Every change is one assignment.
-        self.charge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the most bytes that wait for readers.
-fn most(cache: &Cache) -> usize {
-    MOST.min(cache.cap() / SHARE)
 }
 
 #[cfg(test)]
@@ -176,16 +140,7 @@ mod tests {
     const LEN: usize = 1 << 20;
     const CAP: usize = 4 * SHARE * LEN;
 
-    fn cache() -> Arc<Cache> {
-        Arc::new(Cache::new(CAP, 1))
-    }
-
-    fn add(
-        reads: &AheadReads,
-        number: u64,
-        use_of: Use,
-        (cache, lane): (&Arc<Cache>, &Lane),
-    ) -> Arc<DirectRead> {
+    fn add(reads: &AheadReads, number: u64, use_of: Use, lane: &Lane) -> Arc<DirectRead> {
         let wanted = Wanted {
             dataset: DatasetId(1),
             block_size: 4096,
@@ -193,35 +148,34 @@ mod tests {
             len: LEN as u32,
         };
         let read = DirectRead::that_landed(wanted, use_of);
-        reads.add(&read, cache, lane);
+        reads.add(&read, lane);
         read
     }
 
     #[test]
     fn bytes_that_wait_are_bounded_and_those_that_waited_long_make_room() {
-        let (reads, lane, cache) = (AheadReads::default(), Lane::new(Arc::new(|| {})), cache());
-        let (now, at) = (Instant::now(), (&cache, &lane));
+        let (reads, lane) = (AheadReads::default(), Lane::new(Arc::new(|| {})));
+        let now = Instant::now();
         for number in 0..4 {
-            assert!(reads.has_room(LEN, &cache, now), "{number}");
-            add(&reads, number, Use::Passed, at);
+            assert!(reads.has_room(LEN, CAP, now), "{number}");
+            add(&reads, number, Use::Passed, &lane);
             // Blocks that come into the cache are not counted here.
-            add(&reads, 100 + number, Use::Kept, at);
+            add(&reads, 100 + number, Use::Kept, &lane);
         }
-        assert!(!reads.has_room(LEN, &cache, now));
-        assert!(!reads.has_room(1, &cache, now));
+        assert!(!reads.has_room(LEN, CAP, now));
+        assert!(!reads.has_room(1, CAP, now));
         assert_eq!(reads.waiting().len(), 4);
         let later = now + LEAST_WAIT + Duration::from_secs(1);
-        assert!(reads.has_room(LEN, &cache, later));
+        assert!(reads.has_room(LEN, CAP, later));
         assert!(reads.waiting().is_empty());
         assert_eq!(reads.lock().len(), 4, "reads for the cache stay");
     }
 
     #[test]
     fn bytes_that_wait_are_found_by_any_lane_until_they_go() {
-        let (reads, lane, cache) = (AheadReads::default(), Lane::new(Arc::new(|| {})), cache());
-        let at = (&cache, &lane);
-        let [first, _] = [0, 1].map(|number| add(&reads, number, Use::Passed, at));
-        let kept = add(&reads, 2, Use::Kept, at);
+        let (reads, lane) = (AheadReads::default(), Lane::new(Arc::new(|| {})));
+        let [first, _] = [0, 1].map(|number| add(&reads, number, Use::Passed, &lane));
+        let kept = add(&reads, 2, Use::Kept, &lane);
         let other = Lane::new(Arc::new(|| {}));
         let is_found = |read: &DirectRead, lane: &Lane| reads.find(read.wanted, lane).is_some();
         assert!(is_found(&first, &lane) && is_found(&first, &other));
@@ -239,27 +193,5 @@ mod tests {
         assert!(reads.waiting().is_empty() && !reads.is_empty());
         reads.remove(&kept);
         assert!(reads.is_empty());
-    }
-
-    #[test]
-    fn bytes_that_wait_count_into_the_cap_of_the_cache_until_none_do() {
-        let (reads, lane, cache) = (AheadReads::default(), Lane::new(Arc::new(|| {})), cache());
-        let at = (&cache, &lane);
-        let charged = || reads.charge().as_ref().map_or(0, Charge::bytes);
-        add(&reads, 0, Use::Kept, at);
-        assert_eq!(charged(), 0, "the cache counts it itself");
-        let first = add(&reads, 1, Use::Passed, at);
-        assert_eq!(charged(), CAP / SHARE);
-        let second = add(&reads, 2, Use::Passed, at);
-        assert_eq!(charged(), CAP / SHARE);
-        reads.remove(&first);
-        reads.expire_late(Instant::now());
-        assert_eq!(charged(), CAP / SHARE);
-        reads.remove(&second);
-        reads.expire_late(Instant::now());
-        assert_eq!(charged(), 0);
-        add(&reads, 3, Use::Passed, at);
-        reads.clear();
-        assert_eq!(charged(), 0);
     }
 }

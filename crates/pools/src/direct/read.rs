@@ -185,8 +185,8 @@ pub(crate) fn ahead(
             ..of
         };
         if fetch.use_of == Use::Passed {
-            let bytes = wanted.len as usize;
-            if !direct.ahead.has_room(bytes, host.cache(), Instant::now()) {
+            let (bytes, cap) = (wanted.len as usize, host.cache().cap());
+            if !direct.ahead.has_room(bytes, cap, Instant::now()) {
                 break;
             }
         }
@@ -195,7 +195,7 @@ pub(crate) fn ahead(
             Some((read, requests)) => {
                 let is_under_way = read.start(requests, lane);
                 if is_under_way || fetch.use_of == Use::Passed {
-                    direct.ahead.add(&read, host.cache(), lane);
+                    direct.ahead.add(&read, lane);
                 }
                 if is_under_way {
                     let slot = direct.under_way.add(&read, host, lane);

@@ -111,7 +111,7 @@ impl Engine {
     }
 
     pub(super) fn give_up(&mut self, error: &PoolError) {
-        // These were answered before a defect came in between.
+        // The bundle holds answers that were given before the defect.
         self.bundle.send();
         for (_, waiter) in self.waiting.drain() {
             match waiter {

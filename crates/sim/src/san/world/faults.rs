@@ -28,7 +28,7 @@ impl World {
             println!("{now:?} fault {kind} of path {path} for {lasts:?}");
         }
         match kind {
-            // What a disk does behind a crash is the matter then.
+            // A late disk goes on behind a crash, so its worlds have many crashes.
             _ if self.climate.late_disk && self.random.per_mille(300) => self.restart(now, lasts),
             0..35 => self.open_at[path] = self.open_at[path].max(now + lasts),
             35..60 => self.cut(path, now),
